@@ -267,8 +267,8 @@ class ApiFormat(ABC):
         return self.readers
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        """Return a reader of a response that arrives as a stream; `injected_tool` is the name of the injected
-        tool, `before` the client's id of the response that this one goes on from."""
+        """Return a reader of a response that arrives as a stream. `injected_tool` is the name of the injected
+        tool, `before` the client's id of the response that this one continues."""
         framing, readers = self.responses.framing(), self.responses
         return Response(framing, readers.turns(framing, injected_tool, before), (), readers.keep_alive)
 

@@ -93,7 +93,7 @@ class CallArguments(ABC):
         """Calls of a stream that have not ended, by the id, index or place in their events."""
 
     def event(self, event: Event) -> Iterable[Event]:
-        """Edit an event of a stream; return the events that go on in its place."""
+        """Edit an event of a stream; return the events for the client in its place."""
         if event.document is None:
             return self.no_json(event)
         return [*self.edit(event, event.document), event]
@@ -109,7 +109,7 @@ class CallArguments(ABC):
                 self._edit_whole(document, call)
 
     def no_json(self, event: Event) -> Iterable[Event]:
-        """Return the events that go on in place of an event without JSON."""
+        """Return the events for the client in place of an event without JSON."""
         return (event,)
 
     def edit(self, event: Event, document: Document) -> Iterable[Event]:

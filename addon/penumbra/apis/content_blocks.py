@@ -21,7 +21,7 @@ from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
 _CALLS, _NO_CALLS = "tool_use", "end_turn"
-"""Stop reasons of a turn that ends in calls, and of one that does not."""
+"""The stop reason of a turn that ends in calls, and that of a turn that does not."""
 
 
 class EventKind(Enum):
@@ -90,9 +90,9 @@ class BlockTurns(Turns):
     """Content blocks, in a stream or in one document."""
 
     index: ClassVar[str]
-    """The member that numbers blocks."""
+    """The member that has a block's number."""
     begins: ClassVar[str]
-    """The member that has the beginning of a block."""
+    """The member that has a block's beginning."""
     new_block: ClassVar[type[Block]]
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:

@@ -88,7 +88,7 @@ USAGE = UsageTable(
 )
 ENDS = EndingTable(reasons=(("done_reason",),))
 _KEPT = ("model", "created_at", "message")
-"""Members of a last line that go on if the response is continued."""
+"""Members of a last line that the client still gets if the response is continued."""
 
 
 @dataclass

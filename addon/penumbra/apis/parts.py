@@ -175,8 +175,8 @@ def short_hash(name: str | None, arguments: object) -> str:
 
 
 _TELLING_ID = 20
-"""Letters and digits, in parts that are no mere words, of an id that is random enough to tell conversations
-apart; others are "call_0" or "functions.run_shell_command:0"."""
+"""Matches an id that is random enough to identify a conversation, by its letters and digits in parts that are
+no mere words. Others are "call_0" or "functions.run_shell_command:0"."""
 _PARTS = re.compile("[^0-9A-Za-z]+")
 
 

@@ -34,7 +34,7 @@ _SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _SORTED = json.JSONEncoder(sort_keys=True)
 _PIECE = 1 << 20
 _STABLE = 100_000
-"""Characters of the longest text in which changing parts are looked for; a longer one counts as it is."""
+"""Characters of the longest text in which changing parts are looked for. A longer text counts as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +102,16 @@ class Links:
 
 
 def links(document: Document, start: bytes = START) -> Links:
-    """Return the hashes of a request before its first message is added; `start` is that of the history that
-    the provider stores."""
+    """Return the hashes of a request before its first message is added. `start` is the hash of the history
+    that the provider stores."""
     # Ids of items that the provider stores may stand for responses.
     top = document.top
     return Links("input" in top and document.plain(top.get("store")) is not False, [start])
 
 
 def read(document: Document, messages: Raw | None, start: bytes = START) -> Chain:
-    """Return the hashes of a request's messages; `start` is that of the history that the provider stores."""
+    """Return the hashes of a request's messages. `start` is the hash of the history that the provider
+    stores."""
     if messages is None:
         return Chain((start,), (START,))
     made = links(document, start)

@@ -154,7 +154,7 @@ class Other:
     id: str
     path: Any
     passes: bool
-    """Bodies go on as they are."""
+    """Bodies are sent on as they are."""
     files: bool
     """Bodies are files, of which only batches of requests are searched."""
 

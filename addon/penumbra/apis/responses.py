@@ -117,7 +117,7 @@ class Response:
         return out
 
     def _edited(self, filter: Filter, event: Event) -> Iterable[Event]:
-        """Filter an event. Never raises: an event that can't be read goes on as it is."""
+        """Filter an event. Never raises: an event that can't be read stays as it is."""
         event.settle()
         try:
             events = [event]

@@ -109,7 +109,8 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
 def for_client(frame: bytes, ids: dict[str, str], stream_id: str, asked_from: str = "") -> bytes:
     """Return a frame for the client, which knows responses by other ids than the provider.
 
-    `asked_from` is the id that the client goes on from, where the provider got the whole history instead.
+    `asked_from` is the id of the response that the client continues, where the provider got the whole history
+    instead.
     """
     try:
         document = Document(frame)
@@ -136,8 +137,8 @@ class History:
         """The items of the conversation; None if some are unknown."""
 
     def before(self, response_id: str) -> list[bytes] | None:
-        """Return the items before a request that goes on from this response, or from none; None if they are
-        not known."""
+        """Return the items before a request that continues this response, or that begins a conversation; None
+        if they are not known."""
         if not response_id:
             return []
         return self._items if response_id == self._response_id else None
@@ -178,12 +179,12 @@ class Transcript(History):
 
 
 def _named(document: Document) -> str:
-    """Return the id of the response that a request goes on from; empty if it begins a conversation."""
+    """Return the id of the response that a request continues; empty if it begins a conversation."""
     return document.text_of(document.top.get(_BEFORE))
 
 
 def _with_history(document: Document, items: Sequence[bytes]) -> bytes:
-    """Return a request with these items instead of the response that it goes on from."""
+    """Return a request with these items instead of the id of the response that it continues."""
     top = document.top
     document.rewrite(top["input"], b"[" + b",".join(items) + b"]")
     document.remove_member(top[_BEFORE])
@@ -251,20 +252,20 @@ class SocketRequest:
     """Items of the response."""
 
     def whole(self) -> bytes | None:
-        """Return the request with all of its history, which may be the frame itself; None: that is not
-        known."""
+        """Return the request with all of its history, which may be the frame itself; None if the history is
+        not known."""
         if not self.before:
             return self.frame
         return None if self.input is None else _with_history(Document(self.frame), self.input)
 
     @property
     def before(self) -> str:
-        """The id of the response that the request goes on from; empty if it begins a conversation."""
+        """The id of the response that the request continues; empty if it begins a conversation."""
         return _named(Document(self.frame))
 
     @property
     def is_stored(self) -> bool:
-        """The provider has stored the response that the request goes on from."""
+        """The provider has stored the response that the request continues."""
         document = Document(self.frame)
         return document.plain(document.top.get("store")) is not False
 

@@ -161,7 +161,7 @@ class Turns(ABC):
     """True if documents have parts to hide even where nothing else is hidden."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
-        """`before` is the client's id of the response that this one goes on from."""
+        """`before` is the client's id of the response that this one continues."""
         self.framing = framing
         self.injected_tool = injected_tool
         self.before = before
@@ -181,7 +181,7 @@ class Turns(ABC):
         return self.state in (State.HOLDING, State.ASKING)
 
     def event(self, event: Event) -> Iterable[Event]:
-        """Take one event of the current turn; return the events that go on now."""
+        """Take one event of the current turn; return the events for the client."""
         if self.failure is not None:
             return ()
         if event.document is None:
@@ -333,11 +333,11 @@ class Turns(ABC):
         return self.framing.piece("", self.error_body(failure))
 
     def no_json(self, event: Event) -> Iterable[Event]:
-        """Return the events that go on in place of an event without JSON."""
+        """Return the events for the client in place of an event without JSON."""
         return (event,)
 
     def own_error(self, event: Event) -> Iterable[Event]:
-        """Return the events that go on in place of the provider's error in the first turn."""
+        """Return the events for the client in place of the provider's error in the first turn."""
         return (event,)
 
     def failed_by(self, event: Event) -> Failure:
@@ -345,7 +345,8 @@ class Turns(ABC):
         return Failure(None, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def without_end(self, event: Event) -> Event | None:
-        """Return the part of a delayed event that goes on when the response is continued; None: no part."""
+        """Return the part of a delayed event that the client still gets when the response is continued; None:
+        no part."""
         return None
 
     @abstractmethod

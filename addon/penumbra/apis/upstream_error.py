@@ -106,7 +106,8 @@ def words(failure: Failure) -> str:
 
 
 def openai_error(status: int, message: str, kind: str = "", code: str | int = "") -> bytes:
-    """Return an error body as OpenAI's APIs write it. `kind`, `code`: empty for those that the status has."""
+    """Return an error body as OpenAI's APIs write it. An empty `kind` or `code` is replaced by that of the
+    status."""
     kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
     named = code or ("rate_limit_exceeded" if status == 429 else None)
     return encode({"error": {"message": message, "type": kind, "param": None, "code": named}})

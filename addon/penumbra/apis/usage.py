@@ -15,7 +15,8 @@ from msgspec import Raw
 from penumbra.wire.document import Document
 
 _MOST, _LONGEST, _LEVELS = 100, 100, 4
-"""Figures, characters of a name, and objects within one another: far more than any provider writes."""
+"""Greatest number of figures, of characters of a name, and of objects within one another. No provider comes
+near them."""
 
 Metrics = dict[str, dict[str, int]]
 """Figures by the object that holds them, there flat; nested ones as `outer.inner`."""
@@ -44,7 +45,7 @@ class UsageTable:
     names: tuple[str, ...] = ()
     """The names of figures that stand among other members; empty: all members are figures."""
     repeated: tuple[str, ...] = ()
-    """Figures of the input that the beginning of the first turn has shown, and the end repeats of the
+    """Figures of the input that stand at the beginning of the first turn, and again at the end of the
     last."""
 
     def read(self, document: Document, owner: Raw | None) -> Metrics:
@@ -168,7 +169,7 @@ _HELD = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
 
 
 def held(metrics: Mapping[str, int]) -> int:
-    """Return the tokens of a context that ends with a turn of these flat figures; 0: not known."""
+    """Return the tokens of a context that ends with a turn of these flat figures; 0 if not known."""
     return sum(number for name, number in metrics.items() if name in _HELD)
 
 

@@ -45,7 +45,7 @@ async def decoded(request: HttpRequest, limit: int) -> bytes:
 
 
 async def put(request: HttpRequest, body: bytes) -> None:
-    """Put a plain body in, in the coding that the headers announce."""
+    """Put a plain body into a message, in the coding that the headers announce."""
     coding = request.headers.get("content-encoding", "")
     if coding:
         body = await asyncio.to_thread(content_encoding.encode, body, coding)
@@ -77,7 +77,7 @@ def stream_plainly(flow: Flow, response: HttpResponse) -> None:
 
 
 def pass_live(response: HttpResponse) -> None:
-    """Pass a stream on as it arrives, and keep a copy of it in the flow."""
+    """Let a stream pass as it arrives, and keep a copy of it in the flow."""
     copy = bytearray()
 
     def take(data: bytes) -> bytes | list[bytes]:
@@ -122,7 +122,7 @@ class LiveDecoding:
         self._state = state
 
     def feed(self, data: bytes, then: Callable[[bytes], bytes] = bytes) -> bytes:
-        """Decode the next bytes and return what `then` makes of them; `then` must not raise."""
+        """Decode the next bytes and return the result of `then` for them; `then` must not raise."""
         if self._state.broken:
             return b""
         try:
@@ -182,10 +182,10 @@ def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:
 
 
 def failure(flow: Flow, error: str | None, stream: bool, body: bytes) -> tuple[Failure | None, float | None]:
-    """Return why a continuation can't be used, None if it can, and the seconds after which the request may be
-    sent again, None for never.
+    """Return why a continuation can't be used (None if it can) and the seconds after which the request may be
+    sent again (None for never).
 
-    `body` is that of its response, without content coding.
+    `body` is the body of its response, without content coding.
     """
     response = flow.response
     if error is not None or response is None:

@@ -90,14 +90,14 @@ class Engines:
         self.current: _SharedEngine | None = None
 
     def handle(self, settings: Settings, made_with: EngineSettings) -> EngineHandle:
-        """Return a handle on the engine for these settings, which is made if it is not there."""
+        """Return a handle on the engine for these settings; a new engine is made if they have changed."""
         if self.current is None or self.current.engine.settings != made_with:
             self.current = self._replaced(self.current, made_with)
         return EngineHandle(self.current, settings)
 
     def _replaced(self, old: _SharedEngine | None, made_with: EngineSettings) -> _SharedEngine:
-        """Return a new engine. The database stays where its place stays: there is one for each place, also in
-        memory."""
+        """Return a new engine. Its database is that of the old one if the place is the same: there is one
+        database for each place, also in memory."""
         same = old is not None and old.engine.settings.database == made_with.database
         database = old.engine.database if old is not None and same else None
         shares = old is not None and old.engine.settings.shared == made_with.shared
@@ -108,11 +108,11 @@ class Engines:
         return _SharedEngine(engine)
 
     def forget(self) -> None:
-        """Empty the database, but for what has no content, and all that the engine in force remembers."""
+        """Delete all content in the database and in the memories of the engine in force."""
         if (old := self.current) is not None:
             old.engine.forget()
             short_texts.forget()
-            # All other memories are the engine's own: another one has none.
+            # All other memories belong to the engine and end with it.
             self.current = self._replaced(old, old.engine.settings)
 
     def close(self, *, at_once: bool) -> None:
@@ -184,7 +184,7 @@ class CurrentSettings:
                 _log.warning(f"Penumbra: {line}")
 
     def read_changed_file(self) -> bool:
-        """Read everything again if the YAML file has changed; a bad one leaves everything as it was."""
+        """Read everything again if the YAML file has changed; a bad file changes nothing."""
         path = _path()
         if not path or _state_of_file() == self._file_state:
             return False
@@ -197,7 +197,7 @@ class CurrentSettings:
         return True
 
     def select(self, flow: http.HTTPFlow) -> bool:
-        """Return whether the operator's filter lets the flow be ours."""
+        """Return whether the operator's filter lets Penumbra handle the flow."""
         return self._filter is None or bool(flowfilter.match(self._filter, flow))
 
     def _use_rules(self, settings: Settings, loaded: ruleset.Loaded | None) -> None:

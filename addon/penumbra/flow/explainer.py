@@ -42,17 +42,18 @@ if TYPE_CHECKING:
 
 _NO_ORIGINALS = "Originals are shown where penumbra_page_originals=on; this is the sent form."
 PRIORITY = 3.0
-"""The view's priority, above those of JSON (1) and GraphQL (2)."""
+"""The view's priority, which is above those of JSON (1) and GraphQL (2)."""
 _OWN_FRAME = "Penumbra: a frame of its own: the client has not sent it, and does not see it."
 _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
 """Name of the metadata of observed requests."""
 NOT_OURS = -2.0
-"""A priority below all, and equal to none: mitmproxy 11 compares views themselves where these are equal."""
+"""A priority that is lower than all others and equal to none: mitmproxy 11 compares the views themselves
+where priorities are equal."""
 
 
 class Explainer:
-    """Writes the texts. Others remember all that they are made of."""
+    """Writes the explanations of flows, from facts that other objects remember."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Explainer:
         handle: Callable[[], EngineHandle],
         settings: Callable[[], Settings],
     ) -> None:
-        """`handle` gives the rules that take secrets out; `settings` returns those in force."""
+        """`handle` gives the rules that redact secrets; `settings` returns the settings in force."""
         self._memory = memory
         self._texts = texts
         self._handle = handle
@@ -199,7 +200,7 @@ def _content(message: http.Message) -> bytes:
 
 
 def _described(flow: http.HTTPFlow, name: str = "penumbra") -> dict[str, Any]:
-    """Return a flow's metadata of ours, checked: the flow may come from anybody's file."""
+    """Return the metadata that Penumbra wrote into a flow, checked: the flow may come from anybody's file."""
     described = flow.metadata.get(name)
     return described if isinstance(described, dict) else {}
 
@@ -235,7 +236,7 @@ def _response_context(flow: http.HTTPFlow) -> ResponseContext:
 # that the other does not have.
 NAME = "Penumbra"
 _EMPTY = " "
-"""mitmweb gives a line with nothing in it no height."""
+"""Text of an empty line: mitmweb gives a line without text no height."""
 _STYLES = {
     Mark.HEAD: "header",
     Mark.TEXT: "text",
@@ -247,7 +248,7 @@ _STYLES = {
 
 
 class View:
-    """The view in both versions."""
+    """The view, for both versions."""
 
     name = NAME
     syntax_highlight = "none"
@@ -326,7 +327,8 @@ class Commands:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def running(self) -> None:
-        """Take signals as commands; not on systems that have none, or in another thread."""
+        """Take signals as commands, except on systems without signals and in other threads than the main
+        one."""
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError, AttributeError):
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGUSR1, self._toggle)
@@ -334,7 +336,7 @@ class Commands:
 
     @command.command("penumbra.pause")
     def pause(self) -> None:
-        """Let requests go through as they come, but for secrets."""
+        """Let requests through as they come, except for secrets."""
         self.switch(is_on=True)
 
     @command.command("penumbra.resume")
@@ -352,12 +354,12 @@ class Commands:
 
     @command.command("penumbra.stats")
     def stats(self) -> str:
-        """Return figures of all that was done since the start."""
+        """Return all figures since the start."""
         return "\n".join(totals.lines(self._journal))
 
     @command.command("penumbra.expansions")
     def expansions(self) -> str:
-        """Return how often the model asked for originals, and the cost of that."""
+        """Return how often the model asked for originals, and what that cost."""
         return "\n".join(totals.expansion_lines(self._journal))
 
     @command.command("penumbra.explain")

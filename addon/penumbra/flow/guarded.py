@@ -23,9 +23,9 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from penumbra.errors import place
 
 _LIFE = ("load", "configure", "running", "update", "done")
-"""Hooks of the addon itself: an error in one of them is the operator's to see."""
+"""Hooks of the addon itself. Their errors are shown to the operator."""
 _OUTWARD = ("next_layer", "server_connect", "http_connect", "requestheaders", "request", "websocket_message")
-"""Hooks after which something goes to a server."""
+"""Hooks after which data goes to a server."""
 _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _REFUSAL = b'{"type":"error","error":{"message":"Penumbra failed and did not send this request"}}'
 _log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ def _caught(addon: Guarded, hook: str, subject: Any, error: BaseException) -> No
 
 
 def stop(subject: Any) -> None:
-    """Keep a hook's flow or connection from any server, by code that can't fail."""
+    """Keep a hook's flow or connection from reaching any server, by code that can't fail."""
     if isinstance(subject, layer.NextLayer):
         subject.layer = Closed(subject.context)
     elif isinstance(subject, ServerConnectionHookData):

@@ -47,7 +47,7 @@ class Listening(Guarded):
             data.server.address = (addresses[0], address[1])
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Refuse it also where another proxy would make the connection."""
+        """Refuse such a connection also where another proxy would make it."""
         await self._refuse(flow)
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:

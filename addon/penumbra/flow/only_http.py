@@ -19,11 +19,11 @@ from penumbra.flow import destination, guarded
 from penumbra.flow.mitm import addon
 
 _UNREAD = (layers.TCPLayer, layers.UDPLayer, layers.DNSLayer, layers.RawQuicLayer)
-"""Layers that pass bytes on of which no hook for HTTP gets to know."""
+"""Layers that pass bytes on without a hook for HTTP."""
 _TLS = b"\x16\x03"
 _METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}")
 _LONGEST_LINE = 8_192
-"""Bytes of a first line that are waited for."""
+"""Greatest number of bytes of a first line that are waited for."""
 
 
 class OnlyHttp:
@@ -76,9 +76,9 @@ class FirstLine(layer.Layer):
         self.child_layer: layer.Layer = layers.HttpLayer(context, HTTPMode.transparent)
         self._other = other
         self._begun: layer.Layer | None = None
-        """The layer that takes all events from now on."""
+        """The layer that takes all events once the protocol is known."""
         self._said: bytes | None = b""
-        """First bytes of the client; None once its protocol is known."""
+        """First bytes from the client; None once the protocol is known."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         yield from guarded.closing(self.context, super().handle_event(event))

@@ -28,12 +28,12 @@ from penumbra.retry.retry import Retry
 from penumbra.wire import content_encoding
 
 _PATIENCE = 1.0
-"""Seconds that a stream's head and announcements wait at most for its first content."""
+"""Greatest number of seconds that a stream's head and first announcements wait for its first content."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
-"""Seconds for requests of that size, which are refused more often, and later."""
+"""The same limit for large requests, which are refused more often, and later."""
 _FIRST_BYTES = 1_048_576
-"""Plain bytes of a stream that are looked at; what has more before its first content goes on."""
+"""Plain bytes of a stream that are read. A stream with more bytes before its first content is no refusal."""
 _SMALL_RESPONSE = 8_192
 """Bytes of a response with status 200 that may be an error all the same."""
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def _patience(accepted: Accepted) -> float:
 
 @dataclass
 class WatchedRequest:
-    """A request whose response may be a refusal: the splice's guard."""
+    """A request whose response may be a refusal. The splice uses it as its guard."""
 
     handle: EngineHandle
     incoming: Incoming
@@ -59,11 +59,11 @@ class WatchedRequest:
     count: int = 0
     """Number of times that a request was sent again."""
     refusal: Refusal | None = None
-    """Refusal for which the last of these was sent."""
+    """The refusal for which the request was last sent again."""
     asked: bool = False
-    """The splice delays responses until they are checked here."""
+    """True if the splice delays responses until they are checked here."""
     restored: bool = False
-    """The client gets the first response."""
+    """True if the client gets the first response."""
     events: FirstEvents | None = None
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
@@ -80,7 +80,8 @@ class OverflowRetry(Step):
     """Sends another request instead of one that was refused."""
 
     def __init__(self, turns: Turns, tool_loop: ToolLoopStep, edits: ResponseEdits) -> None:
-        """Both steps take a request that is sent instead of another as they took that one."""
+        """`tool_loop` and `edits` treat a request that is sent instead of another as they treated the
+        other."""
         self._turns = turns
         self._tool_loop = tool_loop
         self._edits = edits
@@ -124,7 +125,8 @@ class OverflowRetry(Step):
             await self._settle(flow, watched)
 
     async def _smaller(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> Retry | None:
-        """Return what to send instead; None if the response is no refusal, or nothing would help."""
+        """Return the request to send instead; None if the response is no refusal, or no other request would
+        help."""
         refusal = self._error_in(watched, response, body)
         if refusal is None:
             return None
@@ -143,7 +145,7 @@ class OverflowRetry(Step):
             return None
 
     def _error_in(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bytes | None:
-        """Return the error that a response is; None if it is none, or can't be read."""
+        """Return the error object in a response; None if it is no error, or can't be read."""
         if watched.events is not None and watched.events.error:
             return watched.events.error
         if response.status_code == 200 and len(body) > _SMALL_RESPONSE:
@@ -192,7 +194,7 @@ class OverflowRetry(Step):
             watched.first(response.headers, body)
             if self._is_taken(watched, response, body):
                 flow.response = response
-                # No step has read the response, in which the model may ask for originals.
+                # No step has read the response yet, in which the model may ask for originals.
                 self._tool_loop.headers(flow, state, response)
                 return
         watched.restored = watched.count > 0

@@ -50,7 +50,7 @@ from penumbra.wire.document import Document
 
 MARK = ":new_moon:"
 _STEP = 256
-"""New results that are counted before others go on."""
+"""Number of new results that are counted before other work gets its turn."""
 _log = logging.getLogger(__name__)
 
 
@@ -105,8 +105,8 @@ class Reports:
             for entry in islice((entry for entry in rewritten.shown if entry.new), MOST_IN_FLOW)
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
-        # The flow shows the changes at once. Counting and logging can wait until the request is on its way,
-        # but for a frame, whose entry in the journal takes the figures of the next frames.
+        # The flow shows the changes at once. Counting and logging can wait until the request is on its way. A
+        # frame is counted first, since its entry in the journal takes the figures of the next frames.
         steps = self._account(flow, state, handle.share(), incoming, accepted, summary, new)
         if incoming.socket:
             next(steps, None)
@@ -122,7 +122,7 @@ class Reports:
         summary: Summary,
         new: list[ResultFacts],
     ) -> Iterator[None]:
-        """Count and log a request, in steps of so many results. Ends the handle."""
+        """Count and log a request, in steps of `_STEP` results. Ends the handle."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         shown = [entry for entry in rewritten.shown if entry.new]
         with handle:
@@ -167,7 +167,7 @@ class Reports:
         new = [entry for entry in rewritten.shown if entry.new]
         entry = replace(_sent(host, incoming, accepted, summary, new, changed=changed), is_observed=True)
         if accepted.request.settings.observe:
-            # No caller waited.
+            # No caller has waited for this, so the request took no longer.
             turn = self._journal.sent(replace(entry, milliseconds=0.0))
             self.await_response(flow, turn)
             results = turn.results
@@ -180,7 +180,7 @@ class Reports:
         self._event(flow, entry, accepted)
 
     def await_response(self, flow: Flow, turn: TurnRecord) -> None:
-        """Have the journal's entry wait for a response that may be there already."""
+        """Let the journal's entry wait for the response, which may be there already."""
         if (state := states.of(flow)) is not None:
             state.turn = turn
         elif flow.error is None and flow.response is not None:

@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class RequestWay:
-    """Leads requests to the provider. All that is known of a flow is in its `FlowState`."""
+    """Leads requests to the provider. The state of a flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class RequestWay:
         request, settings = flow.request, self._current.settings
         api = recognise.by_request_line(request.method, request.path)
         says_json = recognise.claims_json(request.headers.get("content-type", ""))
-        # Clients may ask for no search, or for being left alone.
+        # Clients may ask not to be searched, or to be left alone.
         names = (SWITCH_HEADER, request_path.HEADER)
         if (
             api is None
@@ -237,7 +237,7 @@ class RequestWay:
             await bodies.put(request, body)
         self._response_way.sent(flow, state, incoming, accepted)
         if changed or fields != request.headers.fields:
-            # Last, for the signature covers headers too.
+            # Signing comes last, for the signature covers headers too.
             sign(request, state.handle.settings)
         self._reports.accepted(flow, state, state.handle, incoming, accepted)
 
@@ -298,7 +298,7 @@ class RequestWay:
         return (is_read and self._current.settings.must_search) or self.must_search(flow)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:
-        """Refuse a request whose hook raised, if it had to be searched; return whether it had to."""
+        """Refuse a request whose hook raised, if it had to be searched; return whether it was refused."""
         settings = self._current.settings
         if flow.response is not None or flow.error is not None:
             return False
@@ -306,7 +306,7 @@ class RequestWay:
         if not meant and not self.must_search(flow):
             refusal.leave(flow, error)
             return True
-        # The request stays refused if the code below fails, too.
+        # The request stays refused even if the code below fails.
         guarded.stop(flow)
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         refusal.refuse(flow, refusal.of_failure(flow, api, error), self.journal)
@@ -467,7 +467,7 @@ class OtherRequests:
 # Requests to Amazon that are signed: left alone, or signed again with the client's own keys
 
 _MOST_HOSTS = 1_000
-"""Most hosts that are warned of."""
+"""Greatest number of hosts that are warned of."""
 
 
 class Signing:

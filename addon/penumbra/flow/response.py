@@ -212,7 +212,7 @@ class PlaceholderWarning(Step):
 
 
 def look_at_message(flow: Flow, message: bytes | None) -> None:
-    """Warn of calls with placeholders in a message that came over a WebSocket."""
+    """Warn of calls with placeholders in a message of a WebSocket."""
     try:
         _warn(flow, placeholder.within(FORMATS[_ON_SOCKETS], message))
     except Exception as error:

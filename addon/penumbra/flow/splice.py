@@ -59,9 +59,9 @@ class PenumbraRefusedHook(commands.StartHook):
 
 KEEP_ALIVE_SECONDS = 5.0
 TURN_SECONDS = 0.005
-"""Seconds of one connection's turn, and of the pause after it in which others have theirs."""
+"""Seconds of one connection's turn, and of the pause in which other connections have theirs."""
 SMALLEST_PIECE, LARGEST_PIECE = 256, 4_096
-"""Bytes that are read at once."""
+"""Least and greatest number of bytes that are read at once."""
 
 
 def _guard(flow: http.HTTPFlow) -> Guard | None:
@@ -107,9 +107,9 @@ class Running:
     shown: bool = False
     """The client has got a part of the response."""
     readable: bool = False
-    """The session can read the response as it arrives."""
+    """True if the session can read the response as it arrives."""
     unread: bytearray = field(default_factory=bytearray)
-    """The body, where the session can't."""
+    """The body of a response that the session can't read as it arrives."""
 
 
 class SpliceStream(HttpStream):
@@ -129,7 +129,7 @@ class SpliceStream(HttpStream):
     delayed: list[events.Event]
     """First events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
-    """The time at which they go out at the latest."""
+    """The timer at whose end the delayed events are sent."""
     too_large: bodies.Bound | None = None
     """The bound that the request's body has passed."""
 
@@ -142,7 +142,7 @@ class SpliceStream(HttpStream):
                 event_for_client = command.event
                 event_for_client.stream_id = self.parent_id
                 if isinstance(event_for_client, ResponseHeaders):
-                    # The client's flow may stream what this one streams, each in its own way.
+                    # The two flows may be streamed in different ways.
                     event_for_client.response = event_for_client.response.copy()
                 yield ReceiveHttp(event_for_client)
             else:
@@ -225,7 +225,7 @@ class SpliceStream(HttpStream):
         yield from super().start_response_stream()
 
     def state_look(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Delay the first bytes of a stream until the guard knows whether it is a refusal."""
+        """Delay the first bytes of a stream until the guard has recognised a refusal, or none."""
         self.delayed.append(event)
         guard = _guard(self.flow)
         refused = False if guard is None or isinstance(event, ResponseEndOfMessage) else None
@@ -436,13 +436,13 @@ class SpliceHttpLayer(HttpLayer):
     """The HTTP layer of one client connection, with streams that can be continued."""
 
     parents: dict[int, int]
-    """The client's stream, by the continuation's."""
+    """The id of the client's stream, by that of the continuation."""
     waiting: deque[events.Event]
-    """Events from the client after the current one."""
+    """Events of the client that wait for their turn."""
     pause: commands.RequestWakeup | None = None
     """The pause after which the next event is read."""
     piece: int
-    """Bytes that are read at once."""
+    """Number of bytes that are read at once."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         yield from guarded.closing(self.context, self._in_turns(event))
@@ -498,7 +498,7 @@ def is_stream(flow: http.HTTPFlow, response: http.Response) -> bool:
 
 
 def install(top: layer.Layer | None) -> None:
-    """Make the HTTP layers of a stack that was just chosen for a connection able to splice."""
+    """Change the HTTP layers of a connection's new stack into layers that can splice."""
     for installed in _stack(top):
         if type(installed) is HttpLayer:
             http_layer: object = installed

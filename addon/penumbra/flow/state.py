@@ -19,10 +19,10 @@ from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.metrics.sessions import TurnRecord
 
 MOST_FLOWS = 10_000
-"""With more flows than these, the oldest are checked: mitmproxy may not have reported their end."""
+"""Number of flows from which on the oldest are checked: mitmproxy may not have reported their end."""
 LONGEST = 86_400.0
-"""Seconds after which a flow, with so many others begun after it, is taken for ended. A younger one stays:
-without its state, its client would see hidden parts of the response."""
+"""Seconds after which one of so many flows counts as ended. Younger flows stay: without its state, a flow's
+client would see hidden parts of the response."""
 T = TypeVar("T")
 
 
@@ -194,7 +194,7 @@ def add_note(flow: Flow, note: str) -> None:
 
 
 class Step:
-    """One step of a response's way, which keeps all that it knows of a flow in the flow's state. The methods
+    """One step of a response's way. The step keeps its knowledge of a flow in the flow's state. The methods
     here do nothing."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:

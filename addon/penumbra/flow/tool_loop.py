@@ -94,14 +94,14 @@ class LoopedResponse:
 
 MOST_RETRIES = 2
 _LARGE = 100_000
-"""Bytes of a request and its response."""
+"""Bytes of a request and its response from which on work on them runs in a thread."""
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 async def beside(work: Callable[[], T], size: int) -> T:
-    """Do `work` and return its result; in a thread if it reads or writes many bytes. The splice leaves the
-    response alone meanwhile."""
+    """Return the result of `work`, which runs in a thread if it reads or writes many bytes. The splice leaves
+    the response alone meanwhile."""
     return await asyncio.to_thread(work) if size > _LARGE else work()
 
 
@@ -115,7 +115,7 @@ class Turns:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def advance(self, looped: LoopedResponse, loop: ToolLoop) -> Broken | Continue | Done:
-        """End a turn that was read, and answer its calls."""
+        """End a turn that has arrived, and answer its calls."""
         size = len(loop.request) + len(looped.plain or b"")
         step: Ask | Broken | Continue | Done = await beside(loop.end_turn, size)
         if isinstance(step, Ask):
@@ -150,8 +150,8 @@ class Turns:
         return step.request
 
     async def keep(self, looped: LoopedResponse, done: Done) -> None:
-        """Store a response. The end of one with hidden turns waits for the disk: the client's next request
-        must be understood, also after a restart."""
+        """Store a response. The end of a response with hidden turns waits for the disk, so that the client's
+        next request is understood, also after a restart."""
         if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
             await _remember(looped, done)
             await looped.handle.engine.written()
@@ -209,7 +209,7 @@ class Turns:
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
     def taken(self, turn: TurnRecord) -> None:
-        """Count a request as taken: a part of its response has come, which has no status."""
+        """Count a request as taken when a part of its response has come, before there is a status."""
         self._journal.taken(turn)
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
@@ -396,7 +396,7 @@ class ToolLoopStep(Step):
     async def _step(
         self, turn: TurnEnd, state: FlowState, looped: LoopedResponse, loop: ToolLoop
     ) -> Continue | Done | Flow:
-        """Return the next step of the loop, or the flow of the same request once more."""
+        """Return the next step of the loop, or the flow by which the last request is sent again."""
         if turn.continuation is None:
             if not looped.live:
                 plain = looped.plain = bodies.plain_body(turn.flow, turn.body)

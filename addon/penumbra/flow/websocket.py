@@ -93,7 +93,7 @@ class WebSockets:
             refusal.leave(flow, error)
             return True
         frame, state = message.content, states.of(flow)
-        # The frame stays here if the code below fails, too.
+        # The frame stays here even if the code below fails.
         message.drop()
         if state is not None and (socket := state.get(Socket)) is not None:
             refused = refusal.of_failure(flow, socket.api, error)
@@ -249,7 +249,7 @@ class WebSockets:
                 # The frame that ended the response before this one was of an unknown type.
                 stream.waiting.popleft().handle.end()
             if not stream.waiting and stream.latest is not None:
-                # The provider goes on by itself, with the client's words put into the last response.
+                # The provider continues by itself, with the client's words in the last response.
                 stream.waiting.append(self._waiting(stream.latest, self._handle()))
             if stream.waiting:
                 stream.waiting[0].begun = True

@@ -64,7 +64,7 @@ class Sending:
     count: int = 0
     """Number of other requests."""
     refusal: Refusal | None = None
-    """Refusal for which the last of these was sent."""
+    """The refusal for which another request was last sent."""
     says: bool = False
     """A part of the response has come."""
     settled: bool = False
@@ -72,8 +72,8 @@ class Sending:
 
     @property
     def asked_from(self) -> str:
-        """The id of the response that the client goes on from, where the whole history was sent instead; else
-        empty."""
+        """The id of the response that the client continues, where the provider got the whole history instead;
+        else empty."""
         return self.said.before if self.count else ""
 
     def take(self, outside: Envelope, shown: bytes) -> None:
@@ -178,7 +178,7 @@ class Waiting:
 
 @dataclass
 class SocketStream:
-    """Requests of one `stream_id`: their responses come one after the other."""
+    """The requests of one `stream_id`, whose responses come one after the other."""
 
     waiting: deque[Waiting] = field(default_factory=deque)
     delayed: deque[tuple[bytes, bool]] = field(default_factory=deque)
@@ -197,7 +197,7 @@ class SocketStream:
 
     @property
     def is_busy(self) -> bool:
-        """Turns that the client does not see are under way."""
+        """True while turns that the client does not see are under way."""
         first = self.waiting[0] if self.waiting else None
         sending = first.sending if first is not None else None
         return first is not None and (first.loop.holding or (sending is not None and sending.count > 0))
@@ -245,7 +245,7 @@ def can_change() -> bool:
 
 
 def keep_letters_whole() -> None:
-    """Have changed messages sent in one frame: mitmproxy cuts them at any byte, and takes halves of letters
+    """Send changed messages in one frame: mitmproxy would cut them at any byte, and take halves of letters
     for broken ones."""
     layers.Fragmentizer.FRAGMENT_SIZE = _WHOLE
 
@@ -282,7 +282,7 @@ class _Bounded:
         return plain
 
     def flush(self) -> bytes:
-        # No byte is left: a message that did not fit was an error.
+        # The decompressor keeps no byte back: a message that did not fit has raised an error.
         return b""
 
 

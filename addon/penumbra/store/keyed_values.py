@@ -128,8 +128,8 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
-        """Set values and return when they are safe from a restart. `behind` returns at once; `Stores.written`
-        then waits until they are safe."""
+        """Set values and return when they are safe from a restart. With `behind`, return at once;
+        `Stores.written` then waits until they are safe."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:

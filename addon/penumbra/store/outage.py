@@ -27,7 +27,7 @@ _BACKOFF = EqualJitterBackoff(_LONGEST_PAUSE, _FIRST_PAUSE)
 _HURRIED = EqualJitterBackoff(2 * _FIRST_PAUSE, _FIRST_PAUSE)
 _LONGEST_WAIT = 0.5
 _HEARING = 1.5
-"""Seconds after which every proxy has its connection for announcements again."""
+"""Seconds after which every proxy has connected again and hears announcements."""
 _RECENT_SECONDS = 30.0
 
 
@@ -79,8 +79,8 @@ class Outage:
 
     @property
     def is_tried_out(self) -> bool:
-        """Return whether the last try is so recent that requests start no new one: the longer the outage, the
-        longer that is."""
+        """Return whether the last try is so recent that requests start no new one. The longer an outage
+        lasts, the longer a try counts as recent."""
         wait = min(_LONGEST_WAIT, (self.clock() - self._began) / 4)
         return self.clock() - self._tried < wait
 

@@ -50,9 +50,9 @@ _SECONDS_AFTERWARDS = 0.005
 _GRACE = 0.15
 """Seconds for which a store that is back is left to proxies that have writes to take back."""
 _LOOK_SECONDS = 0.25
-"""Seconds that the store gets for an answer without which a request can't go on well."""
+"""Seconds within which the store has to answer a request that depends on the answer."""
 _LONGEST_LOOK = 0.75
-"""Seconds that such a request waits for the state of the store."""
+"""Greatest number of seconds that such a request waits for the state of the store."""
 _TAKE_BACK = """
 for number, name in ipairs(KEYS) do
   local nonce, former = ARGV[2 * number], ARGV[2 * number + 1]
@@ -266,7 +266,7 @@ class SharedStore:
         """Delay rows, which are written before the store is read again."""
         self._delayed.delay(rows, over=over)
         if self._delayed and self.is_whole:
-            # The store failed in between and is back already.
+            # The store has failed in between and is back.
             self._fail(Reach.FULL, "a row was not written")
 
     # Asking

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 PROXIED_HOST = "penumbra.local"
 PROOF_HEADER = "x-penumbra-page"
-"""Header of requests that came through the proxy, which removes any that a client has sent."""
+"""Header of requests that came through the proxy. The proxy removes it from the requests of clients."""
 _SAME = ("", "none", "same-origin")
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
@@ -36,8 +36,8 @@ class Access:
     """The rules of access to one page."""
 
     def __init__(self, token: str, hosts: frozenset[str], proof: str, port: int = 0) -> None:
-        """`hosts` are the page's names with ports; with `port`, unless 0, any address is one of them. `proof`
-        is the value of `PROOF_HEADER`."""
+        """`hosts` are the page's names with ports. With `port`, unless it is 0, any address is one of the
+        names. `proof` is the value of `PROOF_HEADER`."""
         self.token = token
         self.cookie = _derived(token, "cookie")
         """Cookie that a browser keeps, of no use in a link."""
@@ -66,8 +66,8 @@ class Access:
         )
 
     def _is_address(self, host: str) -> bool:
-        """Return whether a host is an address and the page listens at all: no attacker can point an address
-        at this machine."""
+        """Return whether a host is an address and the page has a port: no attacker can make an address lead
+        to this machine."""
         address, _, port = host.rpartition(":")
         if not self._port or port != str(self._port):
             return False
@@ -89,8 +89,8 @@ class Access:
 
 
 def token(key: bytes) -> str:
-    """Return the token of an installation, which stays at every start, so that links and scrapers go on to
-    work. `key` is the installation's."""
+    """Return the token of an installation, which stays the same at every start, so that links and scrapers
+    stay valid. `key` is the installation's."""
     return hashlib.blake2b(b"the page's token", key=key[:64], digest_size=24).hexdigest()
 
 

@@ -28,7 +28,7 @@ _MOST_CHARACTERS = 32_000_000
 _LONGEST = 2_000_000
 """Characters of the longest text that is kept."""
 _MOST_AT_ONCE = 200
-"""Results whose texts are read at once at most; those of further ones are not kept."""
+"""Greatest number of results whose texts are read at once; those of further results are not kept."""
 _log = logging.getLogger(__name__)
 Pair = tuple[str, str]
 
@@ -145,14 +145,14 @@ class Contents:
         kinds = {kind: in_words(kind) for kind in found.secrets}
         record = {**found.record(), "rows": None, "is_cut": False, "kinds": kinds}
         if (pair := self.texts.get(number)) is not None:
-            # Away from the event loop: it takes time.
+            # This work takes time, so it runs in a thread.
             compared = await asyncio.to_thread(request_text.compare, *pair)
             record |= {"rows": compared.rows, "is_cut": compared.is_cut}
         return record
 
     async def everything(self) -> bytes:
         """Return all that the page shows, as JSON."""
-        # Each in a step of its own: while one is written, no other thread has a turn.
+        # Each value is written in a step of its own: no other thread has a turn meanwhile.
         conversations = [
             orjson.Fragment(await asyncio.to_thread(orjson.dumps, each))
             for each in await self._conversations()

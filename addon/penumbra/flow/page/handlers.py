@@ -23,9 +23,10 @@ COOKIE = "penumbra_page"
 _log = logging.getLogger(__name__)
 _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
-"""Streams of one browser. Over HTTP/1.1 it has six connections to a host for all its tabs."""
+"""Greatest number of streams of one browser, which over HTTP/1.1 has six connections to a host for all its
+tabs."""
 _PAUSE, _ALIVE = 1.0, 15.0
-"""Seconds between two events at least, and between two comments where there is no event."""
+"""Least seconds between two events, and seconds between two comments while there is no event."""
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -48,7 +49,7 @@ class Listener:
     """Host and user agent, by which streams of one browser are counted."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     is_replaced: bool = False
-    """The stream ends in favour of another tab's, and its own tab polls from then on."""
+    """True if another tab's stream replaces this one, whose tab polls from then on."""
 
 
 @dataclass(eq=False)
@@ -136,7 +137,7 @@ class Guarded(RequestHandler):
         return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
     def let_in(self) -> None:
-        """Set the cookie, so that the browser needs the link no more."""
+        """Set the cookie, so that the browser needs the link no longer."""
         access = self.page.access
         value = access.proxied_cookie if self.is_proxied else access.cookie
         self.set_cookie(self._cookie(), value, httponly=True, samesite="Strict", path="/")
