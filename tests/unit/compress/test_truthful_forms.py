@@ -15,7 +15,7 @@ from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.selection import Units
 from penumbra.compress.size import LEAST_CUT, cut, line_count
-from penumbra.compress.stages import binary, json_prune
+from penumbra.compress.stages import binary, json_prune, row_sample
 from penumbra.compress.stages.terminal import render
 from support.results import PREFIX, shortened
 
@@ -117,6 +117,26 @@ def test_what_names_a_record_stays_and_addresses_that_follow_from_another_go() -
         {"a": {"b": {"c": {"d": {"text": "x y " * 99, "name": "deep", "id": 9}}}}, "z": "y " * 999}
     )
     assert '"name":"deep","id":9' in (json_prune.prune(deep, 200) or "")
+
+
+def test_rows_of_json_say_once_what_is_the_same_in_the_row_above() -> None:
+    """The rows are no table: their messages differ in shape."""
+    same = {"cwd": "/home/ada/projects/quay", "session": "7f3a" * 8, "version": "2.1.1", "kind": "external"}
+    lines = [
+        json.dumps(
+            {
+                **same,
+                "id": f"turn-{n}",
+                "message": {f"shape-{n}": "tide and keel " * 40, "file": f"src/{n}.py"},
+            }
+        )
+        for n in range(20)
+    ]
+    found = row_sample.rows("\n".join(["The log:", *lines, "cut here"]), 5_000)
+    assert found is not None
+    shown = "\n".join(found[0])
+    assert shown.count("/home/ada/projects/quay") == 1
+    assert all(f'"turn-{n}"' in shown and f"src/{n}.py" in shown for n in range(1, 20))
 
 
 def test_a_long_string_in_an_object_keeps_its_beginning() -> None:

@@ -4,8 +4,8 @@
 
 The selection chooses among units: values without members, lines of long strings, and the brackets around
 them. A unit is shown only with its brackets. Numbers keep their spelling. In an object, numbers and names
-without blanks (ids, keys, paths) come first. Addresses that begin with another address of the object, and
-templates of addresses, are left out.
+without blanks (ids, keys, paths) come first. Addresses that begin with another address of the object,
+templates of addresses, and members that the row above has, too, are left out.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class _Tree:
     """A JSON value as a list of units in the order of the text. A unit for an object, an array or a long
     string is followed by the units of its members or lines."""
 
+    above: str = ""
+    """The JSON in the row above; nothing where there is none."""
     texts: list[str] = field(default_factory=list)
     """The JSON of each unit with its key; for units with members or lines, only the brackets or quotes."""
     parents: list[int] = field(default_factory=list)
@@ -96,6 +98,8 @@ class _Tree:
         members = {key: _decoded(value) for key, value in _MEMBERS.decode(encode(source)).items()}
         self.members[number] = len(members)
         derived, names = _derived(members), 0
+        if not depth:
+            derived |= _repeated(members, self.above)
         while len(self.names) <= depth:
             self.names.append([])
         for key, value in members.items():
@@ -136,11 +140,14 @@ class _Tree:
         return f"{text[:-1]}{','.join(parts)}{text[-1]}"
 
 
-def prune(text: str, room: int, compared: Callable[[Units], Facts] | None = None) -> str | None:
+def prune(
+    text: str, room: int, compared: Callable[[Units], Facts] | None = None, above: str = ""
+) -> str | None:
     """Return a JSON value in at most `room` bytes; None if the text is not JSON, or if not even its brackets
-    fit. `compared` returns the facts of units; without `compared`, the first units are chosen first."""
+    fit. `compared` returns the facts of units; without `compared`, the first units are chosen first. `above`
+    is the JSON in the row above."""
     body = text.strip(" \t\r\n")
-    tree = _Tree()
+    tree = _Tree(above)
     try:
         if body[:1] not in ("{", "[") or _has_repeated_members(body):
             return None
@@ -201,6 +208,16 @@ def _derived(members: Mapping[str, str]) -> frozenset[str]:
         else:
             base = address
     return frozenset(derived) if len(derived) < len(addresses) else frozenset()
+
+
+def _repeated(members: Mapping[str, str], above: str) -> frozenset[str]:
+    """Return the keys of members that the object in the row above has with the same value."""
+    try:
+        earlier = _MEMBERS.decode(encode(above))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return frozenset()
+    repeated = {key for key, value in earlier.items() if members.get(key) == _decoded(value)}
+    return frozenset(repeated) if len(repeated) < len(members) else frozenset()
 
 
 def _decoded(value: msgspec.Raw) -> str:

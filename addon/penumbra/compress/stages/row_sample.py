@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import chain, islice, repeat, zip_longest
 from statistics import median
 
 from penumbra.compress.size import cut, size
@@ -52,7 +52,10 @@ def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
     widths = [left // count - cells * (_NOTE + 3) for cells in (1, 2, 4, 8, 16) if left // count >= _FEW]
     every: list[str] = []
     for longest in (*widths, max(_LONGEST, left // count - 2 * _NOTE - 4)):
-        every = [shorter[at] if at in heads else _in_part(line, longest) for at, line in enumerate(lines)]
+        every = [
+            shorter[at] if at in heads else _in_part(line, lines[at - 1] if at else "", longest)
+            for at, line in enumerate(lines)
+        ]
         if sum(size(line) + 1 for line in every) <= room:
             break
     return every, above
@@ -191,12 +194,15 @@ def _short(row: str, longest: int) -> str:
     return "\t".join(cut(cell, most - most // 4, most // 4) if len(cell) > most else cell for cell in cells)
 
 
-def _in_part(row: str, longest: int) -> str:
-    """Return a row in about `longest` characters; cells that are JSON stay JSON if there is room."""
+def _in_part(row: str, above: str, longest: int) -> str:
+    """Return a row in about `longest` characters; cells that are JSON stay JSON if there is room,
+    without members that the row `above` has, too."""
     short = _short(row, longest)
     if short is row:
         return row
-    pairs = zip(row.split("\t"), short.split("\t"), strict=True)
+    earlier_cells = chain(above.split("\t"), repeat(""))
+    cells = zip(row.split("\t"), short.split("\t"), earlier_cells, strict=False)
     return "\t".join(
-        cell if cell == part else json_prune.prune(cell, size(part)) or part for cell, part in pairs
+        cell if cell == part else json_prune.prune(cell, size(part), above=earlier) or part
+        for cell, part, earlier in cells
     )
