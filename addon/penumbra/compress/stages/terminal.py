@@ -10,7 +10,8 @@ the line are drawn on a row of cells. Text that moves between lines (progress of
 on a screen of rows.
 
 Clearing the screen or going home starts a new page below, as scrollback would show it, so that
-nothing readable is lost. An overwritten text that reports an error is kept as a line.
+nothing readable is lost. An overwritten text that reports an error is kept as a line. Of a text that would
+be longer as a screen shows it, only the sequences are deleted.
 """
 
 from __future__ import annotations
@@ -60,17 +61,24 @@ def render(text: str, *, moves: bool = True) -> str:
         return text
     if not may_act(shown):
         return shown
-    shown = text
-    for _ in range(_PASSES):
-        if not may_act(shown):
-            break
-        before = shown
-        shown = _STILL.sub("", shown)
-        if moves:
-            shown = _draw(shown)
-        if shown == before:
-            break
+    shown = _drawn(text, moves)
+    if len(shown) > len(text):
+        # A few moves to far places add many blanks and rows.
+        shown = _drawn(_stripped(_STILL.sub("", text)).replace("\x08", ""), moves)
     return text if shown == text else shown
+
+
+def _drawn(text: str, moves: bool) -> str:
+    for _ in range(_PASSES):
+        if not may_act(text):
+            break
+        before = text
+        text = _STILL.sub("", text)
+        if moves:
+            text = _draw(text)
+        if text == before:
+            break
+    return text
 
 
 def _differs_in_colours(shown: str) -> bool:
@@ -95,15 +103,22 @@ def _moves(text: str) -> bool:
 def _draw(text: str) -> str:
     if _BETWEEN_LINES.search(text):
         drawn = _Screen(budget=2 * len(text) + 4 * _WIDEST).draw(text)
-        return drawn if drawn is not None else _strip(text)
+        return drawn if drawn is not None else _stripped(text)
     if not _moves(text):
         return text
     return "\n".join(_line(line) for line in text.split("\n"))
 
 
-def _strip(text: str) -> str:
-    """Return the text without sequences, overwritten text included: for input that needs too many cells."""
-    return _TOKEN.sub(lambda match: "" if match[0][0] == "\x1b" else match[0], text)
+def _stripped(text: str) -> str:
+    """Return the text without sequences, overwritten text included: for input that needs too many cells. A
+    move within the line becomes a blank."""
+    return _TOKEN.sub(_without_sequence, text)
+
+
+def _without_sequence(token: re.Match[str]) -> str:
+    if token[0][0] != "\x1b":
+        return token[0]
+    return " " if token[2] and token[2] in "CG" else ""
 
 
 def _line(line: str) -> str:
@@ -115,7 +130,7 @@ def _line(line: str) -> str:
     if "\x1b" not in body and "\x08" not in body:
         return "\n".join(_overwritten(body.split("\r"))) + ending
     drawn = _Screen(budget=2 * len(body) + 4 * _WIDEST).draw(body)
-    return (drawn if drawn is not None else _strip(body)) + ending
+    return (drawn if drawn is not None else _stripped(body)) + ending
 
 
 def _overwritten(texts: list[str]) -> list[str]:
