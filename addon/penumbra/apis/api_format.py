@@ -315,7 +315,7 @@ class ApiFormat(ABC):
         return Results(Pairing(self.answered, self.names_calls, self.calls_wait))
 
     def opening(self, document: Document) -> str:
-        """Return the opening of a conversation, by which conversations without ids are told apart."""
+        """Return the opening of a conversation, which distinguishes conversations without ids."""
         texts: list[Raw] = []
         for message in self.prompt(document).messages:
             if message.by_model and not self.opens_with_first:

@@ -1,7 +1,7 @@
-"""Responses that are lists of content blocks: Anthropic's, and those of Bedrock's Converse.
+"""Responses of Anthropic and of Bedrock's Converse, which are lists of content blocks.
 
-A stream numbers the blocks; those of the injected tool are taken out and the others are numbered anew. The
-end of a turn is held back as soon as a call of the injected tool was seen. A block is read as in a request.
+A stream numbers the blocks; those of the injected tool are taken out and the others are numbered anew. Once a
+call of the injected tool was seen, the end of the turn is delayed. A block is read as in a request.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     id: str = ""
     """Id of a call, or of the call that a result answers; empty if it has none."""
     name: str = ""
-    """Name of the tool; empty if it is not given."""
+    """Name of the tool; empty if the request has none."""
     arguments: Raw | None = None
     """Arguments of a call: an object, or a string that holds JSON or free text."""
     texts: tuple[Raw, ...] = ()

@@ -144,7 +144,7 @@ def _own(command: str, arguments: list[str]) -> int:
 
 
 def wrap_instead(words: Sequence[str]) -> str:
-    """Return a hint for a user who wants to start an agent and has left out `wrap`."""
+    """Return a hint for a command line that starts an agent and lacks `wrap`."""
     name = one_line(Path(words[0]).name) if words else "claude"
     return f"to run a program through Penumbra: penumbra wrap -- {name}"
 

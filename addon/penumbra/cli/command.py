@@ -104,7 +104,7 @@ def print_json(value: Any) -> None:
 
 
 def piped_text(name: str) -> str:
-    """Return all of standard input. `name` is the noun in the hint for a user who has to type it."""
+    """Return all of standard input. `name` is the noun in the hint at a terminal."""
     if sys.stdin.isatty():
         print(f"penumbra: reading the {name} from the terminal, up to Ctrl-D", file=sys.stderr)
     return sys.stdin.buffer.read().decode("utf-8", "replace")

@@ -177,7 +177,7 @@ class StartErrors(errorcheck.ErrorCheck):
 
 
 class Starter:
-    """The caller that starts the proxy: a user at a terminal, who gets hints how to use it."""
+    """The caller that starts the proxy; a user at a terminal gets hints."""
 
     is_wrap = False
     """True if the proxy is for one program, and ends with it."""

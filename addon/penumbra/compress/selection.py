@@ -1,4 +1,4 @@
-"""Chooses the units of a text that are shown where not all of them fit, and writes marks for the others.
+"""The selection chooses the units of a text that fit into a limit, and writes marks for those left out.
 
     src/a.py:
     12:import os
@@ -27,34 +27,35 @@ from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.size import LEAST_CUT, counted
 
 LEAST = 240
-"""Bytes of the least size in which units are chosen."""
+"""The smallest limit, in bytes, for which units are chosen."""
 ASIDE = 120
 """Bytes that are kept free for marks at both ends."""
 _MARK = 34
-"""Bytes of a usual mark."""
+"""The length in bytes of a usual mark."""
 _LINE, _PIECE = 400, 240
-"""Bytes of a line that is one unit, and of the pieces that a longer one is cut into."""
+"""The length in bytes up to which a line is one unit, and of the pieces of a longer line."""
 _LONGEST_ADDRESS = 2_000
-"""Bytes of an address that is not cut."""
+"""The length in bytes up to which an address is not cut."""
 _ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")
 _SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{0,20}\Z")
 _GAP, _FOR_GAPS = 160, 4
-"""Bytes of a gap in code that is closed if possible, and per cent of the size that such gaps may take."""
+"""The size in bytes up to which a gap in code is closed if possible, and the percentage of the limit that
+such gaps may take."""
 _BASE = 30
 """Bytes added to the size of each unit, so that very short units are not chosen for their size alone."""
 _MISSES = 40
-"""Units that do not fit, after which no further units are tried."""
+"""The number of units that do not fit after which no further units are tried."""
 _BEFORE, _AFTER = 230, 1_400
 """Bytes that are shown around a place in a text that is too large to be cut as a whole."""
 _MOST = 16
-"""Such places in a text at most."""
+"""The most places whose surroundings are shown."""
 Needs = Mapping[int, Collection[int]]
-"""The units that are shown with a unit."""
+"""The units without which a unit is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """A text and the units that it is cut into, which leave nothing out."""
+    """A text and its units, which together cover the whole text."""
 
     data: bytes
     starts: Sequence[int]
@@ -79,8 +80,8 @@ class Units:
 
     @classmethod
     def near(cls, data: bytes, places: Iterable[int], room: int) -> Units:
-        """Cut a text with too many lines around some places and within `room` bytes of its ends; each part
-        between these is one unit."""
+        """Cut only the surroundings of some places and `room` bytes at both ends into units, in a text with
+        too many lines; each part between them is one unit."""
         regions = [(0, room), (len(data) - room, len(data))]
         regions += ((place - _BEFORE, place + _AFTER) for place in places)
         starts = [0]
@@ -169,8 +170,8 @@ class Selection:
         self.shown = bytearray(len(self.units))
 
     def take(self, wish: Iterable[int], share: int, *, is_run: bool = False) -> None:
-        """Show the units of a wish in its order, in at most `share` per cent of the room. `is_run`: the first
-        unit that does not fit ends the wish; else the next ones are tried."""
+        """Show these units in their order, in at most `share` per cent of the limit. With `is_run`, the first
+        unit that does not fit is the last one tried."""
         least = max(0, self.left - self.room * share // 100)
         misses = 0
         for unit in wish:
@@ -183,8 +184,8 @@ class Selection:
                 break
 
     def ends(self, head: int, tail: int) -> None:
-        """Show the beginning and the end, each in its share of the room in per cent. The last unit may take
-        half of the room."""
+        """Show the beginning and the end, each in its percentage of the limit. The last unit may take half of
+        the limit."""
         backwards = range(len(self.units) - 1, -1, -1)
         self.take(range(len(self.units)), head, is_run=True)
         left = self.left
@@ -193,8 +194,8 @@ class Selection:
         self.take(backwards, tail - taken, is_run=True)
 
     def fill(self, *, is_code: bool = False) -> None:
-        """Show one unit after the other while there is room, the one with the most worth for its size first.
-        `is_code`: short gaps are closed, too, and some room is kept free for that."""
+        """Show further units up to the limit, those with the most worth for their size first. With `is_code`,
+        short gaps are closed, too, in a reserved part of the limit."""
         for_gaps = self.room * _FOR_GAPS // 100 if is_code else 0
         self.left -= for_gaps
         if self.facts is None:
@@ -299,7 +300,7 @@ class Selection:
 
     def near(self, places: Iterable[int], share: int, before: int = 0, after: int = 2) -> None:
         """Show the units at places of the text, and some around each, in at most `share` per cent of the
-        room."""
+        limit."""
         around = [
             one
             for unit in map(self.units.at, places)

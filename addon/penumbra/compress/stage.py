@@ -52,7 +52,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The effect of a stage on a text, for people who examine a result."""
+    """The effect of a stage on a text, as shown where a result is examined."""
 
     stage: str
     before: str

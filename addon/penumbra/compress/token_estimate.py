@@ -65,7 +65,7 @@ def _estimate(text: str) -> int:
 
 
 _remembered = forgettable(16)(_estimate)
-"""Stages, what is told of them and references ask about the same texts, one after the other."""
+"""Stages, their reports and references ask for the same texts in quick succession."""
 
 
 def _weigh(text: str) -> int:

@@ -58,7 +58,7 @@ class CompressionService:
     timeout: float = 30.0
     """Seconds for one call, and for all results of a request together."""
     query_agnostic: bool = False
-    """The service is not told what the user wants to know."""
+    """True if the service does not receive the user's question."""
 
 
 PREFIX = "penumbra_"

@@ -42,7 +42,7 @@ class OverrideError(ValueError):
 
 
 def apply(settings: Settings, forge: Any) -> Settings:
-    """Return the settings for one request, given the value of its `_forge` member. Raises OverrideError."""
+    """Return the settings for one request with the value of its `_forge` member. Raises OverrideError."""
     if not isinstance(forge, dict):
         raise OverrideError("_forge must be an object")
     _refuse_unknown(FIELD, forge, _MEMBERS)

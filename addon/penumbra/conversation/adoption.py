@@ -1,10 +1,10 @@
-"""Decides about results and reasoning that the provider has seen without Penumbra.
+"""Decisions about results and reasoning that the provider has seen without Penumbra.
 
 A change to a prefix that the provider has cached costs the cache, and newer Anthropic models refuse thinking
-blocks whose prefix has changed (`rules/thinking.yaml`). So a result that is followed by a response which did
-not pass through Penumbra keeps its form where a cached prefix or thinking depends on that form. After a pause
-that no cache outlives, only thinking keeps their form: other results get the form that Penumbra would have
-given them.
+blocks whose prefix has changed (`rules/thinking.yaml`). If a response after a result did not pass through
+Penumbra, the result therefore keeps its form where a cached prefix or thinking depends on that form. After a
+pause that no cache outlives, only thinking matters: all other results get the form that Penumbra would have
+chosen.
 
 Where reasoning follows another prefix than the one that it was made for, the request asks the provider to
 drop it; where the request can't ask for that, the block is left out as far as the API allows.
@@ -35,7 +35,7 @@ _BETA = "thinking-binding-controls-2026-08-01"
 _FAMILY = "thinking-binding-controls"
 _FORMAT = "anthropic"
 _OWN_HOSTS = (".anthropic.com",)
-"""Hosts that know every beta of the API; elsewhere one that the client does not use may be an error."""
+"""Hosts that know every beta of the API. Other hosts may refuse a beta that the client does not use."""
 table = partial(rules.table, "thinking.yaml")
 
 
@@ -47,7 +47,8 @@ def binds(format_name: str, model: str) -> bool:
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """Return whether a request may ask to drop thinking: the client has not decided about that itself."""
+    """Return whether Penumbra may ask to drop thinking: the client's request does not say whether to drop
+    any."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))
@@ -71,17 +72,17 @@ def drop(document: Document, headers: Mapping[str, str], host: str, dropped: boo
 
 
 _BYTES_PER_TOKEN = 3
-"""A low estimate: to take a cold prefix for a cached one costs less than the reverse."""
+"""The estimate is low, since mistaking a cold prefix for a cached one costs less than the reverse."""
 _LEAST = 400
-"""Bytes; the form of a smaller result never changes again."""
+"""The size in bytes of the smallest result whose form may change again."""
 
 
 def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str) -> bool:
-    """Return whether a result without a decision that keeps its form keeps its secrets, too.
+    """Return whether a result without a decision, which keeps its form, keeps its secrets, too.
 
-    The secret may be new to the provider: where Penumbra has lost its record of the result, the provider
-    has seen a placeholder. So taking a secret out is worth a cached prefix, but not a conversation whose
-    thinking the provider would refuse.
+    The secret may be new to the provider: where Penumbra has lost its record of the result, the provider has
+    seen a placeholder. A secret is therefore removed even at the cost of a cached prefix, but not if the
+    provider would then refuse the conversation's thinking.
     """
     return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)
 
@@ -96,7 +97,7 @@ def may_be_cached(document: Document, cache: Cache) -> bool:
 def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
     """Return whether a change costs nothing, since nothing of the conversation can be cached any more.
 
-    `cold`: seconds without a request after which nothing is cached.
+    `cold` is the number of seconds without a request after which nothing is cached.
     """
     settings = request.settings
     may_change = settings.adopt == "auto" and settings.rewrites_history
@@ -106,8 +107,8 @@ def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
     """Return the keys of the results whose form may change where the cache is cold.
 
-    Adopted forms may change, and all forms in a conversation without an injected tool. Forms that thinking
-    is bound to, and forms that others refer to, may not.
+    Adopted forms may change; in a conversation without an injected tool, all forms may. A form does not
+    change if thinking is bound to it or another result refers to it.
     """
     conversation = request.conversation
     first = conversation.last_thinking + 1 if binds(request.format, conversation.model) else 0
@@ -119,7 +120,7 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
         and item.key not in fixed
         and (facts := past[item.key].facts).bytes_after >= _LEAST
         and facts.how in ("kept", "shortened", "adopted")
-        # Results sent whole without their secrets are adopted, too.
+        # A result counts as adopted, too, if only its secrets were removed.
         and (
             not state.tool or facts.how == "adopted" or (facts.redactions and not (facts.stages or facts.ref))
         )
@@ -127,9 +128,10 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
 
 
 def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -> ColdTurn | None:
-    """Return how much of its prefix a request with a cold cache leaves unchanged; None for all of it.
+    """Return how much of its prefix a request with a cold cache leaves unchanged; None if the whole prefix
+    is.
 
-    `changed`: keys of the answered results whose form changes; `declares`: the tools change.
+    `changed` holds the keys of answered results whose form changes; `declares` says that the tools change.
     """
     document, messages = request.document, request.conversation.messages
     places = [document.place(item.result.value)[0] for item in request.items if item.key in changed]

@@ -1,9 +1,9 @@
-"""Finds requests that the provider may read in another way than Penumbra, so that it would see secrets that
-were not searched for.
+"""Checks for requests that the provider may read differently than Penumbra, so that secrets could reach the
+provider unsearched.
 
-A host or a content type that is sent twice is ambiguous, and so is a member that an object has twice: here
-the last one counts, but a provider may take the first one, or may ignore case and underscores in names. Only
-members on the way to a tool result matter, and on the way to other text where all text is searched.
+A host, a content type or a member of an object that occurs twice is ambiguous: Penumbra reads the last
+member, but a provider may read the first, or may ignore case and underscores in names. Only members that
+contain a tool result matter, or any text if all text is searched.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _WAY = frozenset(
         *("output", "outputs", "result", "stdout", "stderr"),
     )
 )
-"""Plain names of members that contain a tool result, or by which one is recognised."""
+"""Plain names of members that contain a tool result or identify one."""
 _TEXT_WAY = _WAY | {"instructions", "system", "systeminstruction"}
 """Plain names of members on the way to any text."""
 _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", "operation"))
 """Plain names of a message's members that contain no result, mostly arguments of calls."""
 _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
-"""Plain names of members with a tool's own data, in which names that differ in case are different."""
+"""Plain names of members with a tool's own data, whose names are case-sensitive."""
 
 
 def hosts(headers: Iterable[tuple[str, str]]) -> str:
@@ -59,7 +59,7 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def is_ambiguous(request: Request) -> bool:
-    """Return whether a member occurs twice on the way to a text of the request that has to be searched."""
+    """Return whether a member that contains text to be searched occurs twice in the request."""
     document, conversation = request.document, request.conversation.messages
     if not request.settings.must_search:
         return False
@@ -123,7 +123,7 @@ def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
 def _differ_in_spelling(members: dict[str, Raw], names: frozenset[str]) -> bool:
     written = "".join(members)
     if written.isascii() and written.islower() and "_" not in written:
-        # All names are plain already.
+        # All names are in their plain form already.
         return False
     counts = Counter(map(_plain, members))
     return any(count > 1 and name in names for name, count in counts.items())

@@ -8,7 +8,7 @@ A reference names the earlier text by tool and path or command. It names the lin
 text shows or its call tells, else by their place in the output; it names no lines if they are the whole
 output. The latest of equal texts is named; if a call of that name was made since, the reference says which
 one is meant (`Read src/a.ts (the 2nd)`, see `call_names`). The lines before and after a repeated part stay,
-and those that `staying_lines` names. The earlier texts restore every reference. Arguments of calls are
+and so do those that `staying_lines` names. The earlier texts restore every reference. Arguments of calls are
 earlier texts as well (`what Write src/a.ts was given`), because agents read files that they have written.
 
     $ ./watch
@@ -45,9 +45,9 @@ _LEAST_REFERENCE = 60
 _LEAST_COUNTED = 40
 """The fewest estimated tokens that a count of lines replaces."""
 _LONG = 2_000
-"""The first characters of a text, which mostly have that many tokens already."""
+"""The number of first characters that are counted first, since they mostly have that many tokens already."""
 _NEAR = 9
-"""The number of lines after hidden ones in which a mark may count the hidden ones."""
+"""The number of lines after a hidden part in which a mark may count the hidden lines."""
 _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])"
     r"|\[[0-9]+ lines? said before(?:, but for times)?\]"
@@ -56,8 +56,7 @@ _NO_STATEMENT = re.compile(
     r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
     r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
 )
-"""Beginnings of lines without a meaning of their own: lines of a difference, and lines that Penumbra
-writes."""
+"""Beginnings of lines that mean nothing by themselves: lines of a diff, and lines that Penumbra writes."""
 _OPEN_TASKS = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
 """Families that list open problems: each listed line matters, even if an earlier list has it."""
 _NO_CALL = Call()
@@ -71,12 +70,13 @@ class Referring:
     keys: frozenset[bytes]
     """Keys of the texts that the markers refer to."""
     is_lossy: bool
-    """No reference locates some of the omitted lines."""
+    """True if no reference says where some of the omitted lines are."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """A `_Reference` replaces lines of the new text that stand in an earlier one, one after the other."""
+    """A `_Reference` replaces consecutive lines of the new text that an earlier text has as consecutive
+    lines."""
 
     start: int
     end: int
@@ -138,15 +138,15 @@ def with_references(
     *,
     lossy: bool = False,
 ) -> Referring | None:
-    """Return the text with markers in place of its repeated lines; None if there are none worth it.
+    """Return the text with markers in place of its repeated lines; None if no marker is worth it.
 
-    `call` printed the text, and `name` is its name in references. `original` is the output that the text was
-    made of, if that has other lines: lines that the output lacks stay. `lossy`: counts may replace lines,
-    too.
+    `call` printed the text, and `name` is its name in references. `original` is the output from which the
+    text was made, if its lines differ: lines that the output lacks stay. With `lossy`, counts may replace
+    lines, too.
     """
     if index.is_empty():
         return None
-    # Most texts have no marker, and looking for its words first takes a tenth of the time.
+    # Most texts have no marker. Looking for a marker's words first takes a tenth of the time.
     if (": same as " in text or " said before" in text) and _MARKER.search(text):
         return None
     is_numbered = call.is_quoted and line_numbers.count_lines(text, call, original)
@@ -156,7 +156,7 @@ def with_references(
     counts = list(search.counts(references, name)) if lossy else []
     repeated: list[_Reference | _Count] = [*references, *counts]
     if " more time" in text and (first := folding.counted_lines(lines.lines)):
-        # A mark that counts lines must follow these lines.
+        # A mark that counts lines must directly follow the counted lines.
         ends = [(one, _uncounted_end(one.start, one.end, first, lines.lines)) for one in repeated]
         repeated = [replace(one, end=end) for one, end in ends if end]
     if not repeated:
@@ -168,8 +168,8 @@ def with_references(
 
 
 def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
-    """Return the end of hidden lines, moved up until no mark after them counts one of them; 0 if too few
-    lines are left to hide. `first`: for each mark, the first line that it counts."""
+    """Return the end of hidden lines, moved up until no later mark counts one of them; 0 if too few lines are
+    left to hide. `first` is the first counted line of each mark."""
     shorter, before = end, end + 1
     while shorter < before:
         before = shorter
@@ -183,7 +183,7 @@ def _is_worth(lines: Sequence[str], start: int, end: int, least: int) -> bool:
     while after < end and characters <= _LONG:
         characters += len(lines[after]) + 1
         after += 1
-    # The beginning is mostly enough, and the same lines are asked for with many ends.
+    # The beginning of the lines mostly decides, and callers try the same beginning with many ends.
     beginning = "\n".join(lines[start:after])[:_LONG]
     return token_estimate.estimate(beginning) >= least or (
         characters > _LONG and token_estimate.estimate("\n".join(lines[start:end])) >= least
@@ -199,7 +199,7 @@ class _Search:
     read: TextLines
     call: Call
     _bare: list[str] = field(init=False)
-    """The lines of the output without the blanks around them; a text that no line equals for all others."""
+    """The stripped lines of the output; in place of each other line, a text that equals no line."""
     _staying: StayingLines | None = None
     _units: FileUnits | None = None
 
@@ -225,7 +225,7 @@ class _Search:
 
     def _longest(self, position: int, covered: int) -> _Reference | None:
         """Return the longest repeated part around a line that begins at `covered` or later; None if no text
-        has the line with the same blanks around it."""
+        has the line with the same indentation."""
         best: _Reference | None = None
         line = self.read.output[position]
         for earlier, place in self.index.places(line or ""):
@@ -258,7 +258,7 @@ class _Search:
         return self._staying
 
     def _is_whole(self, part: _Reference) -> bool:
-        """True if nothing stays of a text that stands in an earlier one as a whole."""
+        """True if the whole text stands in an earlier text and a reference hides all of it."""
         if self.call.is_quoted or part.end - part.start < len(self._bare) or self.staying().stated:
             return False
         return _is_worth(self.read.lines, 0, len(self._bare), _LEAST_REFERENCE)
@@ -266,7 +266,7 @@ class _Search:
     def _within(self, part: _Reference) -> Iterator[_Reference]:
         """Yield the pieces of a repeated part that become references, in order.
 
-        The lines at its borders stay; in a file that was read, so do the units next to what is new.
+        The lines at its borders stay; in a file that was read, so do the units next to new lines.
         """
         start, end = part.start + 1, part.end - 1
         if self.call.is_quoted and self.call.category == "read":
@@ -278,8 +278,8 @@ class _Search:
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
     def _between_telling(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return (start, end) of what is worth a reference between two places, next to lines that tell where
-        it was; None if nothing is."""
+        """Return (start, end) of the lines between two places that are worth a reference, next to lines that
+        show where the reference belongs; None if no lines are."""
         while start < end and not is_telling(self.read.lines[start - 1]):
             start += 1
         while end > start and not is_telling(self.read.lines[end]):
@@ -289,8 +289,8 @@ class _Search:
     def _without_headings(
         self, start: int, end: int, hidden: Callable[[int, int], tuple[int, int] | None]
     ) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of the parts between two places that are hidden, in order. `hidden`: returns the
-        part of a place that is worth it. A part is split at the heading of a line that stays."""
+        """Yield (start, end) of the parts between two places that are hidden, in order. `hidden` returns the
+        part at a place that is worth a reference. A part is split at the heading of a line that stays."""
         waiting = [(start, end)]
         while waiting:
             if (part := hidden(*waiting.pop())) is None:
@@ -322,8 +322,8 @@ class _Search:
         return (start, end) if is_worth else None
 
     def _runs(self, start: int, end: int, key: bytes | None) -> Iterator[tuple[int, int]]:
-        """Yield (first, end) of lines that are all shown before, from a telling one to a telling one. `key`:
-        of the only text that counts."""
+        """Yield (first, end) of runs of lines that earlier texts show, each run beginning and ending with a
+        telling line. Only the text with `key` counts, if one is named."""
         first = after = start
         for position in range(start, end + 1):
             bare = self._bare[position] if position < end else ""
@@ -338,16 +338,17 @@ class _Search:
                 first = after = position + 1
 
     def _is_shown(self, bare: str, key: bytes | None) -> bool:
-        """True if a line was shown. Short ones with a digit are values: 12 is no other 12."""
+        """True if an earlier text shows the line. Short lines with a digit are values and don't count, since
+        equal numbers may mean different things."""
         if (len(bare) < LEAST_CHARACTERS and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
             return False
         shown = self.index.shown(bare)
-        # The times may be the very point of a result of an unknown kind.
+        # In a result of an unknown kind, the times may be what matters.
         return shown is not None and (key is None or shown == (key, False))
 
 
 class _Source(Enum):
-    """A `_Source` says which earlier results must show a line before a count may replace it."""
+    """A `_Source` names the earlier results that must show a line before a count may replace the line."""
 
     NONE = auto()
     LAST = auto()
@@ -367,9 +368,9 @@ def _source(call: Call) -> _Source:
 
 
 def _written(text: str, repeated: Iterable[_Reference | _Count], numbers: Sequence[int]) -> str:
-    """Return the text with a marker in place of each repeated part. `numbers` are those of the file's lines;
-    empty if the text shows none. Thinned numbers count up to a marker only, so the lines next to a marker get
-    their numbers back."""
+    """Return the text with a marker in place of each repeated part. `numbers` are the line numbers of the
+    file; empty if the text shows none. Where only some lines show their number, a marker would interrupt the
+    count, so the lines next to a marker get their numbers back."""
     lines, head = text.split("\n"), text[: line_numbers.HEADING]
     is_thinned = bool(numbers) and line_numbers.LEGEND in head
     separator = line_numbers.separator_of(text.split("\n", 60)[:60]) if is_thinned else ""

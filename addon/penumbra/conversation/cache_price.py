@@ -29,18 +29,18 @@ COLD = "the cache is cold"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`Prices` are those of a model's cached prompts, in parts of an input token's price."""
+    """`Prices` are the prices of a model's cached prompts, as multiples of an input token's price."""
 
     read: float
     write: float
     minimum: int
-    """Tokens below which nothing is cached."""
+    """The size in tokens below which nothing is cached."""
     step: int
-    """Tokens; the size of a cached prefix is a multiple of it."""
+    """The number of tokens of which the size of a cached prefix is a multiple."""
     life: float
     """Seconds that a cached prompt lives."""
     cold: float
-    """Seconds without a request after which nothing is cached for certain."""
+    """Seconds without a request after which certainly nothing is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A `Verdict` tells how many changes pay, and why."""
+    """A `Verdict` says how many changes pay, and why."""
 
     count: int
-    """Number of changes, counted from the end of the request; 0: none pays."""
+    """Number of changes, counted from the end of the request; 0 if none pays."""
     once: float
     """Cost of this request; negative if it saves at once."""
     each: float
@@ -82,7 +82,8 @@ def prices(format_name: str, model: str, body: bytes) -> Prices:
 
 @remembered(256)
 def _prices(format_name: str, model: str, asks: bool) -> Prices:
-    """Return prices. `asks`: the request asks for the longer or shorter life that the format offers."""
+    """Return prices. `asks` says that the request asks for the longer or shorter life that the format
+    offers."""
     name, entry = model.lower(), dict(table()["formats"][format_name])
     asked, whose = entry.pop("asked", None), entry.pop("whose", "*")
     entry |= next((own for own in table()["models"] if fnmatchcase(name, own["glob"])), {})
@@ -115,8 +116,8 @@ def remaining_turns(made: int) -> int:
 def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Verdict:
     """Return how many of the changes pay, counted from the end of the request.
 
-    `changes` are in the request's order; `turns` more requests are expected. `cold`: the provider has nothing
-    of the request cached. `bound`: the provider would refuse reasoning after the changes.
+    `changes` are in the request's order; `turns` more requests are expected. `cold` says that the provider
+    has nothing of the request cached, `bound` that the provider would refuse reasoning after the changes.
     """
     if not changes:
         return Verdict(0, 0.0, 0.0, "")

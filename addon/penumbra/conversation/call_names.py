@@ -1,9 +1,9 @@
 """References name an earlier call by its tool and its path or command, since the model can see these.
 
 Most models don't see the ids of calls. A bare name means the last call of that name before the result that
-refers to it. To name another call, calls are counted from the first (`Read a.py (the 2nd)`), because later
-calls don't change that count. No name counts beyond `_FARTHEST` calls, or from a first call that may leave
-the request before the reference does.
+refers to it. An ordinal names an earlier call, counted from the first (`Read a.py (the 2nd)`), so that later
+calls don't change the count. Ordinals end at `_FARTHEST`, and none is used if the first call may leave the
+request before the reference does.
 """
 
 from __future__ import annotations
@@ -74,8 +74,7 @@ class NamedCalls:
     _places: dict[bytes, tuple[str, int]] = field(default_factory=dict)
 
     def note(self, key: bytes, name: str, same_as: bytes = b"", *, lasts: bool = True) -> None:
-        """Add a call. `same_as`: key of the call whose result its own is a duplicate of; empty if there is
-        none."""
+        """Add a call. `same_as` is the key of the call with the same result; empty if there is none."""
         calls = self._calls.setdefault(name, [])
         self._places[key] = (name, len(calls))
         calls.append(NamedCall(key, same_as or key, lasts))
@@ -92,9 +91,9 @@ class NamedCalls:
     def name(
         self, key: bytes, *, is_whole: bool = False, lines: tuple[int, int] | None = None
     ) -> Name | None:
-        """Return the name of a result; None if it can't be named. `is_whole`: a later call with the same
-        result may be meant as well, since all of the result is meant. `lines`: (first, last) number of lines
-        of a file; a later call could be meant only if it shows one of them."""
+        """Return the name of a result; None if it can't be named. With `is_whole` the reference means the
+        whole result, so that later calls with the same result don't matter. `lines` are the first and last
+        line number in a file: only later calls that show one of these lines could be meant."""
         name, place = self._places[key]
         calls = self._calls[name]
         rivals = [call for call in calls[place + 1 :] if not is_whole or call.text != calls[place].text]

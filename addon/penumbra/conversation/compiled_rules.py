@@ -1,4 +1,5 @@
-"""The rules of secrets, which a thread compiles while the proxy starts. Earlier requests wait for them."""
+"""The rules for secrets, which a thread compiles while the proxy starts. Requests wait until the rules are
+compiled."""
 
 from __future__ import annotations
 
@@ -32,10 +33,10 @@ _log = logging.getLogger(__name__)
 
 
 class CompiledRules:
-    """A `CompiledRules` is an engine's redactor, with the values that it has taken out for each caller."""
+    """A `CompiledRules` is an engine's redactor, with the values that were redacted for each caller."""
 
     def __init__(self, key: bytes, settings: EngineSettings, workers: Workers) -> None:
-        """`key` is the installation's: hashes in placeholders are keyed with it."""
+        """`key` is the installation's key, with which the hashes in placeholders are made."""
         self._redactor: Future[Redactor] = workers.submit(partial(_compiled, key, settings))
         self._redactor.add_done_callback(_report_broken_rules)
         self._show: ShowName | None = None
@@ -45,7 +46,7 @@ class CompiledRules:
     async def redactor(self) -> Redactor:
         """Return the redactor. Raises RedactionError if the rules can't be used."""
         if self._redactor.done():
-            # To await it would cost each request one more round of the event loop.
+            # Awaiting the future would cost each request one more round of the event loop.
             return self._redactor.result()
         return await asyncio.wrap_future(self._redactor)
 
@@ -53,7 +54,7 @@ class CompiledRules:
         """Return the function that redacts the texts of one request.
 
         `failure` is the policy for texts that can't be searched. `caller` is the credential whose earlier
-        secrets are taken out too, unless `replaces` is false; empty: there are none.
+        secrets are redacted, too, unless `replaces` is false; empty if there is none.
         """
         scan = (await self.redactor()).scan
         return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)

@@ -27,10 +27,10 @@ from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
 
 _BYTES_PER_TOKEN = 3
-"""Most texts have more bytes a token. A text with fewer fits all the same, since it gets half of the
-tokens."""
+"""Most texts have more bytes per token. A text with fewer fits all the same, since only half of the tokens
+are used."""
 _OTHERS_BYTES = 1_000
-"""Bytes of JSON around the text of a message that is added to a body."""
+"""Bytes of the JSON around the text of an added message."""
 
 Learn = Callable[[LearnedLimits], Awaitable[None]]
 """A function that remembers the limits that a refusal has named."""
@@ -38,7 +38,7 @@ Learn = Callable[[LearnedLimits], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A `Window` is the size of a model's prompts in tokens; 0: not known."""
+    """A `Window` is the size of a model's prompts in tokens; 0 if unknown."""
 
     tokens: int = 0
     believed: int = 0
@@ -66,24 +66,25 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A `Bounds` is the limit for requests of a conversation; 0: not known."""
+    """A `Bounds` is the limit for requests of a conversation; 0 if unknown."""
 
     tokens: int = 0
     """Tokens of a request and its response, by the provider's own count."""
     body_bytes: int = 0
     """Bytes of a body."""
     again: bool = True
-    """A hidden request that was refused as too large may be sent again smaller."""
+    """True if a hidden request that was refused as too large may be sent again in a smaller form."""
     learn: Learn | None = None
 
     def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:
         """Return the bytes of text that may follow a turn, or None for any number.
 
-        `usage` is the turn's, `body` its request's; `elsewhere`: the provider keeps the history.
+        `usage` is the turn's usage and `body` its request's size; `elsewhere` says that the provider keeps
+        the history.
         """
         limits = []
         taken = held(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
-        # The limit is wrong where the turn has taken more.
+        # If the turn has taken more, the limit is wrong.
         if 0 < taken < self.tokens:
             limits.append((self.tokens - taken) * _BYTES_PER_TOKEN // 2)
         if len(body) < self.body_bytes:
@@ -136,11 +137,11 @@ def usage_scale_of_request(
 def usage_scale(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
     """Return the scale of a client's usage, or None if the usage stays as it is.
 
-    `believed`: the window that the client expects, 0 if unknown. `cut`: results were shortened so that the
-    request fits.
+    `believed` is the window that the client expects, 0 if unknown. `cut` says that results were shortened so
+    that the request fits.
     """
     if not limits.window or not believed or believed > limits.window * table()["most"]:
         return None
-    # A request that is cut stays below its limit by this much, and never comes nearer.
+    # A cut request stays below its limit by this margin.
     limit = int(limits.window * SLACK) if cut else limits.window
     return UsageScale(limit, believed) if believed > limit else None

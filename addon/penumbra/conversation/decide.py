@@ -1,4 +1,4 @@
-"""Decides the form of each tool result. The first of these that applies counts:
+"""Decisions about the form of each tool result. The first of these that applies wins:
 
 - the decision of a plan for the whole request
 - an earlier decision, since the first forwarded form is final
@@ -43,7 +43,7 @@ from penumbra.store.exchanges import ProviderResult
 from penumbra.store.stores import Gaps
 
 _HEAD = 2_000
-"""Characters at the beginning of a result in which its size is looked for."""
+"""The number of first characters of a result in which the stated size of the output is looked for."""
 _TOKEN_MARK = re.compile(r"^(?:Original|Total) token count: ([0-9]{1,9})$", re.MULTILINE)
 _WRITERS = ("write", "edit", "bash")
 """Categories of calls that may write their arguments into a file."""
@@ -70,29 +70,30 @@ class Inputs:
     show: ShowName = one_line
     """The function that shows names of tools and calls."""
     shown: ShownTexts | None = None
-    """Remembered names of paths and commands; None: names depend on the conversation."""
+    """Remembered names of paths and commands; None if names depend on the conversation."""
     gaps: Gaps | None = None
-    """Texts whose decisions the store may not have returned; None: the store has returned all."""
+    """Texts whose decisions the store may not have returned; None if the store has returned all."""
     reopened: frozenset[bytes] = frozenset()
     """Keys of answered results that may get another form, since nothing of the request is cached."""
     state: ConversationState = field(default_factory=ConversationState)
     is_heavy: bool = False
-    """Deciding takes long, and is done outside of the event loop."""
+    """True if deciding takes long and is done outside of the event loop."""
     cold: float = 0.0
     """Seconds without a request after which nothing of the conversation is in the provider's cache."""
     is_cold: bool = False
-    """The pause before the request was certainly longer than `cold`."""
+    """True if the pause before the request was certainly longer than `cold`."""
     is_recorded: bool = True
-    """The store can keep decisions."""
+    """True if the store can keep decisions."""
     waits: bool = False
-    """The conversation has no injected tool yet, since it began small."""
+    """True if the conversation has no injected tool yet, since the conversation began small."""
     outside: Outside = field(default_factory=Outside)
     """New decisions about texts outside of tool results."""
     is_withdrawn: bool = False
-    """The provider has just refused the injected tool, so that unread results lose their references."""
+    """True if the provider has just refused the injected tool, so that unread results lose their
+    references."""
     is_ours: Callable[[str], bool] | None = None
-    """The function that recognises placeholders which were made for the caller; None: no result gets a note
-    about placeholders."""
+    """The function that recognises placeholders made for the caller; None if results get no note about
+    placeholders."""
 
     @property
     def stays_bound(self) -> bool:
@@ -127,7 +128,8 @@ class Decider:
     """The function that returns whether the request has taken so long that it is only redacted from now
     on."""
     _refers: bool = field(init=False)
-    """References may replace results: the earlier texts stay in place, or the model can ask for them."""
+    """True if references may replace results: the earlier texts stay in place, or the model can ask for
+    them."""
 
     def __post_init__(self) -> None:
         request, references = self.inputs.request, self.inputs.references
@@ -199,7 +201,7 @@ class Decider:
         if (made := result.call) is None or result.part is not None:
             return False
         call = self.earlier.call(result)
-        # Where values are put back, a call that is not in the request may have got values.
+        # Where secrets are put back, even a call that the request lacks may have got some.
         is_known = made.arguments is not None or not request.settings.restores_secrets
         if not is_known or not (call.shell or call.category in _WRITERS):
             return False
@@ -211,8 +213,8 @@ class Decider:
         )
 
     def _reconsidered(self, item: Item, past: Decision) -> tuple[Decision, bool]:
-        """Return the earlier decision, or a smaller form where a change costs nothing; and whether the
-        decision is new."""
+        """Return the earlier decision, or a smaller form if a change costs nothing, and whether the decision
+        is new."""
         if item.key in self.inputs.reopened and item.key not in self.decisions:
             made = self._decided(item)
             if made.facts.tokens_after < past.facts.tokens_after:
@@ -225,8 +227,8 @@ class Decider:
         turn = item.result.turn
         if turn > self._last_response:
             return False
-        # Where later results have decisions, the client has changed this text since, and the provider has
-        # not seen the new one.
+        # If later results have decisions, the client has changed this text since, and the provider has not
+        # seen the new text.
         if turn < self.last_decided:
             return False
         adopt = self.inputs.request.settings.adopt
@@ -295,7 +297,7 @@ class Decider:
         except RedactionError:
             raise
         except Exception as error:
-            # Everything but redaction fails open.
+            # Only redaction fails closed.
             tool = inputs.show(output.tool)
             _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
             redacted = redact(output.text)
@@ -323,7 +325,7 @@ class Decider:
         text, ref = self._with_reference(shortened, earlier_texts.marker(name.name))
         if not _saves(text, shortened.text):
             return None
-        # The earlier text is the first referent, before the texts that its name refers to.
+        # The earlier text is listed first, before the texts on which its name depends.
         referents = (earlier.key.hex(), *sorted(key.hex() for key in name.keys - {earlier.key}))
         facts = measured("duplicate", item.text, text, stages=("dedup",), ref=ref, referents=referents)
         return Decision(text, facts)

@@ -45,22 +45,23 @@ _KEEP_LINES = frozenset(
     {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
     | {STAGE}
 )
-"""Stages that change no line's meaning: each line still says by itself what a line of the output says."""
+"""Stages after which each line of a result still means by itself what a line of the output means."""
 _CODED = re.compile(
     r"(?:<<<SHADOW:shadow_[0-9a-f]{18,32}>>>\n[^\n]{0,400}\n)?"
     r"(?:\[patterns; \"~A 1 2\" |(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; )"
 )
-"""Beginnings of results that another proxy has coded."""
+"""Beginnings of results that another proxy has shortened or encoded."""
 
 
 def keeps_lines(text: str, stages: Collection[str]) -> bool:
-    """True if each line of what these stages made of a result says by itself what the output says."""
+    """True if after these stages each line of a result still means by itself what a line of the output
+    means."""
     return _KEEP_LINES.issuperset(stages) and _CODED.match(text) is None
 
 
 def output_of(text: str, call: Call) -> str:
-    """Return the output in a result as it came: what a screen would show, without JSON around it; nothing of
-    what was coded before."""
+    """Return the output in an incoming result as a screen would show it, without the JSON around it; empty if
+    another proxy has encoded the result."""
     if _CODED.match(text):
         return ""
     alone = json_envelope.alone(text)
@@ -80,7 +81,7 @@ class _Text(NamedTuple):
 
     key: bytes
     hash: bytes
-    """A hash of this text and all texts before it. It differs for another form of a result."""
+    """A hash of the forms of this text and of all texts before it."""
     characters: int
     """The size of these texts, roughly, in characters or bytes."""
     result: ResultText | None

@@ -1,13 +1,13 @@
-"""Decides whether a request declares the injected tool, and when a small conversation does so first.
+"""Decisions whether a request declares the injected tool, and when a small conversation first does so.
 
-Every request carries the declaration, which costs a small conversation more than it may ever save. So a
-conversation that begins small does without the tool, and shortens nothing that needs it, until the tool saves
-more than it costs. Tools come first in the prefix that the provider has cached, so a late declaration costs
-the whole cached prefix once.
+Every request carries the declaration, which costs a small conversation more than it may ever save. A
+conversation that begins small therefore does without the tool, and shortens nothing that needs the tool,
+until the tool saves more than it costs. Tools come first in the prefix that the provider has cached, so a
+late declaration costs the whole cached prefix once.
 
-Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), which costs no cache. There all
-conversations wait, and declare the tool after the newest message when something is first left out of a
-result.
+Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), which costs no cache. With these
+APIs all conversations wait, and declare the tool after the newest message when something is first left out of
+a result.
 
 A conversation declares the tool in its first request where reasoning is bound to the prefix, where the
 provider keeps the history, and where the settings need the tool at once.
@@ -41,7 +41,7 @@ from penumbra.store.decisions import Decision
 LINE = "rewrote the tools: from now on originals can be asked for"
 """The log's line for a late declaration."""
 _LITTLE = 1_024
-"""Tokens; writing a smaller prefix again costs little."""
+"""The size in tokens below which writing a prefix again costs little."""
 table = partial(rules.table, "inline_tools.yaml")
 
 
@@ -115,7 +115,7 @@ def is_due(
             return False
         new = [item for item in request.items if item.result.turn > last]
         if any(past[item.key].facts.ref for item in new if item.key in past):
-            # The same request was sent before, and its response was lost.
+            # The client has sent this request before, and the response was lost.
             return True
         unread = [item for item in new if item.key not in past]
         unread += [item for item in request.items if item.key in reopened]
@@ -134,7 +134,7 @@ def is_due(
     seen = len(request.document.text()) / BYTES_PER_TOKEN - unseen - gone
     least_cached = max(price.minimum, _LITTLE)
     if seen < least_cached:
-        # Nothing is cached yet, so the tool can wait for the first request that is.
+        # Nothing is cached yet, so the tool can wait for the first cached request.
         return seen + unseen >= least_cached
     once = seen * (price.write - price.read) + _declaration() * price.write
     unread = [item for item in request.items if item.result.turn > last and item.key not in past]
@@ -150,7 +150,7 @@ def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
 
 @cache
 def _declaration() -> int:
-    """Return the estimated tokens of the declaration, a little less than in any API."""
+    """Return the estimated tokens of the declaration, which are slightly fewer than in any API."""
     made = tool(NAMES[0])
     return token_estimate.estimate(f"{made.name} {made.description} {made.parameters.decode()}")
 

@@ -4,9 +4,9 @@ The texts are results as they were forwarded, and arguments of calls. The index 
 without the blanks around it; from the latest place of a line, a chain leads back to the earlier ones. A line
 with times is found without its times, too.
 
-Some lines are no lines of the output: those that mean something only below a legend or a head (values of a
-pattern, rows of a table, hits below their file's name), and those that Penumbra has written. Under another
-head, the same line would mean something else.
+Lines that mean something only below a legend or head (values of a pattern, rows of a table, hits below their
+file's name) don't count as lines of the output, since they would mean something else below another head.
+Lines that Penumbra has written don't count either.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ class TextLines(NamedTuple):
     lines: Sequence[str]
     """The lines without line numbers."""
     output: Sequence[str | None]
-    """The lines; None in place of each one that is no line of the output."""
+    """The lines of the output; None in place of each other line."""
     numbers: Sequence[int]
     """The number of each line in its file, 0 for lines without one; empty if the text shows no numbers."""
 
 
 def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
-    """Return the lines of a text. `original`: the output that the text was made of, if that has other lines.
-    `is_numbered`: the reader of a file wrote the numbers before the lines."""
+    """Return the lines of a text. `original` is the output from which the text was made, if its lines differ.
+    `is_numbered` says that the numbers before the lines are line numbers of a file."""
     numbers, lines = _numbered(text, is_numbered=is_numbered)
     output: Sequence[str | None] = lines
     if original is not None:
         there = {line.rstrip() for line in _numbered(original, is_numbered=is_numbered)[1]}
         output = [line if line.rstrip() in there else None for line in lines]
     if line_numbers.LEGEND in text[: line_numbers.HEADING]:
-        # The lines that stay need the legend of the numbers, so no reference may hide it.
+        # No reference may hide the legend of the numbers, which the other lines need.
         output = [None if line == line_numbers.LEGEND else line for line in output]
     return TextLines(lines, output, numbers)
 
@@ -70,7 +70,8 @@ def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
     """Return the number of each line in the original, counted from 1 and rising; 0 for a line that does not
-    occur there after the lines before it. Of equal lines, the first one after the line before is meant."""
+    occur there after the lines before it. Among equal lines, the first after the previous line's place is
+    meant."""
     wanted = {line.rstrip() for line in lines if line is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for position in range(len(original) - 1, -1, -1):
@@ -97,7 +98,7 @@ def _numbers_from(first: int, text: str, count: int) -> list[int]:
 
 
 LEAST_CHARACTERS = 12
-"""The fewest characters of a line, blanks aside, that is looked up by itself."""
+"""The fewest characters, without blanks, of a line that is looked up by itself."""
 
 
 def is_telling(line: str) -> bool:
@@ -114,18 +115,18 @@ _TIME = re.compile(
 )
 """A time of day, a date with it, or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""A part that every time has and few other texts have. It is found in a tenth of the time."""
+"""A part that every time has and few other texts have; this search takes a tenth of the time."""
 _SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode())
 """A wider form of `_TIME_SIGN`, for whole texts."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
     r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
 )
-"""Words that show that a time is the very output that was asked for."""
+"""Words which show that the time is what the command was run for."""
 
 
 def _timeless(line: str) -> str:
-    """Return the line without its times, unless the times are its point."""
+    """Return the line without its times, unless the times are what the line is about."""
     return _without_times(line) if len(line) <= _LONGEST_TIMED else line
 
 
@@ -158,14 +159,14 @@ class EarlierText(NamedTuple):
     key: bytes
     """The key of the text in the request."""
     is_argument: bool
-    """The text is an argument of a call."""
+    """True if the text is an argument of a call."""
     output: Sequence[str | None]
-    """The lines without their numbers; None in place of a reference, and of each one that is no line of the
+    """The lines without their numbers; None in place of a reference, and of each line that is not from the
     output."""
     numbers: Sequence[int]
     """The number of each line, in its file or counted; 0 for lines without one."""
     is_counted: bool
-    """The numbers count the lines of the text itself."""
+    """True if the numbers count the lines of the text itself."""
     start: int
     """The position of the first line among the lines of all texts."""
 
@@ -173,7 +174,7 @@ class EarlierText(NamedTuple):
 _MOST_PLACES = 24
 """The most places of one line that are returned, the latest first."""
 _MOST_STEPS = 96
-"""The most places that are looked at for them: the same line may stand there with other blanks around it."""
+"""The most places that are examined: some of them may have the line with other blanks around it."""
 
 
 @dataclass(slots=True)
@@ -194,7 +195,8 @@ class LineIndex:
     _unread: list[Sequence[str | None]] = field(default_factory=list)
     """Texts whose facts have not been extracted yet."""
     _last: tuple[str, str | None, bool, TextLines] | None = None
-    """The text that was read last, and its lines: a text is mostly noted right after it was compared."""
+    """The text that was read last, and its lines, since a text is mostly noted right after it was
+    compared."""
 
     def read(self, text: str, original: str | None, *, is_numbered: bool) -> TextLines:
         """Return the lines of a text, as `read` returns them."""
@@ -219,8 +221,9 @@ class LineIndex:
     ) -> None:
         """Add a text of the call that was noted last in `calls`.
 
-        `original` and `is_numbered` are those of `read`. `is_lossy`: the text lacks something of the result.
-        `first`: the number in its file of the first line, if the call tells it and the lines show none.
+        `original` and `is_numbered` are as in `read`. `is_lossy` says that the text lacks a part of the
+        result. `first` is the file's number of the first line, if only the call says so and the lines show no
+        numbers.
         """
         lines, output, numbers = self.read(text, original, is_numbered=is_numbered)
         if not is_argument:
@@ -255,7 +258,7 @@ class LineIndex:
         return not self._latest
 
     def found(self, bare: Sequence[str]) -> list[int]:
-        """Return positions of the telling lines, without the blanks around them, that stood in a text."""
+        """Return the positions of the telling lines, stripped, that an earlier text has."""
         latest = self._latest
         return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 
@@ -302,8 +305,9 @@ class LineIndexes:
         self._indexes: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
 
     def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
-        """Remove and return the index that has most of the first of some texts, and how many it has; a new
-        index if there is none. `hashes`: for each text, a hash of it and all texts before it."""
+        """Remove and return the index that shares the longest beginning with some texts, and the number of
+        shared texts; a new index if there is none. `hashes` has for each text a hash of that text and all
+        texts before it."""
         with self._lock:
             for count in range(len(hashes), 0, -1):
                 index = self._indexes.pop(hashes[count - 1], None)

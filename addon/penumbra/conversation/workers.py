@@ -158,7 +158,7 @@ class Workers:
             if not queue:
                 del peer.waiting[caller.credential]
             if piece.done.done():
-                # The request was given up.
+                # The client or the deadline has cancelled the request.
                 self._forget(caller.peer, peer)
                 continue
             self._turns += piece.size != _BEGUN

@@ -1,9 +1,9 @@
-"""Asks a strategy about many texts at once, within the limits of the process and a deadline.
+"""A dispatcher asks a strategy about many texts at once, within the limits of the process and a deadline.
 
     stored response -> worth its price? -> one call for all who ask the same -> clean -> stored
 
-A call goes on when nobody waits for it any more: its response is paid for, and is stored for the next
-request. The outcome is never an exception: it is a text, or the kind of the failure.
+A call goes on after its last caller has left: the response is paid for, and is stored for the next request.
+The outcome is never an exception: it is a text, or the kind of the failure.
 """
 
 from __future__ import annotations
@@ -216,8 +216,8 @@ class _Flight:
 class Shared:
     """State that all dispatchers of a process share: the breakers of services, and places for calls.
 
-    A call holds its place for `seconds` at least, which bounds the calls in a second, too: 10 at once and 20
-    a second unless told otherwise.
+    A call holds its place for `seconds` at least, which also limits the calls per second: by default 10 at
+    once and 20 a second.
     """
 
     def __init__(self, places: int = 10, seconds: float = 0.5) -> None:
@@ -308,8 +308,8 @@ class Dispatcher:
         return await self._judged(text, ask, "miss")
 
     def _flight(self, strategy: Strategy, ask: Ask, name: bytes) -> _Flight:
-        """Return the call that is in progress for this text, or a new one, and count the caller among those
-        who wait."""
+        """Return the call that is in progress for this text, or a new one, and count the caller as
+        waiting."""
         flight = self._flights.get(name)
         if flight is not None:
             flight.waiters += 1

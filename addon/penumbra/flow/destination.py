@@ -19,7 +19,7 @@ def mode(client: object) -> str:
 
 def host(flow: Flow) -> str:
     """Return the host that the connection leads to: the name that its certificate is checked for, or the
-    address that the client or the operator has given."""
+    address that the client or the operator has set."""
     request = flow.request
     if mode(flow.client_conn) == "reverse" or option("ssl_insecure"):
         return request.host

@@ -38,7 +38,8 @@ NOT_COMPARED = ("previous_message_not_found", "unavailable")
 
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
-    """Digests of a prompt that the provider compares with earlier ones; they show who changed it."""
+    """Digests of a prompt that the provider compares with earlier ones; they show whether the client or
+    Penumbra changed the prompt."""
 
     previous: str
     """The client's id of the response to compare with; empty for the first prompt."""

@@ -219,8 +219,8 @@ def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) ->
 def _request(
     response: LoggedResponse, turn: Turn, held: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
-    """Return the sums of one request. `held` counts the tokens that an earlier request had, `new` the other
-    tokens."""
+    """Return the sums of one request. `held` is the number of tokens that an earlier request had, `new` that
+    of the others."""
     usage, price = response.usage, turn.price or 0.0
     if usage is not None and usage.input * _LEAST_COUNTED < held + new:
         usage = None

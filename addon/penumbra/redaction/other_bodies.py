@@ -114,10 +114,10 @@ class Anywhere:
     def redact(
         self, document: Document, search: Search, *, said: bool, policy: str = "", scope: bytes = b""
     ) -> SearchedJson:
-        """Edit the strings that hold secrets. Raises RedactionError.
+        """Replace the secrets in the strings of a body. Raises RedactionError.
 
-        `said`: arguments of calls are searched as well. `policy`: anything else that the outcome depends on.
-        `scope`: the caller, who gets no outcome of another's items.
+        With `said`, arguments of calls are searched as well. `policy` stands for all else that the outcome
+        depends on. `scope` is the caller: remembered outcomes are never shared between callers.
         """
         result, own = SearchedJson(), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():

@@ -25,7 +25,7 @@ class Style(Enum):
     CONFIG = "config"
     """`name: value` or `name = value` to the end of the line."""
     CODE = "code"
-    """Without quotes and with something after it, so most likely an expression."""
+    """The value has no quotes and is followed by something, so most likely an expression."""
     PROSE = "prose"
     """`the password is value`."""
     APART = "apart"
@@ -33,7 +33,7 @@ class Style(Enum):
     SPACED = "spaced"
     """Between quotes, a space after its name."""
     GIVEN = "given"
-    """Between quotes, after its name between quotes as the next argument."""
+    """The value is in quotes and follows its quoted name as the next argument."""
     LISTED = "listed"
     """Between quotes, after its name in a list that goes on."""
 
@@ -91,7 +91,7 @@ def entropy(value: str) -> float:
 
 @lru_cache(maxsize=_SHORT + 1)
 def _bits_by_count(total: int) -> tuple[float, ...]:
-    """Return the terms of the entropy, negative, by how often a character stands in a value."""
+    """Return the summands of the entropy, as negative numbers, by the count of a character in a value."""
     return (0.0, *(count / total * math.log2(count / total) for count in range(1, total + 1)))
 
 

@@ -24,7 +24,7 @@ class GlobRule(Strict, frozen=True):
 
 
 class VerbRule(Strict, frozen=True):
-    """Tools that do several things, told apart by one argument."""
+    """Tools that do several things, which one argument distinguishes."""
 
     tools: tuple[str, ...]
     """Names of the tools."""

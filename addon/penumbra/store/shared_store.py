@@ -133,7 +133,7 @@ class SharedStore:
     # Life
 
     def share(self) -> None:
-        """Count another user of the store, who will call `close`, too."""
+        """Count another user of the store, which calls `close`, too."""
         self._holders += 1
 
     def begin(self) -> None:
@@ -438,7 +438,7 @@ class SharedStore:
 
     @property
     def _probes(self) -> list[Command]:
-        """Return one of each command in use: a user who may not use all of them has no store."""
+        """Return one example of each command in use: a Redis user must be allowed to use all of them."""
         name = _PREFIX + b"probe"
         return [
             ("SET", name, _PROBE, "PX", _PROBE_MILLISECONDS),
@@ -552,8 +552,8 @@ class SharedTable(KeyedValues[V]):
         return found
 
     async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
-        """See `KeyedValues.put`. Values are never held back, since others may read them; failed writes are
-        repeated later."""
+        """See `KeyedValues.put`. Writing is never delayed, since other proxies may read the values; failed
+        writes are repeated later."""
         if values:
             self.note(values)
             rows = await self._rows(values)

@@ -106,7 +106,7 @@ _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
-    """Return the parts of a command that was given as an argument vector, without a shell."""
+    """Return the parts of a command in an argument vector, which no shell reads."""
     return tuple(_Resolver(0).of_node(_Simple(list(argv))))
 
 

@@ -39,14 +39,14 @@ class _Rule:
     category: Category
     given: tuple[tuple[tuple[str, ...], Linear | None], ...]
     allowed: frozenset[str]
-    """The only arguments that may be given; empty if any may."""
+    """The only arguments that the call may have; empty if the call may have any."""
     named: Linear | None
     unless: Linear | None
 
     def fits(self, words: str, given: Mapping[str, str]) -> bool:
         """True if a call of a tool with these words in its name has this category.
 
-        `given`: the texts of the arguments by their plain names.
+        `given` holds the texts of the arguments by their plain names.
         """
         if self.allowed and not self.allowed.issuperset(given):
             return False

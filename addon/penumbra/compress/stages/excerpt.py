@@ -107,16 +107,17 @@ _RUN = re.compile(rb'[^\t\n"]{200,}+')
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """Keys of strings that programs wrote."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
-"""Per cent of the room for: the beginning; the end; the lines in which programs say how they ended; failures;
-definitions in a file; headings; rows that differ from others."""
+"""The percentages of the byte limit for the beginning, the end, the lines in which programs say how they
+ended, failures, definitions in a file, headings, and rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
-"""Per cent of the room for the beginning and the end of a file, of which other passages are more useful."""
+"""The percentages of the limit for the beginning and the end of a file, whose other passages are more
+useful."""
 _DIFFERING = 75
-"""Per cent of the room for rows of JSON that failed or differ from others."""
+"""The percentage of the limit for rows of JSON that failed or differ from others."""
 _ENDS = 3
 """Rows that are shown at each end of a table."""
 _NAMED = 4
-"""Divisor of the room that gives the bytes for the names of missing files."""
+"""The names of files left out may take the limit divided by this."""
 _MOST_FAILURES = 64
 _USED = 84
 """Per cent of its limit that an excerpt of a file takes: less than a whole file that just fits."""
@@ -474,7 +475,7 @@ class _Parts:
         return f"{left_out(self._data, first, end)[:-1]}{self._names(missing)}]"
 
     def _names(self, heads: Sequence[int]) -> str:
-        """Return the names in some headings, by folder, as far as there is room for them."""
+        """Return the names in some headings, by folder, as far as they fit."""
         folders: dict[str, list[str]] = {}
         for line in heads:
             name = self._lines[line].removeprefix("+++ ").removeprefix("b/").split("\t")[0].rstrip(": ")
@@ -492,7 +493,7 @@ class _Parts:
         return f": {', '.join(named)}{more}" if named else ""
 
     def _rows(self, room: int) -> str | None:
-        """Return the chosen rows of JSON; None if the JSON has no rows, or there is no room for any."""
+        """Return the chosen rows of JSON; None if the JSON has no rows, or if not one row fits."""
         found = row_sample.rows(self._text, room)
         if found is None:
             return None

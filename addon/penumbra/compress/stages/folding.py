@@ -20,7 +20,8 @@ _LONGEST_CYCLE = 8
 
 
 def fold(text: str) -> str | None:
-    """Return the text with its repetitions counted; None if none is worth it, or the text holds a marker."""
+    """Return the text with a count in place of repetitions; None if no count would be shorter, or if the text
+    has such marks already."""
     lines = Text.of(text).lines
     starts = _starts(lines)
     if not starts or _has_marker(text):

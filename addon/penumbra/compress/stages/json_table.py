@@ -28,7 +28,7 @@ _MOST_COLUMNS = 60
 _MOST_OBJECTS = 200_000
 """The most objects of a text: a row in memory may be forty times as large as its object."""
 _SPARSEST = 8
-"""A table with less than one value for this many cells is given up before its columns are built."""
+"""No table is made if fewer than one in this many cells would have a value."""
 _MOST_INNER = 12
 _DEPTH = 4
 _PAGE = 1_000

@@ -34,8 +34,9 @@ _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;
 
 
 def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
-    """Return the rows of a JSON text and, for each row, the number of the line that names its columns (its
-    own where there is none). Rows are cut so that some fit into `room` bytes. None: the text has no rows."""
+    """Return the rows of a JSON text and, for each row, the number of the line that names its columns (a row
+    without such a line has its own number). Rows are cut so that some fit into `room` bytes. Return None if
+    the text has no rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
     if len(lines) < 4 * _ENDS and not starts:
