@@ -196,8 +196,8 @@ def _short(row: str, longest: int) -> str:
 
 
 def _in_part(row: str, above: str, longest: int) -> str:
-    """Return a row in about `longest` characters; cells that are JSON stay JSON if there is room,
-    without members that the row `above` has, too."""
+    """Return a row in about `longest` characters; if they fit, cells that are JSON stay JSON, without members
+    that the row `above` has, too."""
     short = _short(row, longest)
     if short is row:
         return row
