@@ -87,10 +87,10 @@ class _Text(NamedTuple):
     result: ResultText | None
     """The result; None if the provider holds it before the request."""
     text: str | None = None
-    """The text; None for arguments of the result's call, and for a result that no reference may name."""
+    """The text; None for the arguments of a result's call, and for a result that no reference may name."""
     is_call: bool = False
     original: str | None = None
-    """The result as it came, if the forwarded text has other lines; else None."""
+    """The incoming result, if the lines of the forwarded text differ; None otherwise."""
     loss: int = Loss.NONE
     provider_name: str = ""
     """The name in references of a result that the provider holds."""
@@ -104,12 +104,12 @@ class Referent(NamedTuple):
     key: bytes
     tool: str
     is_complete: bool
-    """The text lacks nothing of the result."""
+    """True if the text is the whole result."""
 
 
 @dataclass(slots=True)
 class TextsSoFar:
-    """`TextsSoFar` are the texts of the first messages, as far as later ones may refer to them."""
+    """`TextsSoFar` are the texts of the first messages to which later texts may refer."""
 
     unique: frozenset[str]
     """Call ids that occur once in the request: no other id names a result."""
@@ -117,13 +117,13 @@ class TextsSoFar:
     turn: int = -1
     """The index of the message with the last result so far; -1 if there is none."""
     referents: dict[bytes, Referent] = field(default_factory=dict)
-    """For each digest of a text as it came, the first result with it."""
+    """For each digest of an incoming text, the first result with that text."""
     lasting: dict[bytes, bool] = field(default_factory=dict)
-    """For each key, whether the result keeps its form and shows something of the output. Arguments of calls
-    do."""
+    """For each key, True if the result keeps its form and shows some of the output; always True for arguments
+    of calls."""
     ambiguous: set[bytes] = field(default_factory=set)
-    """Keys of results whose id has come again: references to them from earlier turns stay, new ones are not
-    made."""
+    """Keys of results whose id has occurred again: references of earlier turns to them stay, but no new ones
+    are made."""
     reformed: set[bytes] = field(default_factory=set)
     """Keys of results that lost lines in this request: an earlier reference may rely on one of those
     lines."""
@@ -140,7 +140,7 @@ def _unique(call_ids: Iterable[str]) -> frozenset[str]:
     """Return the ids that occur once and can stand in a reference."""
     listed = list(call_ids)
     unique = frozenset(listed)
-    # Looking at all ids together is quicker, and in most requests each is plain.
+    # Testing all ids at once is faster, and in most requests every id is plain.
     if len(unique) == len(listed) and all(listed) and is_plain("".join(listed) or "none"):
         return unique
     return frozenset(one for one, count in Counter(listed).items() if count == 1 and is_plain(one))
@@ -177,7 +177,7 @@ class EarlierTexts:
     """Names of these calls."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
     _output: tuple[str, Call, str] | None = None
-    """The text that was asked for last as it came, its call, and the output in the text."""
+    """The last incoming text whose output was asked for, its call, and the output."""
 
     def __post_init__(self) -> None:
         document, messages = self.request.document, self.request.conversation.messages
@@ -206,17 +206,17 @@ class EarlierTexts:
         return self._compaction < 0 and not self.provider_results and not self.edited_calls
 
     def go_on_from(self, so_far: TextsSoFar) -> None:
-        """Continue after the first messages, of which the state is known."""
+        """Continue after the first messages, whose state is known."""
         so_far.unique = self.so_far.unique
         self.so_far = so_far
 
     def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
-        """True if the same of these ids name a result in this request."""
+        """True if exactly the same ones of these ids name a result in this request."""
         then, now = (list(map(of.unique.__contains__, call_ids)) for of in (so_far, self.so_far))
         return then == now
 
     def note_call(self, result: ResultText) -> None:
-        """Note the arguments of a call, which references may name from its own result on."""
+        """Note the arguments of a call, to which its own result and later ones may refer."""
         self._go_on(result.turn)
         if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
             return
@@ -259,11 +259,11 @@ class EarlierTexts:
         self._add(mark, len(text), key, item.result, text=text, original=original, loss=facts.loss)
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
-        """Note a result's form where no lines of it are referred to; a reference is no text."""
+        """Note the form of a result to whose lines nothing refers; a reference does not count as a text."""
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
-        # Such a result shows too little to refer to; references to all of it from earlier turns stay.
+        # The result shows too little for a reference; references of earlier turns to the whole result stay.
         is_lasting, is_lossy = facts.how not in ("superseded", "recovered"), facts.loss >= Loss.LOSSY
         so_far = self.so_far
         if call_id not in so_far.unique:
@@ -278,8 +278,8 @@ class EarlierTexts:
         return key not in self.so_far.ambiguous and self.so_far.lasting.get(key, False)
 
     def holds(self, facts: Facts) -> bool:
-        """True if what a text of the past refers to still stands earlier in the request; lines that are
-        referred to must still be shown there."""
+        """True if the referents of an earlier text are still earlier in the request and still show the lines
+        that it refers to."""
         keys, lasting = list(map(bytes.fromhex, facts.referents)), self.so_far.lasting
         if STAGE not in facts.stages:
             return all(map(lasting.__contains__, keys))
@@ -298,8 +298,8 @@ class EarlierTexts:
         return self._index().shown_before()
 
     def by_reference(self, made: Shortened, item: Item, *, lossy: bool) -> Referring | None:
-        """Return the text of an item, as it was made, with references in place of repeated lines; None if
-        there are too few. `lossy`: counts may replace lines, too."""
+        """Return an item's text with references in place of repeated lines; None if there are too few. With
+        `lossy`, counts may replace lines, too."""
         name, call = self._name(item.result), self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, call) if has_other_lines else None
@@ -339,7 +339,7 @@ class EarlierTexts:
 
     def _add_result(self, index: LineIndex, text: _Text, result: ResultText, before: _Text | None) -> None:
         name, call = self._name(result), self.call(result)
-        # Several texts of one result are one result to a reader.
+        # The model sees several texts of one result as one result.
         answered = None if before is None or before.is_call else before.result
         if answered is None or answered.call_id != result.call_id or not result.call_id:
             index.calls.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
@@ -355,7 +355,7 @@ class EarlierTexts:
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """Return the output in a text as it came, which is mostly asked for twice: to compare the text, and
+        """Return the output in an incoming text. Most callers need the output twice: to compare the text and
         to note it."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
@@ -363,11 +363,11 @@ class EarlierTexts:
         return last[2]
 
     def _is_first(self, text: _Text) -> bool:
-        """True if nothing that the provider has stands before the first result of this name."""
+        """True if no result that the provider keeps precedes the first result of this name."""
         return self._is_referable(text.key) and self._is_all()
 
     def _is_all(self) -> bool:
-        """True if all is known that the provider has before the request."""
+        """True if Penumbra knows the provider's whole history before the request."""
         results = self.provider_results
         return not results or (len(results) < provider_history.MOST and results[0].key != b"")
 
@@ -381,7 +381,7 @@ class EarlierTexts:
         return call
 
     def _name(self, result: ResultText) -> str:
-        """Return the name of that call."""
+        """Return the name of an item's call in references."""
         name = self._names.get(id(result))
         if name is None:
             tool = result.call.name if result.call else ""
@@ -391,7 +391,7 @@ class EarlierTexts:
         return name
 
     def _cleaned(self, text: str) -> str:
-        """Return a path or command without its secrets: the same ones come again and again."""
+        """Return a path or command without its secrets, from memory if possible, since most recur."""
         clean = self._clean_texts.get(text)
         if clean is None:
             clean = self._clean_texts[text] = self.clean(text)
@@ -399,7 +399,7 @@ class EarlierTexts:
 
 
 def _size_and_hash(document: Document, arguments: Raw) -> tuple[int, bytes]:
-    """Return the size of a call's arguments, and a hash of their text; empty if references to it are
-    useless."""
+    """Return the size of a call's arguments and a hash of their text; the hash is empty if references to the
+    text are useless."""
     size = len(document.source(arguments))
     return size, prefix_hash.said_by(document, arguments) if size >= LEAST_CHARACTERS else b""

@@ -1,12 +1,11 @@
-"""The engine of a process, and a request's way through it, from the plain body to the body that is sent.
+"""The engine of a process turns the plain body of a request into the body that is sent.
 
-A request's way leads downwards: `process` answers for its failures, `_accept` tries once more with redaction
-alone, `_send` once more where the store has changed, and `_send_once` lists the steps, over one document that
-is read once and rendered once.
+From top to bottom, `process` handles failures, `_accept` tries again with redaction alone, `_send` tries
+again if the store has changed, and `_send_once` lists the steps. One document is read once and rendered once.
 
-Redaction fails closed, all else open: when rewriting fails, the request goes on with redaction alone, and
-without that not at all. The event loop only waits: the database has a thread of its own, and bodies above a
-threshold are read and rewritten in a worker thread.
+Redaction fails closed, all else open: if rewriting fails, the request is sent with redaction alone, and if
+redaction fails, nothing is sent. The event loop only waits: the database has a thread of its own, and bodies
+above a threshold are read and rewritten in a worker thread.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class StoreAway(Exception):
 
 
 class _Unsettled(Exception):
-    """Another proxy has decided about a text first, or it is unknown whether the store has kept a
+    """Raised if another proxy has decided about a text first, or if the store may not have kept a
     decision."""
 
 
@@ -97,7 +96,7 @@ class Engine:
         shared: SharedStore | None = None,
     ) -> None:
         """`metrics` count calls of external compressors; `listening` returns the ports of this process;
-        `database` and `shared` are open already, by another engine at the same places."""
+        `database` and `shared` are stores that another engine has opened already at the same places."""
         path = settings.database
         self.settings = settings
         if database is None:
@@ -134,13 +133,13 @@ class Engine:
         self.database.close()
 
     def forget(self) -> None:
-        """Empty the database, but for the history, which has no content."""
+        """Empty the database except for the history, which has no content."""
         self.database.forget({history.TABLE})
 
     # The way of a request, in the order of its steps
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
-        """Return the request that is sent or the refusal of it; None: the body is no request of this API."""
+        """Return the request that is sent or its refusal; None if the body is not a request of this API."""
         started = time.perf_counter()
         try:
             accepted = await self._accept(incoming, settings, self._turn(incoming))
@@ -202,7 +201,8 @@ class Engine:
     async def _send_once(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
     ) -> Accepted | None:
-        """Take the steps of a request's way. Raises _Unsettled. `is_recorded`: the store keeps decisions."""
+        """Take a request through the steps once. `is_recorded` says that the store keeps decisions. Raises
+        _Unsettled."""
         inputs = await self.reader.read(incoming, settings, turn, is_recorded=is_recorded)
         if inputs is None:
             return None
@@ -224,7 +224,7 @@ class Engine:
         return accepted
 
     async def _prepare(self, incoming: Incoming, inputs: Inputs, turn: Turn) -> Prepared | None:
-        """Put the injected tool and hidden exchanges into the request, where it may have them."""
+        """Put the injected tool and hidden exchanges into the request, if the request may have them."""
         request = inputs.request
         conditions = await turn.go_on(
             partial(late_declaration.conditions, incoming, inputs), heavy=inputs.is_heavy and inputs.waits
@@ -243,8 +243,8 @@ class Engine:
             return None
 
     def _without_unbound(self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None) -> str:
-        """Give up reasoning that is bound to another prefix, if the conversation has to. Return the value of
-        the header `anthropic-beta` that this takes; empty: the header stays."""
+        """Drop reasoning that is bound to another prefix, if the conversation has to. Return the value of the
+        header `anthropic-beta` which that requires; empty if the header stays."""
         document = inputs.request.document
         if not (inputs.state.limits.drop and adoption.may_drop(incoming.api.format, document)):
             return ""
@@ -271,7 +271,7 @@ class Engine:
         )
         external = await self._compressors.forms(incoming, inputs, turn.do)
         if external:
-            # Another request may have decided while the compressors were at work.
+            # Another request may have decided while the compressors were working.
             past = {**past, **await self.stores.decisions.get(external)}
         return replace(inputs, past=past, external=external)
 
@@ -319,8 +319,8 @@ class Engine:
         return self._projects.get(conversation, "")
 
     async def _watched(self, accepted: Accepted, inputs: Inputs, prepared: Prepared, turn: Turn) -> Accepted:
-        """Return the request with everything that answers its model's questions about originals. Originals
-        that the request carries itself are found without the store."""
+        """Return the request with the functions that answer the model's calls for originals. Originals in the
+        request itself are found without the store."""
         request, rewritten = accepted.request, accepted.rewritten
         results: tuple[ProviderResult, ...] = ()
         if prepared.threaded:
@@ -336,8 +336,8 @@ class Engine:
     async def _record(
         self, accepted: Accepted, inputs: Inputs, prepared: Prepared | None, retry: Plan | None
     ) -> None:
-        """Record decisions as final, except those of a retry, which the provider has to accept first. Raises
-        _Unsettled."""
+        """Record decisions as final, except those of a retry, since the provider has to accept the retry
+        first. Raises _Unsettled."""
         conversations, request = self.stores.conversations, accepted.request
         planned = retry.decisions if retry is not None else {}
         new = {key: made for key, made in accepted.rewritten.decisions.items() if key not in planned}
@@ -365,7 +365,7 @@ class Engine:
         sent: Accepted,
         change: Callable[[Redact], Plan | bytes | None],
     ) -> Accepted | None:
-        """Return another request instead of one that was refused, or None if no other would help.
+        """Return another request in place of a refused one, or None if no other would help.
 
         `change` returns, away from the event loop, other forms of the request's results, or a whole body.
         Raises RedactionError.
@@ -404,7 +404,7 @@ class Engine:
     # Other texts
 
     async def search(self, body: Body, settings: Settings, caller: workers.WorkOwner) -> Searched:
-        """Return a body that is no LLM call as it may be sent. Raises RedactionError."""
+        """Return the body of a request that is no LLM call without its secrets. Raises RedactionError."""
         by_rules, values = await self.rules.redact(settings.redaction_failure), self.rules.values
 
         def redact(text: str, hint: str) -> Redacted:
@@ -436,13 +436,13 @@ class Engine:
         return (await turn.do(lambda: redact(text, ""), heavy=len(text) > self.settings.offload_bytes)).text
 
     def _turn(self, incoming: Incoming) -> Turn:
-        """Return the work of a request, which counts for its caller: no other caller can pose as it."""
+        """Return the work of a request in the queue of its caller, which no other caller can claim to be."""
         owner = workers.WorkOwner(incoming.peer, incoming.credentials.scope(b""))
         return Turn(self._workers, owner, len(incoming.body))
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:
-    """Return the store that several proxies share, or None. `there` is one that is open already."""
+    """Return the store that several proxies share, or None. `there` is a store that is open already."""
     if there is not None:
         there.share()
         return there

@@ -21,7 +21,7 @@ class EngineSettings:
     database: Path | None
     """The file; None to keep everything in memory."""
     shared: SharedPlace | None
-    """The store that several proxies share; None: there is none."""
+    """The store that several proxies share; None without one."""
     database_max_bytes: int
     ledger_ttl: float
     originals_ttl: float

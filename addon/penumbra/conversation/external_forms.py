@@ -1,6 +1,6 @@
-"""Asks external compressors for the forms of new results.
+"""Forms of new results from external compressors.
 
-The compressors are off by default, so they are imported and made when a first request needs one.
+The compressors are off by default, so they are imported when the first request needs one.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class AskedCompressors:
             self._made.close()
 
     async def forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
-        """Return the forms of new results by their keys, or none if the settings ask for none or a compressor
-        fails. Raises RedactionError."""
+        """Return the forms of new results by their keys, or nothing if no compressor is set or one fails.
+        Raises RedactionError."""
         if incoming.api.kind != "messages" or not inputs.request.settings.external_strategy:
             return {}
         try:

@@ -57,7 +57,7 @@ class Accepted(Struct, frozen=True):
     rewritten: Rewritten
     milliseconds: float
     prepared: Prepared | None = None
-    """The state of the injected tool; None: the model can't ask for originals in the response."""
+    """The state of the injected tool; None if the model can't ask for originals in the response."""
     find: Find | None = None
     """The function that finds the originals of results in this request."""
     decided: Mapping[bytes, Decision] = {}
@@ -75,7 +75,7 @@ class Accepted(Struct, frozen=True):
     room: Bounds = NOT_KNOWN
     """The size limit for originals in later turns of the response."""
     usage_scale: UsageScale | None = None
-    """Scale of the usage that the client gets; None: the provider's own figures."""
+    """Scale of the usage that the client gets; None if the client gets the provider's own figures."""
     model: str = ""
     """Name of the model, without secrets."""
     show: ShowName = one_line

@@ -1,7 +1,7 @@
 """Texts of a request that may change, and their keys in the ledger of decisions.
 
 An `Item` is a text of a tool result, which may be shortened. A `Searched` is another value of a result, or
-user text that may be a result: only its secrets are taken out. Decisions about both are remembered, so that a
+user text that may be a result: only its secrets are removed. Decisions about both are remembered, so that a
 rewritten prefix stays as it was.
 """
 
@@ -49,7 +49,7 @@ class Keys:
     """A `Keys` makes the items of one request."""
 
     possession: bytes
-    """The caller's key of all hashes: requests of other callers don't find a decision."""
+    """The caller's key of all hashes, so that requests of other callers find no decision."""
     opening: bytes
     """Hash of the conversation's first words."""
 
@@ -74,7 +74,7 @@ class Keys:
         key = hashlib.blake2b(digest, key=self.possession, digest_size=16)
         key.update(b"\0" + call_id + b"\0" + tool)
         if not is_telling(result.call_id):
-            # The id does not distinguish this result from another one with the same text.
+            # The id does not distinguish this result from an earlier one with the same text.
             key.update(b"\0" + self.opening + before)
         return Item(result, text, digest, key.digest())
 
@@ -101,9 +101,9 @@ class Searched:
     """Hash of caller, call and text: the ledger's key."""
     text: str
     command: str | None = None
-    """The command that printed the text; None: the arguments of `call` have it."""
+    """The command that printed the text; None if the arguments of `call` have the command."""
     part: tuple[int, int] | None = None
-    """The range of the value's characters that is the text; None: all of them."""
+    """The range of the value's characters that form the text; None if all do."""
 
     def redacted(self, document: Document, redact: Redact) -> Decision:
         """Return the text without its secrets. Raises RedactionError."""
@@ -133,7 +133,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Members(Searched):
-    """A `Members` is one result's strings, names of members and numbers."""
+    """A `Members` is the strings, member names and numbers of one result."""
 
     block: Block = field(kw_only=True)
 
@@ -172,7 +172,8 @@ def put(document: Document, value: Raw, part: tuple[int, int] | None, text: str)
 
 
 def for_program(item: Item) -> Searched:
-    """Return an item that only loses its secrets, since a program reads the result and not the model."""
+    """Return an item from which only secrets are removed, since a program and not the model reads the
+    result."""
     result = item.result
     return Searched(result.value, result.call, result.turn, item.key, item.text)
 

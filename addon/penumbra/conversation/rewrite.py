@@ -1,7 +1,8 @@
-"""Turns a request that was read into the body that is sent.
+"""The steps from a request that was read to the body that is sent.
 
 `compose` plans smaller forms where they pay, gives every result its form (`rewrite`), shrinks a request that
-is too large, and bounds a request for a summary. May run outside of the event loop; no I/O happens here.
+is too large, and bounds a request for a summary. These functions may run outside of the event loop, and do no
+I/O.
 
 The forms of the first messages' results are remembered with their edits, and are valid in the next turn for
 the same results with the same decisions.
@@ -34,10 +35,10 @@ from penumbra.wire.prefix_memory import Computation
 T = TypeVar("T")
 _KEY = attrgetter("key")
 _PAUSE_SECONDS = 240.0
-"""After a pause of this length a provider's cache may be cold, and sent forms may change."""
+"""Seconds of a pause after which a provider's cache may be cold, so that sent forms may change."""
 _CALL_ID = attrgetter("result.call_id")
 _ITEM_BYTES = 1_000
-"""Rough size of a result's entry, beside its form."""
+"""Rough size in bytes of a result's entry without its form."""
 
 
 @dataclass(slots=True)
@@ -151,7 +152,7 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
 
 
 def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
-    """Put the forms of all results into the request, from memory as far as an earlier turn had them."""
+    """Put the forms of all results into the request; those of an earlier turn come from memory."""
     request, earlier = inputs.request, decider.earlier
     document, messages, items = request.document, request.conversation.messages, request.items
     if (starts := document.starts(messages)) is None:
@@ -194,7 +195,7 @@ def undecided(request: Request, past: Mapping[bytes, Decision]) -> list[Item]:
 
 
 def _search(inputs: Inputs, decider: Decider, other: Searched) -> list[Shown]:
-    """Take the secrets out of a text that is not shortened."""
+    """Remove the secrets of a text that is not shortened."""
     request = inputs.request
     decision = inputs.past.get(other.key) or decider.decisions.get(other.key)
     new = decision is None
@@ -229,7 +230,7 @@ def start(request: Request) -> bytes:
 
 
 def answered(request: Request) -> Iterator[bytes]:
-    """Return the keys of the results that a response has followed: they were sent."""
+    """Return the keys of the results that were sent, since a response follows them."""
     last = request.conversation.last_response
     return (item.key for item in request.items if item.result.turn <= last)
 
@@ -240,8 +241,8 @@ def edits_arguments(request: Request, state: ConversationState) -> bool:
 
 
 def is_heavy(request: Request, past: Mapping[bytes, Decision], state: ConversationState) -> bool:
-    """Return whether it takes long to decide about a request: where many bytes have no decision in `past`,
-    and where old decisions may change, after a refusal or a pause."""
+    """Return whether deciding about a request takes long: many bytes have no decision in `past`, or old
+    decisions may change after a refusal or a pause."""
     size, most = len(request.document.data), request.settings.offload_bytes
     if state.limits != LearnedLimits() or (state.idle or 0.0) > _PAUSE_SECONDS:
         return size > most
@@ -251,7 +252,8 @@ def is_heavy(request: Request, past: Mapping[bytes, Decision], state: Conversati
 
 
 def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[T]:
-    """Return the items without a decision, fast, since there may be thousands."""
+    """Return the items without a decision. A request may have thousands of items, so the loop is kept
+    simple."""
     return compress(listed, map(not_, map(past.__contains__, map(_KEY, listed))))
 
 
@@ -259,7 +261,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
     """Return the request as it is sent, and a line about the changes to the conversation as a whole. Raises
     RedactionError.
 
-    `retry` holds the forms of a request that was refused; None: the request is sent for the first time.
+    `retry` holds new forms for a refused request; None if the request is sent for the first time.
     """
     request, past, state = inputs.request, inputs.past, inputs.state
     first = retry is None and request.api.kind == "messages"
@@ -303,7 +305,7 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     `body` stays as it is."""
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
-    # The request's own document is read already, and nearly all requests are none for a summary.
+    # The request's document is already read, and very few requests are for a summary.
     summary = summary_requests.recognise(request.document, request.api.format, request.path, request.headers)
     if summary is None:
         return None
@@ -315,7 +317,7 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     # Only savings that are certain count, in estimated tokens.
     limit = min(filter(None, (limits.tokens, limits.window, window.tokens)), default=0)
     if 0 < limit < len(body):
-        # A token has more than one byte: most requests need no counting.
+        # A token has more than one byte, so most requests need no counting.
         estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
         if estimated > limit:
             missing = (estimated - int(limit * SLACK)) * len(body) // estimated

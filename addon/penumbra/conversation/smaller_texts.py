@@ -1,12 +1,12 @@
-"""Makes smaller forms of one text.
+"""Smaller forms of one text.
 
 `shorten` cuts a text to a limit: it keeps the head, the tail, and windows around critical lines. JSON stays
-JSON: an object keeps its keys, with `truncated` and `originalLength`; an array keeps its first items and its
-last one. Markers count the missing characters exactly, of a string or of the JSON of another value.
+JSON: an object keeps its keys and gets `truncated` and `originalLength`; an array keeps its first items and
+the last. Markers count the missing characters exactly, of a string or of the JSON of another value.
 
 `superseded` and `trimmed` are for texts that a later call has made useless. They keep the keys of JSON and
 leave out large values, with a list of their sizes and hashes; of other text, `superseded` keeps the lines
-that tell how a command ended.
+that say how a command ended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penumbra.wire.json_values import NotJson, decode
 from penumbra.wire.json_values import encode as encode_json
 
 _SHORT = 80
-"""Bytes; a smaller value is not replaced by a marker."""
+"""The size in bytes below which a value is not replaced by a marker."""
 _TRIES = 4
 
 
@@ -79,7 +79,7 @@ def _object(document: Document, text: str, limit: int) -> str | None:
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():
-        # The client's own members of these names stay, and there is no second pair.
+        # If the client's object has members of these names, they stay and no second pair is added.
         notes = {}
     sources = {key: document.source(value) for key, value in members.items()}
     by_size = sorted(sources, key=lambda key: (-len(sources[key]), key))
@@ -190,9 +190,9 @@ def superseded(
 ) -> str | None:
     """Return the form of a superseded result, or None if that would not be smaller.
 
-    `names` identify the call, and `newer` is the id of the later call; `written`: that one wrote the file
-    that the result shows. A JSON object loses its members above `limit` bytes. `runs`: the lines that tell
-    how a command or a test run ended stay.
+    `names` identify the call, and `newer` is the id of the later call; `written` says that the later call
+    wrote the file in the result. A JSON object loses its members above `limit` bytes. With `runs`, the lines
+    that say how a command or a test run ended stay.
     """
     if (members := _members(text)) is not None:
         trimmed_members = trimmed(encode_json(members), limit, typed=False)
@@ -207,7 +207,7 @@ def superseded(
 
 
 def _outcome(text: str) -> list[str]:
-    """Return the lines that tell how a command or a test run ended: the first ones and the last ones."""
+    """Return the first and the last of the lines that say how a command or a test run ended."""
     lines = text.split("\n")
     chosen = [position for position in critical_lines(lines) if len(lines[position]) <= _OUTCOME_CHARACTERS]
     half = _OUTCOME_LINES // 2
@@ -237,7 +237,7 @@ def trimmed(
     """Return a JSON object without the values above `limit` bytes, or None if that would not be smaller.
 
     All else keeps its bytes. The values of the keys `keep` stay; `ref` is the reference by which the model
-    can ask for the original; `typed`: a value is replaced by an empty one of its type.
+    can ask for the original; with `typed`, a value is replaced by an empty one of its type.
     """
     try:
         document = Document(source)

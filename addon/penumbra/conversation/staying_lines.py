@@ -3,7 +3,7 @@
 In an output, failures stay with the lines around them and the headings above them, and so do locations,
 endings and acknowledged changes. A heading stays if a line below it stays, so that no hit is read under
 another file's name. In a file, the units around a change stay whole (`FileUnits`), because an edit mostly
-quotes the unit that it changes from its first line or to its last one.
+quotes the changed unit from its first line or up to its last.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AROUND = 3
 _LEVELS = 3
 """The most lines of less indentation above a failure that belong to it."""
 _ABOVE = 40
-"""The lines above a failure in which those are looked for."""
+"""The number of lines above a failure in which such lines are looked for."""
 _LONGEST_HEADING = 400
 """The longest line that may be a heading or an acknowledgement, in characters."""
 _PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
@@ -45,7 +45,7 @@ _HEADINGS = tuple(
 _FIRST = frozenset("=#_*~-FPSD<dI+@")
 """First characters of headings."""
 _OPENING = re.compile(rf"\S.*:|{_PATH}")
-"""A title that ends in a colon, or a path: headings of what is listed below them in another form."""
+"""A title that ends in a colon, or a path, above a list of lines in another form."""
 _BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
 """Beginnings of lines that are listed below such a heading."""
 _DONE = re.compile(
@@ -72,7 +72,7 @@ _QUOTING_FAMILIES = frozenset(
 
 
 def quotes(call: Call) -> bool:
-    """True if a result quotes texts, and nothing else: an error that stands there has not happened."""
+    """True if a result only quotes texts, so that an error in the text has not happened."""
     if call.shows_files or search_hits.is_search(call):
         return True
     return call.category in _QUOTING or call.family in _QUOTING_FAMILIES
@@ -112,8 +112,8 @@ class StayingLines:
         return cls(sorted(staying | stated), headings, filled, sorted(stated))
 
     def stretches(self, start: int, end: int, *, located: bool = False) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of what lies between the lines that stay, in order. `located`: a reference is to
-        say in which place the lines stand."""
+        """Yield (start, end) of the parts between the lines that stay, in order. `located` says that a
+        reference will state the place of the lines."""
         positions = self.stated if located else self.positions
         for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
             if start < position:
@@ -123,19 +123,21 @@ class StayingLines:
             yield start, end
 
     def heading(self, start: int, end: int) -> int | None:
-        """Return the last heading from `start` to `end` of which not all lines lie there; None if there is
+        """Return the last heading between `start` and `end` whose lines go on after `end`; None if there is
         none."""
         needed = (self._heading(form, start, end) for form in self.headings)
         return max((position for position in needed if position is not None), default=None)
 
     def _heading(self, form: Sequence[int], start: int, end: int) -> int | None:
-        behind = bisect_left(form, end)
-        if not behind or form[behind - 1] < start:
+        next_heading = bisect_left(form, end)
+        if not next_heading or form[next_heading - 1] < start:
             return None
-        rest = bisect_left(self.filled, end)
-        if rest == len(self.filled) or (behind < len(form) and form[behind] <= self.filled[rest]):
+        next_line = bisect_left(self.filled, end)
+        if next_line == len(self.filled) or (
+            next_heading < len(form) and form[next_heading] <= self.filled[next_line]
+        ):
             return None
-        return form[behind - 1]
+        return form[next_heading - 1]
 
 
 def _acknowledging(lines: Sequence[str]) -> Iterator[int]:
@@ -198,7 +200,7 @@ _CONTAINER = re.compile(
 )
 """A line at the left border that contains units which are indented by one level."""
 _LONGEST_CONTAINER = 200
-"""The first characters of such a line, which are looked at."""
+"""The number of first characters of such a line that are examined."""
 _LEAST_MARGIN = 6
 _MOST_MARGIN = 30
 """The fewest and the most lines that stay on each side of a change."""
@@ -217,13 +219,13 @@ class FileUnits:
 
     @classmethod
     def of(cls, text: str, lines: Sequence[str], numbers: Sequence[int]) -> FileUnits:
-        """Return the units in the lines of a text. `numbers`: the number of each line, 0 for lines that are
-        not the file's; empty where the text shows none."""
+        """Return the units in the lines of a text. `numbers` are the line numbers, 0 for lines that are not
+        the file's; empty if the text shows none."""
         return cls(*_file_lines(text, lines, numbers), list(_beginnings(lines)))
 
     def repeated(self, start: int, end: int) -> tuple[int, int]:
         """Return (start, end) of the repeated lines that a reference may hide. The lines at the borders stay;
-        where new text follows or precedes, so does the rest of the unit."""
+        next to new text, the rest of the unit stays, too."""
         return (
             self.start + 1 if start <= self.start else max(start + 1, self._end_of_unit(start)),
             self.end - 1 if end >= self.end else min(end - 1, self._start_of_unit(end)),
@@ -241,7 +243,8 @@ class FileUnits:
 
 
 def _beginnings(lines: Sequence[str]) -> Iterator[int]:
-    """Yield lines after a blank one, within a container up to one level in, elsewhere at the left border."""
+    """Yield the lines after a blank line that are at the left border or, within a container, indented by at
+    most one level."""
     level, is_container, is_below_blank = 0, False, True
     for position, line in enumerate(lines):
         bare = line.lstrip()
@@ -259,8 +262,8 @@ def _beginnings(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
-    """Return (start, end) of the lines that are the file's: those with numbers, or all up to the last line
-    end between the ends of an envelope."""
+    """Return (start, end) of the file's lines: those with numbers or, without numbers, all complete lines
+    within an envelope."""
     if numbers:
         numbered = [position for position, number in enumerate(numbers) if number]
         return numbered[0], numbered[-1] + 1

@@ -1,8 +1,8 @@
-"""Recognises requests for a summary of an agent's history, and bounds those that would not fit.
+"""Requests for a summary of an agent's history, which are recognised here and cut if they would not fit.
 
-Agents ask for a summary when a conversation comes near its limit, where the request is likely to be too large
-itself. A bounded request keeps the bytes of its last message, and as many of the newest messages as fit, tool
-calls together with their results. A note tells how much is missing and quotes the user's missing messages.
+Agents ask for a summary when a conversation comes near its limit, so the request itself is likely to be too
+large. A bounded request keeps the bytes of its last message, and as many of the newest messages as fit, tool
+calls together with their results. A note says how much is missing and quotes the user's missing messages.
 Earlier summaries stay whole.
 """
 
@@ -26,15 +26,15 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024
-"""Bytes of JSON that the messages may have with any context window."""
+"""The most bytes of JSON of the messages, whatever the context window."""
 MESSAGE_BYTES = 8_000
-"""Bytes that the texts of one message may have together."""
+"""The most bytes of the texts of one message together."""
 _SHORTENED = 2_900
-"""Bytes that the texts of a larger message keep."""
+"""The bytes to which the texts of a larger message are cut."""
 _LEAST_TEXT = 400
 _ARGUMENTS = 3_000
 _NOTE = 8_000
-"""Bytes of the note at most."""
+"""The most bytes of the note."""
 _EXCERPTS = 12
 _EXCERPT = 500
 _LEADING = ("system", "developer")
@@ -46,9 +46,9 @@ class Compaction:
 
     id: str
     shares_cache: bool
-    """The request is the conversation with one more message, so that its prefix is cached."""
+    """True if the request is the conversation with one more message, so that its prefix is cached."""
     prompted: bool
-    """The last message asks for the summary."""
+    """True if the last message asks for the summary."""
 
 
 table = partial(rules.table, "compaction.yaml")
@@ -76,7 +76,8 @@ def recognise(
             or any(matches(text, rule) for text in texts)
         ):
             prompted = "path" not in rule
-            # A prompt of its own, or calls without a declared tool, show that the prefix is another one.
+            # A separate prompt, or calls without a declared tool, show that the prefix differs from the
+            # conversation's.
             own = _begins(_system(document, prompt), rule.get("system", ()))
             declares = any(document.items(array) for array in prompt.tools)
             own = own or not (declares or not any(message.of(Kind.CALL) for message in prompt.messages))
@@ -151,9 +152,9 @@ class _Message:
     text: str
     """Text of the user in a message; empty for all else."""
     leads: bool
-    """A system message at the beginning: it stays."""
+    """True for a system message at the beginning, which stays."""
     is_prompt: bool
-    """The message is a user's, and answers no call."""
+    """True if the message is the user's and answers no call."""
 
 
 def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
@@ -207,7 +208,7 @@ def size_of(document: Document, format_name: str) -> int:
 
 
 def _groups(messages: Sequence[_Message]) -> list[range]:
-    """Return the runs of messages that stay or go as a whole: calls with their results."""
+    """Return the runs of messages that stay or are left out together: calls with their results."""
     groups: list[range] = []
     start = 0
     waiting: set[str] = set()

@@ -1,4 +1,4 @@
-"""Finds superseded results: their call was made again later, or the file that they show was written.
+"""Superseded results: their call was made again later, or the file that they show was written.
 
 Calls are grouped by tool and by the values of identifying arguments; the latest result of a group stays
 whole, older ones are superseded. By default all arguments identify a call, so that calls which differ in
@@ -23,7 +23,7 @@ _TOOL_ONLY = "__tool_only__"
 _WRITES = ("edit", "write")
 """Categories of calls whose results are acknowledgements, which are never superseded."""
 _LONG = 200
-"""Characters; a longer name of a group is replaced by its hash."""
+"""The length in characters above which the name of a group is replaced by its hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class Newer:
     category: str
     """The category of the superseded call."""
     repeats: bool
-    """The call is the same; False: it wrote the file that the result shows."""
+    """True if the newer call repeats the call, False if it wrote the file that the result shows."""
     writes: bool
-    """The newer call wrote a file."""
+    """True if the newer call wrote a file."""
 
     @property
     def of_result(self) -> bool:
-        """Return whether the result is superseded, and not only the arguments of its call."""
+        """Return whether the result is superseded, not only the arguments of its call."""
         return self.category not in _WRITES
 
 

@@ -1,8 +1,8 @@
 """Threads for work that would block the event loop, shared fairly among callers.
 
-Each caller has a queue, and its work is done in order. A caller never has more than one piece of work under
-way, and the callers at one address never have all threads: a small request never waits for a large one of
-another client, even if that client invents credentials.
+Each caller has a queue, and its work is done in order. A caller never has more than one piece of work in
+progress, and the callers at one address never occupy all threads. A small request therefore never waits for a
+large one of another client, even if that client invents credentials.
 
 The next piece is that of the caller with the smallest request, which delays the others least. Each fourth
 piece belongs to the caller that has waited longest, so that large requests proceed too. Only one large piece
@@ -36,21 +36,21 @@ that long many times in each request."""
 _M_ARENA_MAX = -8
 """The constant of `malloc.h`."""
 _ELDEST = 4
-"""Every turn of this number belongs to the caller that has waited longest."""
+"""One in this many pieces belongs to the caller that has waited longest."""
 _MOST_COMPARED = 64
 """The number of addresses, and of callers at each, that are compared, longest waiting first. The choice takes
 the same time however many wait."""
 _LARGE = 1 << 20
-"""Bytes of a large piece, at least."""
+"""The least bytes of a large piece."""
 _BEGUN = -1
-"""The size of further pieces of a request, so that they come first."""
+"""The size that further pieces of a request get, so that they come first."""
 _KNOWN = 8
-"""How many known bytes cost as much as a new one, at least, even if they have to be read again."""
+"""The number of known bytes that cost at most as much as one new byte, even if they have to be read again."""
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
-    """Return whether a body of `whole` bytes, `new` of them unknown, is too much for the event loop, which
-    does work for `most` new bytes."""
+    """Return whether a body of `whole` bytes, `new` of which are unknown, costs more than `most` new bytes,
+    which is too much for the event loop."""
     return new > most or whole > _KNOWN * most
 
 
@@ -60,8 +60,8 @@ def cost(new: int, whole: int) -> int:
 
 
 def share_heap() -> None:
-    """Have all threads allocate from one heap. With glibc's heap for each thread, memory that is free in one
-    is of no use to the others. Has to be called before there are threads."""
+    """Make all threads allocate from one heap, since with glibc's heap for each thread, a thread can't use
+    another's free memory. This has to be called before any thread starts."""
     if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
         # Other C libraries lack the function.
         with suppress(AttributeError, OSError):
@@ -95,8 +95,7 @@ class _Peer:
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
-        """Return the caller whose work is next: that with the smallest piece, or with `eldest` the longest
-        waiting one."""
+        """Return the caller with the smallest piece or, with `eldest`, the one that has waited longest."""
         ready = (
             caller
             for caller, pieces in self.waiting.items()
@@ -129,8 +128,8 @@ class Workers:
         return self._threads.submit(work)
 
     async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
-        """Do a caller's work when it is next. `size` is the cost in bytes; `begun`: an earlier piece of the
-        same request was done."""
+        """Do a caller's work when it is next. `size` is the cost in bytes; `begun` says that an earlier piece
+        of the same request was done."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         peer = self.peers.setdefault(caller.peer, _Peer())
         queue = peer.waiting.setdefault(caller.credential, deque())
@@ -212,7 +211,7 @@ class Turn:
         self._workers, self._size = workers, size
 
     async def do(self, work: Callable[[], T], *, heavy: bool = True, size: int = 0) -> T:
-        """Do work in a thread, or at once if it is not `heavy`. `size` is its cost in bytes; 0: the
+        """Do work in a thread, or at once if it is not `heavy`. `size` is its cost in bytes; 0 stands for the
         request's."""
         return await self._workers.run(self.caller, work, size=size or self._size) if heavy else work()
 
