@@ -1,8 +1,8 @@
 """Answers queries about originals with the whole text, a range of lines, or matching lines.
 
 An answer is at most one page long, so that it is never shortened again; the last line of a page tells how to
-get the next one. Line numbers count from 1 in the original. A bad query is answered with a sentence that
-tells the model how to go on.
+get the next one. Line numbers are those that the original's lines begin with; where they have none, lines
+count from 1. A bad query is answered with a sentence that tells the model how to go on.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import re2
 
 from penumbra.compress.size import exceeds, head, size
+from penumbra.compress.stages import line_numbers
 from penumbra.expand import reference
 from penumbra.linear import utf8
 from penumbra.wire.json_values import NotJson, decode, encode
@@ -139,13 +140,17 @@ def result(
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
-    first, last = query.first or 1, min(query.last or len(lines), len(lines))
+    before = _before(text)
+    first = max(1, query.first - before) if query.first else 1
+    last = min(query.last - before, len(lines)) if query.last else len(lines)
     if first > len(lines):
-        return f"The original has {_lines(len(lines))}; line {first:,} is beyond its end."
+        return f"The original has {_lines(len(lines))}; line {query.first:,} is beyond its end."
+    if last < 1:
+        return f"The original begins with line {1 + before:,}; line {query.last:,} is before it."
     if last < first:
-        return f'"lines" must be a range such as "120-180"; {first}-{last} is empty.'
+        return f'"lines" must be a range such as "120-180"; {first + before}-{last + before} is empty.'
     if query.pattern:
-        return _matching(lines, query, (first, last), page_bytes, clock, seconds)
+        return _matching(lines, query, (first, last), before, page_bytes, clock, seconds)
     start = sum(len(line) + 1 for line in lines[: first - 1])
     end = len(text) if last == len(lines) else start + sum(len(line) + 1 for line in lines[first - 1 : last])
     start = max(start, query.offset)
@@ -153,28 +158,41 @@ def result(
         return text
     if start >= end:
         return f"The original has {len(text):,} characters; there is nothing at {query.offset:,}."
-    return _page(text, start, end, query, tool, page_bytes)
+    return _page(text, start, end, query, tool, page_bytes, before)
 
 
-def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: int) -> str:
+def _before(text: str) -> int:
+    """Return how many lines of its file precede a text whose lines have the file's numbers, so that `lines`
+    means the numbers that marks name. The result is negative where a heading precedes the first line of the
+    file, and 0 for all other texts."""
+    places = {number - place for place, number in enumerate(line_numbers.split(text)[0], 1) if number}
+    return places.pop() if len(places) == 1 else 0
+
+
+def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: int, before: int) -> str:
     """Return the part of a text from `start` on that fits, whole lines if possible, and how to get more."""
+
+    def line_at(offset: int) -> int:
+        """Return the number of the line of a character; a line end belongs to its line."""
+        return max(1, text.count("\n", 0, offset) + 1 + before)
+
     whole = start == 0 and end == len(text)
     if end - start <= page_bytes and not exceeds(text[start:end], page_bytes):
-        first, last = _line_at(text, start), _line_at(text, end - 1)
-        place = "" if whole else f"[Lines {first:,}-{last:,} of {_line_at(text, len(text) - 1):,}]\n"
+        first, last = line_at(start), line_at(end - 1)
+        place = "" if whole else f"[Lines {first:,}-{last:,} of {line_at(len(text) - 1):,}]\n"
         return place + text[start:end]
     piece = head(text[start:end], page_bytes)
     cut = piece.rfind("\n") + 1
     if cut < len(piece) // 2:
         cut = len(piece)
     stop = start + cut
-    total, last_line = _line_at(text, len(text) - 1), _line_at(text, stop - 1)
-    until = _line_at(text, end - 1)
+    total, last_line = line_at(len(text) - 1), line_at(stop - 1)
+    until = line_at(end - 1)
     if text[stop - 1] == "\n":
         after = f'lines="{last_line + 1}-{until}"'
     else:
         after = f'lines="{last_line}-{until}@{stop}"'
-    place = f"Lines {_line_at(text, start):,}-{last_line:,} of {total:,}"
+    place = f"Lines {line_at(start):,}-{last_line:,} of {total:,}"
     if text[stop - 1] != "\n" or (start and text[start - 1] != "\n"):
         place += f", characters {start:,}-{stop:,} of {len(text):,}"
     little = f"{LITTLE_SPACE} " if page_bytes < _SMALLEST_PAGE else ""
@@ -187,15 +205,11 @@ def _lines(count: int, noun: str = "line") -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _line_at(text: str, offset: int) -> int:
-    """Return the line number of a character; a line end belongs to its line."""
-    return text.count("\n", 0, offset) + 1
-
-
 def _matching(
     lines: list[str],
     query: Query,
     within: tuple[int, int],
+    before: int,
     page_bytes: int,
     clock: Callable[[], float],
     seconds: float,
@@ -219,23 +233,26 @@ def _matching(
     hits = matches.hits
     where = _lines(len(lines))
     if query.first or query.last:
-        where = f"lines {first:,}-{last:,} of {where}"
+        where = f"lines {first + before:,}-{last + before:,} of {where}"
     if matches.last < last:
-        where += f", of which only {first:,}-{matches.last:,} were searched, since this pattern takes long"
+        searched = f"{first + before:,}-{matches.last + before:,}"
+        where += f", of which only {searched} were searched, since this pattern takes long"
     if matches.cut:
         where += f"; of {len(matches.cut):,} very long lines only the beginning was searched"
     count = f"[{_lines(len(hits), 'matching line')} in {where}]"
     rest, body, following = 0, "", 0
     if hits:
-        shown, body = _groups(lines, hits, query.context, page_bytes)
+        shown, body = _groups(lines, hits, query.context, page_bytes, before)
         rest = len(hits) - shown
         following = sorted(hits)[shown] if rest else 0
     listed = count + (f"\n{body}" if hits else "")
     if rest:
         what = f"{rest:,} more matching {'line' if rest == 1 else 'lines'} not shown"
-        return f'{listed}\n[{what}. To go on: the same call with lines="{following}-{last}".]'
+        return (
+            f'{listed}\n[{what}. To go on: the same call with lines="{following + before}-{last + before}".]'
+        )
     if matches.last < last:
-        onwards = f'lines="{matches.last + 1}-{last}"'
+        onwards = f'lines="{matches.last + 1 + before}-{last + before}"'
         return f"{listed}\n[To go on: the same call with {onwards}, or a simpler pattern.]"
     return listed
 
@@ -271,7 +288,9 @@ def _search(
     return _Matches(hits, number, frozenset(cut))
 
 
-def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: int) -> tuple[int, str]:
+def _groups(
+    lines: list[str], hits: dict[int, int], context: int, page_bytes: int, before: int
+) -> tuple[int, str]:
     """Return the number of hits that fit on a page, at least one, and their rows."""
     most = min(_LINE_CHARACTERS, page_bytes // 4)
     rows: list[str] = []
@@ -281,16 +300,16 @@ def _groups(lines: list[str], hits: dict[int, int], context: int, page_bytes: in
         limit = numbers[place + 1] - 1 if place + 1 < len(numbers) else len(lines)
         begin = max(written + 1, number - context)
         block = ["--"] if rows and begin > written + 1 else []
-        block += [_row(lines, line, None, most) for line in range(begin, number)]
-        block.append(_row(lines, number, hits[number], most))
+        block += [_row(lines, line, None, most, before) for line in range(begin, number)]
+        block.append(_row(lines, number, hits[number], most, before))
         written = min(number + context, limit, len(lines))
-        block += [_row(lines, line, None, most) for line in range(number + 1, written + 1)]
+        block += [_row(lines, line, None, most, before) for line in range(number + 1, written + 1)]
         used += _bytes_of(block)
         if rows and used > page_bytes:
             break
         if used > page_bytes:
             # The line fits only without its context.
-            block, written = [_row(lines, number, hits[number], most)], number
+            block, written = [_row(lines, number, hits[number], most, before)], number
             used = _bytes_of(block)
         rows += block
         shown += 1
@@ -301,15 +320,16 @@ def _bytes_of(rows: list[str]) -> int:
     return sum(size(row) + 1 for row in rows)
 
 
-def _row(lines: list[str], number: int, hit: int | None, most: int) -> str:
+def _row(lines: list[str], number: int, hit: int | None, most: int, before: int) -> str:
     """Return a numbered line; a line longer than `most` is cut around the hit (a byte offset)."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
+    shown = f"{max(1, number + before)}{mark}"
     if len(line) <= most:
-        return f"{number}{mark}{line}"
+        return shown + line
     at = max(0, len(head(line, hit or 0)) - most // 2)
     part = line[at : at + most]
-    return f"{number}{mark}{part} [characters {at + 1:,}-{at + len(part):,} of {len(line):,} in this line]"
+    return f"{shown}{part} [characters {at + 1:,}-{at + len(part):,} of {len(line):,} in this line]"
 
 
 def _within(value: Any) -> tuple[Any, int]:

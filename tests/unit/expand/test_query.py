@@ -63,6 +63,30 @@ def test_lines_that_are_not_there() -> None:
 
 
 @pytest.mark.parametrize(
+    "heading", ["", "<path>/src/a.py</path>\n<content>\n"], ids=["bare", "below a heading"]
+)
+def test_lines_of_a_page_of_a_file_have_their_numbers_in_the_file(heading: str) -> None:
+    """Marks name these numbers, too."""
+    page = heading + "".join(f"{n}: value {n}\n" for n in range(1820, 2120))
+    assert ask(page) == page
+    expected = "[Lines 1,900-1,902 of 2,119]\n1900: value 1900\n1901: value 1901\n1902: value 1902\n"
+    assert ask(page, lines="1900-1902") == expected
+    assert "\n1901:1901: value 1901\n" in ask(page, pattern="e 1901", lines="1850-") + "\n"
+    assert (
+        ask(page, lines="1-9")
+        == f"The original begins with line {1820 - heading.count(chr(10)):,}; line 9 is before it."
+    )
+    assert "beyond its end" in ask(page, lines="2200-2210")
+    shown, asked = "", "1830-2100"
+    while asked:
+        answer = ask(page, lines=asked, page_bytes=1_000)
+        following = re.search(r'lines="([^"]+)"', answer)
+        asked = following[1] if following else ""
+        shown += "".join(line + "\n" for line in answer.split("\n") if line and line[0] != "[")
+    assert shown == "".join(f"{n}: value {n}\n" for n in range(1830, 2101))
+
+
+@pytest.mark.parametrize(
     "arguments",
     ["", "{", '{"id": "sha', "[]", "7", "null", "{}", '{"id": 7}', '{"id": ""}', '{"id": "\\ud8'],
 )
