@@ -64,7 +64,7 @@ def _all(journal: Journal) -> Iterator[Advice]:
             "look",
             "secrets",
             f"{counted(sums.secrets.total(), 'secret')} taken out",
-            f"{top}. Tools print them: everybody with that output has them.",
+            f"{top}. Tools print them, so everybody who has that output has them, too.",
         )
     if sums.requests and sums.seconds / sums.requests > _SLOW:
         yield Advice(

@@ -64,7 +64,7 @@ def test_it_plays_without_what_only_the_tests_need(runs):
     assert int(saved.split()[-1].removesuffix("%")) >= 50
     assert "Secrets in the session: 7; that reached the provider: 0." in stdout
     assert "Prefix kept for the provider's cache: in 10 of 10 requests." in stdout
-    assert "Refused by the stand-in: 0." in stdout
+    assert "Refused by the provider: 0." in stdout
     _, _, shown = stdout.partition(": sent by the agent\n")
     sent, _, rest = shown.partition("\n\n== ")
     _, _, received = rest.partition(": received by the provider\n")

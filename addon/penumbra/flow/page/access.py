@@ -52,15 +52,15 @@ class Access:
         host = asked.headers.get("host", "").lower()
         is_proxied = self.is_proxied(asked)
         if not (is_proxied if host == PROXIED_HOST else host in self._hosts or self._is_address(host)):
-            return "no page of this name is here"
+            return "the page has another address"
         origin, site = asked.headers.get("origin", ""), asked.headers.get("sec-fetch-site", "")
         if origin and origin.lower() != f"http://{host}":
-            return "asked for by another page"
+            return "the request comes from another web page"
         # A link in another page may lead here, if it has the token.
         if site not in _SAME and not (asked.is_start and asked.method == "GET"):
-            return "asked for by another page"
+            return "the request comes from another web page"
         if asked.method not in ("GET", "HEAD") and not origin:
-            return "asked for by nobody"
+            return "the request does not come from this page"
         return (
             "" if self._is_known(asked, is_proxied) else "the link has a token, which `penumbra page` prints"
         )
