@@ -131,7 +131,7 @@ class ApiFormat(ABC):
     """The member that forbids calls, and its value, JSON."""
 
     def __init__(self, readers: Responses | None = None) -> None:
-        """`readers` read the responses; None: they can't be read here."""
+        """`readers` read the responses; None if they can't be read here."""
         self.readers = readers
 
     # Facts about an API

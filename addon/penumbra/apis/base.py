@@ -28,7 +28,7 @@ class Event:
     document: Document | None
     """The event's JSON; None for comments, blanks, and all else that is no JSON."""
     is_changed: bool = False
-    """The document differs from the JSON of the piece."""
+    """True if the document differs from the JSON of the piece."""
 
     @classmethod
     def read(cls, piece: Piece) -> Event:
@@ -105,7 +105,7 @@ class MadeCall:
     arguments: str
     """The arguments as the model wrote them: JSON, or free text."""
     by_program: bool = False
-    """A program made the call and reads its result."""
+    """True if a program made the call and reads its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Failure:
     retry_after: float | None = None
     """Seconds that the provider asks clients to wait."""
     reported: bool = False
-    """The provider reported the error as an event of a stream, so the client gets an event, too."""
+    """True if the provider reported the error as an event of a stream, so the client gets an event, too."""
 
 
 ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
@@ -161,7 +161,7 @@ class Turn:
     finished: bool = False
     """The provider declared the turn complete; False for a stream that just ended."""
     failed: bool = False
-    """The provider reported an error within the turn."""
+    """True if the provider reported an error within the turn."""
     failure: Failure | None = None
     """An error that the client has not got, since it is not about the client's request."""
     continuable: bool = True
@@ -207,11 +207,11 @@ class Tools:
     own: int
     """The number of tools that the client runs itself."""
     forced: bool
-    """The model has to call a tool."""
+    """True if the model has to call a tool."""
     continuable: bool
     """Results can be put after the response to this request, which is a single one."""
     threaded: bool = False
-    """The provider keeps the history under the id of its last response."""
+    """True if the provider keeps the history under the id of its last response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Visible:
     since: int
     """The number of assistant messages between that call and this message."""
     signed: bool = False
-    """The message has reasoning with a signature."""
+    """True if the message has reasoning with a signature."""
     signature: str = ""
     """Signature of the last block of reasoning."""
     response_id: str = ""
@@ -241,7 +241,7 @@ class Visible:
     item: str = ""
     """Id of the message's last item, if the request has nothing but that id of it."""
     open: bool = False
-    """The request ends with the message, which the next response continues."""
+    """True if the request ends with the message, which the next response continues."""
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -254,11 +254,11 @@ class Hidden(msgspec.Struct, frozen=True):
     results: tuple[bytes, ...] = ()
     """Results of injected calls that stand beside real calls in `last`; JSON, in the API's form."""
     signed: bool = False
-    """The client got reasoning with a signature."""
+    """True if the client got reasoning with a signature."""
     response_id: str = msgspec.field(default="", name="answer_id")
     """Id of the last turn's response, where the client knows another one. Its name in the store is older."""
     broken: bool = False
-    """The response was never completed: no message follows the last one."""
+    """True if the response was never completed: no message follows the last one."""
 
 
 @dataclass(frozen=True, slots=True)

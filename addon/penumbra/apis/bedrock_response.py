@@ -254,7 +254,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class ChunkReader:
-    """Cuts a byte stream into chunks."""
+    """A `ChunkReader` cuts a byte stream into chunks."""
 
     _messages: MessageReader = field(default_factory=MessageReader)
 

@@ -33,7 +33,7 @@ class Arguments(Protocol):
 
 
 class Open(Protocol):
-    """Opens an editor for a call's arguments."""
+    """An `Open` opens an editor for a call's arguments."""
 
     def __call__(self, tool: str, *, freeform: bool = False) -> Arguments | None:
         """Return None if the arguments stay unchanged. `freeform`: they are text, else JSON."""
@@ -51,7 +51,7 @@ class Call:
     name: str = ""
     id: str = ""
     is_text: bool = False
-    """The arguments are text, else JSON."""
+    """True if the arguments are text, False if JSON."""
     arguments: Arguments | None = None
     """The editor; None if the arguments stay unchanged, or have ended."""
     opened: bool = False

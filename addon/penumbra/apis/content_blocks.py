@@ -66,11 +66,11 @@ class Content:
     """A call that the client answers, or one of the injected tool."""
     text: str = ""
     signature: str | None = None
-    """Signature of reasoning, empty if it has none; None: the block is no reasoning."""
+    """Signature of reasoning, empty if it has none; None if the block is no reasoning."""
     is_text: bool = False
-    """The beginning of the block is of use alone."""
+    """True if the beginning of the block is of use alone."""
     is_returnable: bool = False
-    """The API takes the block back: it refuses text blocks without any visible character."""
+    """True if the API takes the block back: it refuses text blocks without any visible character."""
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class BlockTurns(Turns):
 
     @abstractmethod
     def kind(self, event: Event) -> EventKind | None:
-        """Return the subject of an event; None: it is about no block or message."""
+        """Return the subject of an event; None if the event is about no block or message."""
 
     @abstractmethod
     def note(self, event: Event, document: Document) -> None:
@@ -121,7 +121,7 @@ class BlockTurns(Turns):
 
     @abstractmethod
     def content(self, document: Document) -> Raw | None:
-        """Return the array of blocks of a document; None: it is no message."""
+        """Return the array of blocks of a document; None if the document is no message."""
 
     @abstractmethod
     def parts(self, document: Document, block: Raw) -> Sequence[Part]:

@@ -42,13 +42,13 @@ class Caller:
     session: str = ""
     """Name of the conversation, which all its requests share."""
     session_as_sent: str = ""
-    """`session` by the opening as the client sends it, with its secrets; empty: the same as `session`."""
+    """`session` by the opening as the client sends it, with its secrets; empty if equal to `session`."""
     possession: bytes = b""
-    """The scope without parts that change when a login is renewed; empty: no part changes."""
+    """The scope without parts that change when a login is renewed; empty if no part changes."""
     is_open: bool = False
-    """The request has no credential, so that proofs in it alone count."""
+    """True if the request has no credential, so that proofs in it alone count."""
     joined: str = ""
-    """Name that all requests with shared originals have; empty: none are shared."""
+    """Name that all requests with shared originals have; empty if none are shared."""
 
     @property
     def owner(self) -> bytes:
@@ -237,7 +237,7 @@ def _signed(host: str, name: str, value: str) -> str | None:
 
 
 def _login(value: str) -> str | None:
-    """Return the account of a login whose tokens are renewed; None: the value is no such login."""
+    """Return the account of a login whose tokens are renewed; None if the value is no such login."""
     return next(
         (account for pattern, account in _credential_rules().renewed if pattern.fullmatch(value)), None
     )

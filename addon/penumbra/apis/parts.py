@@ -34,7 +34,7 @@ class ToolCall:
     cached: str | None = None
     """Arguments of a call that is not in the request, from the tool-call cache."""
     by_program: bool = False
-    """A program made the call and reads its result."""
+    """True if a program made the call and reads its result."""
 
 
 class OpenCalls:
@@ -87,11 +87,11 @@ class ResultText:
     turn: int
     """Index of the message that the result stands in."""
     container: Raw | None = None
-    """The whole result where it is JSON, of which `value` is one string; None: the result is a text."""
+    """The whole result where it is JSON, of which `value` is one string; None if the result is a text."""
     part: tuple[int, int] | None = None
     """Offsets in the string where the result is a part of the user's text; None: the whole string."""
     says_program: bool = False
-    """The result itself names a program as the caller."""
+    """True if the result itself names a program as the caller."""
 
     @property
     def by_program(self) -> bool:
@@ -110,7 +110,7 @@ class Conversation:
     """Index of the last message that the model wrote; -1 if there is none. The model has not read the results
     after it. A closing assistant message that the client pre-filled is no response."""
     last_thinking: int
-    """Index of the last message with a thinking block that the API may bind to its prefix; -1: none."""
+    """Index of the last message with a thinking block that the API may bind to its prefix; -1 without one."""
     opening: str
     """Text of the first user message, which tells conversations without ids apart."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)

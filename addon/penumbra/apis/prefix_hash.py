@@ -46,7 +46,7 @@ class Chain:
     calls: tuple[bytes, ...] = (START,)
     """Hashes of the calls alone, which stay when a client clears old results."""
     responses: bool = True
-    """The model's responses are hashed, too."""
+    """True if the model's responses are hashed, too."""
 
 
 @dataclass(frozen=True, slots=True)

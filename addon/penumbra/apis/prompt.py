@@ -46,18 +46,18 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     texts: tuple[Raw, ...] = ()
     """The part's texts. A result may have none, or more than one."""
     container: Raw | None = None
-    """The whole of a result that is JSON; None: it is a text."""
+    """The whole of a result that is JSON; None if the result is a text."""
     is_error: bool = False
     signature: str | None = None
     """Signature of reasoning, empty if it has none; None if the API signs none."""
     counts: bool = True
     """Hidden exchanges are recognised by the call's id."""
     checked: bool = False
-    """The call's arguments have a shape that the API insists on."""
+    """True if the call's arguments have a shape that the API insists on."""
     by_program: bool = False
-    """A program made the call and reads its result, which the model never sees."""
+    """True if a program made the call and reads its result, which the model never sees."""
     is_text: bool = False
-    """The call's arguments are free text, else JSON."""
+    """True if the call's arguments are free text, False if JSON."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -69,12 +69,12 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     role: str
     """The message's role as spelled in the request; empty for none."""
     by_model: bool
-    """The model or its provider wrote it."""
+    """True if the model or its provider wrote it."""
     parts: tuple[Part, ...]
     bound: bool = False
-    """The message has reasoning that the API may bind to its prefix."""
+    """True if the message has reasoning that the API may bind to its prefix."""
     opaque: bool = False
-    """The provider alone can read the message, which stays as it is or goes as a whole."""
+    """True if the provider alone can read the message, which stays as it is or goes as a whole."""
 
     def of(self, *kinds: Kind) -> list[Part]:
         return [part for part in self.parts if part.kind in kinds]

@@ -42,7 +42,7 @@ class Cache:
     """The way in which a provider caches prompts."""
 
     explicit: bool
-    """A prefix is cached only up to a cache breakpoint of the request."""
+    """True if a prefix is cached only up to a cache breakpoint of the request."""
     marker: bytes
     """Bytes that a request with cache breakpoints contains."""
     minimum_tokens: int
@@ -133,7 +133,7 @@ def model_in(path: str) -> str:
 @rules.until_changed
 @remembered(1_024)
 def by_request_line(method: str, path: str) -> Api | None:
-    """Return the API that a request to an LLM host may call, before its body is read; None: no API.
+    """Return the API that a request to an LLM host may call, before its body is read; None if that is no API.
 
     `path` may carry a query. The content type does not count: many servers read JSON under any type, and
     `curl -d` calls JSON a form.

@@ -245,7 +245,7 @@ class SocketRequest:
 
     frame: bytes
     input: list[bytes] | None
-    """All items before the response, JSON; None: not known."""
+    """All items before the response, JSON; None if unknown."""
     known_as: str = ""
     """The id by which the client knows the response."""
     got: list[bytes] = field(default_factory=list)

@@ -64,7 +64,7 @@ class Block:
     """Offsets in the message of each string, number and literal of the text; None: it must not change."""
     call_id: str
     answered: bool
-    """The model or its provider wrote the message."""
+    """True if the model or its provider wrote the message."""
 
 
 def values(text: bytes) -> list[bytes]:
@@ -159,7 +159,7 @@ def _call_id(document: Document, value: Raw) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """Writes one result as a text."""
+    """A `_Reader` writes one result as a text."""
 
     document: Document
     known: frozenset[int]
@@ -167,7 +167,7 @@ class _Reader:
     pieces: list[bytes] = field(default_factory=list)
     places: list[tuple[int, int] | None] = field(default_factory=list)
     worthy: bool = False
-    """The text has a value to be searched."""
+    """True if the text has a value to be searched."""
 
     def read(self, value: Raw) -> tuple[str, tuple[tuple[int, int] | None, ...]] | None:
         """Return the text and the places of its values; None if there is nothing to search."""

@@ -43,7 +43,7 @@ class Frame(SseEvent):
 
 @dataclass(slots=True)
 class BodyReader:
-    """Reads a body as one event, which is there at its end."""
+    """A `BodyReader` reads a body as one event, which is there at its end."""
 
     _body: bytearray = field(default_factory=bytearray)
 
@@ -62,7 +62,7 @@ def _frame(name: str, data: bytes) -> Frame:
 
 
 class Framing:
-    """Cuts the events of a response out of its bytes, and writes them again."""
+    """A `Framing` cuts the events of a response out of its bytes, and writes them again."""
 
     def __init__(
         self,

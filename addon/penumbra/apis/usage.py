@@ -43,7 +43,7 @@ class UsageTable:
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Other members, by name, with figures to be summed: times, and figures of a service between."""
     names: tuple[str, ...] = ()
-    """The names of figures that stand among other members; empty: all members are figures."""
+    """The names of figures that stand among other members; empty if all members are figures."""
     repeated: tuple[str, ...] = ()
     """Figures of the input that stand at the beginning of the first turn, and again at the end of the
     last."""
@@ -228,7 +228,7 @@ class EndingTable:
 
 
 class EndingReader:
-    """Reads model and stop reasons out of the events of one turn."""
+    """An `EndingReader` reads model and stop reasons out of the events of one turn."""
 
     def __init__(self, table: EndingTable) -> None:
         self._table = table

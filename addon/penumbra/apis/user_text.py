@@ -40,7 +40,7 @@ class Passage:
     """Offsets of the passage in the string."""
     turn: int
     certain: bool
-    """The passage is a result and nothing else."""
+    """True if the passage is a result and nothing else."""
     tool: str = ""
     command: str = ""
     said: str = ""
@@ -100,7 +100,7 @@ def _needed() -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Passages:
-    """Finds the results in the user's texts of a conversation, message by message."""
+    """`Passages` finds the results in the user's texts of a conversation, message by message."""
 
     _said: Raw | None = None
     """The model's message before the next one."""
@@ -168,7 +168,7 @@ def _texts(document: Document, message: Raw) -> Iterator[Raw]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads one message of the user."""
+    """A `_Reader` reads one message of the user."""
 
     document: Document
     said: Raw | None

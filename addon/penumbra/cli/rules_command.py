@@ -186,7 +186,7 @@ def _beginning(line: str, call: Call, text: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, where YAML can hold them so."""
+    """A `_Dumper` writes texts of several lines as blocks, where YAML can hold them so."""
 
     def analyze_scalar(self, scalar: str) -> Any:
         analysis = super().analyze_scalar(scalar)

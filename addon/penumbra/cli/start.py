@@ -1,5 +1,5 @@
-"""Starts mitmdump or mitmweb with the addon: on loopback by default, quiet, and with each failure of a start
-in one line at the end."""
+"""This module starts mitmdump or mitmweb with the addon: on loopback by default, quiet, and with each failure
+of a start in one line at the end."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ _log = logging.getLogger(__name__)
 
 
 class Quiet(logging.Filter):
-    """Drops records about connections and streams from the terminal, and errors of a start, which are
-    reported at its end."""
+    """A `Quiet` drops records about connections and streams from the terminal, and errors of a start, which
+    are reported at its end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ class Starter:
 
 
 class _Greeting:
-    """Reports the ports once all addons run, including ports chosen by the system."""
+    """A `_Greeting` reports the ports once all addons run, including ports chosen by the system."""
 
     def __init__(self, starter: Starter, trusted: Certificates, hosts: Sequence[str]) -> None:
         self._starter = starter
@@ -559,7 +559,7 @@ _PROXIES = ("regular", "upstream")
 
 
 class _Wrap(Starter):
-    """Reports to the process that has started this proxy for one program."""
+    """A `_Wrap` reports to the process that has started this proxy for one program."""
 
     is_wrap = True
 

@@ -76,7 +76,7 @@ class _Row(Generic[T]):
     parser: Parser[T]
     help: str
     group: str
-    """Title of the group that begins with this row; empty: the row belongs to the group above."""
+    """Title of the group that begins with this row; empty if the row belongs to the group above."""
     environment: tuple[str, ...]
     """Further names of the variable, which come after PENUMBRA_<NAME> in precedence."""
     per_request: bool

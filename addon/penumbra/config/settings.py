@@ -58,7 +58,7 @@ class Filled(str):
 
 @dataclass
 class Variables:
-    """Replaces `${NAME}` in the texts of a file, and hides the values in errors."""
+    """`Variables` replaces `${NAME}` in the texts of a file, and hides the values in errors."""
 
     environment: Mapping[str, str]
     used: dict[str, str] = field(default_factory=dict)

@@ -69,7 +69,7 @@ class Accepted(Struct, frozen=True):
     hidden: Mapping[str, int] = {}
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""
-    """New value of the header `anthropic-beta`; empty: the header stays."""
+    """New value of the header `anthropic-beta`; empty if the header stays."""
     restoration: Restoration | None = None
     """Values that may be put back into the response."""
     room: Bounds = NOT_KNOWN

@@ -181,4 +181,4 @@ class Rewritten:
     originals: Mapping[str, str]
     """Redacted originals of newly shortened results that lost something, by reference."""
     is_cut: bool = False
-    """The body was bounded as a whole, and lacks some of the results in `shown`."""
+    """True if the body was bounded as a whole, and lacks some of the results in `shown`."""

@@ -1,4 +1,4 @@
-"""Takes secrets out of the texts outside of tool results.
+"""This module takes secrets out of the texts outside of tool results.
 
 The texts of system and user are searched for the secrets that were taken out for the caller before. All rules
 apply where a text may contain tool results: in a request without tools, and in a message that carries a
@@ -50,7 +50,7 @@ class OutsideText(NamedTuple):
 
     value: Raw
     turn: int
-    """Index of its message; -1: the text is in no message."""
+    """Index of its message; -1 if the text is in no message."""
     by_rules: bool
     """All rules apply to the text."""
     key: bytes

@@ -1,4 +1,4 @@
-"""Plans smaller forms for results and arguments of calls that were sent before.
+"""This module plans smaller forms for results and arguments of calls that were sent before.
 
 `superseded` plans for texts that a later call has made useless, if the savings are worth a new cached prefix.
 Arguments of calls change on request alone, and after results: after the first changed result, everything is
@@ -75,7 +75,7 @@ class Need:
     bytes: int = 0
     """UTF-8 bytes to save."""
     most: int = 0
-    """Characters that a result may have at most; 0: any number."""
+    """The most characters of a result; 0 for any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class SentText:
     unread: bool = False
     superseded: bool = False
     referred: bool = False
-    """A later result refers to this one."""
+    """True if a later result refers to this one."""
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int, int]:

@@ -1,4 +1,5 @@
-"""Reads a request's document: its settings, its conversation, and its tool results with their keys.
+"""This module reads a request's document: its settings, its conversation, and its tool results with their
+keys.
 
 The messages are read one after the other, and none depends on later ones: reading goes on from where it ended
 a turn ago. May run outside of the event loop.

@@ -1,4 +1,5 @@
-"""Reads a request, with the state of its conversation from the store: all that is needed to decide about it.
+"""This module reads a request, with the state of its conversation from the store: all that is needed to
+decide about it.
 
 With Anthropic's message threads, the provider keeps a conversation, requests bring only new messages, and a
 response can be continued once. If the operator wants whole histories, such requests are refused with the

@@ -1,4 +1,5 @@
-"""Puts hidden exchanges, the calls of the injected tool and their answers, back into later requests.
+"""This module puts hidden exchanges, the calls of the injected tool and their answers, back into later
+requests.
 
 The provider then gets the prefix that it has cached and that its signed reasoning is bound to, and the model
 still has the texts that it has read. A response that is unknown or was edited gets no exchange back: the
@@ -181,23 +182,23 @@ class Conditions:
     """`Conditions` are the settings, headers and state by which a request gets the injected tool."""
 
     wanted: bool
-    """A conversation without the tool may get it. A conversation with the tool always keeps it."""
+    """True if a conversation without the tool may get it. A conversation with the tool always keeps it."""
     at_stake: bool
-    """The prefix of a conversation that began without Penumbra must not change."""
+    """True if the prefix of a conversation that began without Penumbra must not change."""
     hint: bool
     """Shortened texts tell how to ask for the original."""
     betas: str = ""
     """The value of the header `anthropic-beta`."""
     counting: bool = False
-    """The request only counts tokens: it gets no tool, and nothing is recorded."""
+    """True if the request only counts tokens: it gets no tool, and nothing is recorded."""
     editing: bool = False
     """Secret values are put back into edits, so that the tool explains placeholders in another way."""
     inline: bool = False
-    """The tool is declared after a message."""
+    """True if the tool is declared after a message."""
     last_tool: str = ""
     """The injected tool's name in the conversation's last request; empty if that is not known."""
     begins: bool = False
-    """The conversation may get the tool though earlier turns had none."""
+    """True if the conversation may get the tool though earlier turns had none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,19 +214,19 @@ class Prepared:
     owner: bytes
     """Scope of the responses, whose keys are hashed with it."""
     threaded: bool = False
-    """The provider keeps the history, and later requests may carry only new messages."""
+    """True if the provider keeps the history, and later requests may carry only new messages."""
     declared_at: bytes = b""
     """See `PastResponse`."""
     begins: bool = False
-    """No earlier response is known to have had the injected tool."""
+    """True if no earlier response is known to have had the injected tool."""
     inherit: Inherit | None = None
-    """Called when the request is accepted; None: there is no state of an earlier login's conversation."""
+    """Called when the request is accepted; None without a conversation of an earlier login."""
     earlier: bytes = b""
-    """Key of the same conversation under an earlier login; empty: there is none."""
+    """Key of the same conversation under an earlier login; empty if there is none."""
     provider_results: tuple[ProviderResult, ...] = ()
     """Results in the provider's history: first those before the request, then those after the response."""
     is_followed: bool = False
-    """The provider keeps the history, and all of it came from this caller."""
+    """True if the provider keeps the history, and all of it came from this caller."""
     show: ShowName = one_line
     """The function that formats names of tools."""
 

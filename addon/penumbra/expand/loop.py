@@ -83,7 +83,7 @@ class Done:
     status: int | None = None
     """HTTP status of an error that replaces a JSON response."""
     broken: str = ""
-    """Reason why the stream breaks off after `out`; empty: the stream ends regularly."""
+    """Reason why the stream breaks off after `out`; empty if the stream ends regularly."""
     orphans: tuple[str, ...] = ()
     """See `Turn.orphans`."""
     pending: tuple[bytes, ...] = ()

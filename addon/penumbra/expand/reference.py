@@ -79,7 +79,8 @@ class References:
     tool: str
     hint: bool
     is_brief: bool = True
-    """The request carries all texts of its conversation, so that equal brief references are noticed."""
+    """True if the request carries all texts of its conversation, so that equal brief references are
+    noticed."""
     carried: Callable[[str], str | None] = lambda ref: None
     """The function that returns the redacted original of an earlier reference, if the request carries it."""
     _taken: dict[str, str] = field(default_factory=dict, compare=False)

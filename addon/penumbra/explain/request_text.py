@@ -293,7 +293,7 @@ class RequestContext:
     result: Callable[[str, str, str], ResultContext]
     """Returns the facts about a result, by call, tool and sent text."""
     originals: str = ""
-    """Reason why there are no originals; empty: there may be some."""
+    """Reason why there are no originals; empty if there may be some."""
     injected_tool: str = ""
     path: str = ""
 

@@ -72,7 +72,7 @@ def plain(text: str) -> str:
 
 @dataclass
 class Search:
-    """Removes secrets from texts of flows. State: the remaining budget, and the secrets found."""
+    """A `Search` removes secrets from texts of flows. State: the remaining budget, and the secrets found."""
 
     redact: Redact
     left: int = _MOST_SEARCHED

@@ -1,4 +1,5 @@
-"""Chooses the results of a request that an external compressor shortens, and the forms that they get.
+"""This module chooses the results of a request that an external compressor shortens, and the forms that they
+get.
 
 The decision follows this order: an earlier decision is final; skipped tools; size; results that may lose
 nothing are not sent; a stored text is used; a new one is asked for; without one in time the fallback becomes
@@ -136,7 +137,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Selector:
-    """Chooses the results of one request to be sent, and their forms."""
+    """A `_Selector` chooses the results of one request to be sent, and their forms."""
 
     asking: Asking
     strategy: Strategy
@@ -265,7 +266,7 @@ class _Selector:
 
 
 class ExternalCompressors:
-    """Calls external compressors for all requests of one process."""
+    """`ExternalCompressors` calls external compressors for all requests of one process."""
 
     def __init__(self, dispatcher: Dispatcher, http: Http) -> None:
         self._dispatcher = dispatcher

@@ -37,8 +37,8 @@ Clock = Callable[[], float]
 
 @dataclass(slots=True)
 class Breaker:
-    """Lets no call to a service through for `pause` seconds after `limit` failures in a row. The next failure
-    begins another pause; a response ends the row."""
+    """A `Breaker` lets no call to a service through for `pause` seconds after `limit` failures in a row. The
+    next failure begins another pause; a response ends the row."""
 
     limit: int = 5
     pause: float = 30.0
@@ -238,7 +238,7 @@ PROCESS = Shared()
 
 
 class Dispatcher:
-    """Asks strategies for texts. `secret` is the installation's key."""
+    """A `Dispatcher` asks strategies for texts. `secret` is the installation's key."""
 
     def __init__(
         self,

@@ -436,7 +436,7 @@ class Strategy:
     entry: str = ""
     """Name in `providers`."""
     captures: bool = False
-    """The clients' own credentials pay for it."""
+    """True if the clients' own credentials pay for it."""
     is_aware: bool = True
     """The service gets the user's question."""
     reserve: int = 0

@@ -25,10 +25,10 @@ class Bound(NamedTuple):
     """The bound of a request's body; a request with a larger one is refused."""
 
     most: int
-    """Bytes as they arrive."""
+    """The limit in bytes as they arrive."""
     refuse: Callable[[Flow], None]
-    """Answers a flow's request. The function must not hold the flow, which would be kept for good once its
-    client goes away before the body's end."""
+    """Answers a flow's request. The function must not refer to the flow, which would never be freed if its
+    client left before the body's end."""
 
 
 BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()
@@ -72,7 +72,7 @@ def stream_plainly(flow: Flow, response: HttpResponse) -> None:
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
     if flow.request.http_version == "HTTP/1.1" and response.http_version != "HTTP/1.0":
-        # Else the end of the connection would end the body, and a body that breaks off would look complete.
+        # Without chunks, the end of the connection would end the body, and a broken body would look complete.
         response.headers["transfer-encoding"] = "chunked"
 
 
@@ -113,8 +113,8 @@ def let_go(flow: Flow) -> None:
 
 
 class LiveDecoding:
-    """Undoes a stream's content coding as it arrives. Never raises: a response that can't be decoded, or is
-    too large, breaks off for the client."""
+    """A `LiveDecoding` undoes a stream's content coding as it arrives. Never raises: a response that can't be
+    decoded, or is too large, breaks off for the client."""
 
     def __init__(self, decode: content_encoding.Decode, state: FlowState) -> None:
         """`state` is the state of the response's flow."""
@@ -198,7 +198,7 @@ def failure(flow: Flow, error: str | None, stream: bool, body: bytes) -> tuple[F
 
 
 def pause(failure: Failure) -> float | None:
-    """Return the seconds after which a failed request may be sent again; None: never."""
+    """Return the seconds after which a failed request may be sent again; None for never."""
     status = upstream_error.status(failure)
     if (failure.body and status is None) or (status is not None and status not in upstream_error.PASSING):
         return None
@@ -207,7 +207,7 @@ def pause(failure: Failure) -> float | None:
 
 
 def tell_when(flow: Flow, continuation: Flow | None) -> None:
-    """Copy the provider's headers about trying again into the client's response."""
+    """Copy the provider's headers that say when to try again into the client's response."""
     refused = continuation.response if continuation is not None else None
     if refused is not None and flow.response is not None and refused.status_code != flow.response.status_code:
         return

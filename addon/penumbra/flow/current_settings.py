@@ -45,7 +45,8 @@ class _SharedEngine:
     is_retired: bool = False
 
 
-# Kept by the process, not by the addon: a reload of the script makes a new addon while responses go on.
+# The process keeps these, not the addon, since a reload of the script makes a new addon while responses go
+# on.
 _DRAINING: set[_SharedEngine] = set()
 """Engines that were replaced and still have handles."""
 
@@ -81,7 +82,7 @@ class EngineHandle:
 
 
 class Engines:
-    """Keeps the engine in force. All methods run on the event loop."""
+    """`Engines` keeps the engine in force. All methods run on the event loop."""
 
     def __init__(self, metrics: ExternalMetrics, listening: Callable[[], Collection[int]]) -> None:
         """Both arguments go to each `Engine`."""
@@ -116,7 +117,7 @@ class Engines:
             self.current = self._replaced(old, old.engine.settings)
 
     def close(self, *, at_once: bool) -> None:
-        """Close all engines once no request uses them; `at_once`: now."""
+        """Close all engines once no request uses them, or now with `at_once`."""
         if self.current is not None:
             _retire(self.current)
             self.current = None
@@ -140,7 +141,8 @@ _log = logging.getLogger(__name__)
 
 
 class CurrentSettings:
-    """Keeps the settings and all that was read for them. The parts are replaced together or not at all."""
+    """`CurrentSettings` keeps the settings and all that was read for them. The parts are replaced together or
+    not at all."""
 
     def __init__(self) -> None:
         self.settings = Settings()
@@ -163,7 +165,7 @@ class CurrentSettings:
             _log.warning(f"{name}: Penumbra reads no variable of this name.")
 
     def read(self) -> None:
-        """Read everything anew. Raises SettingsError, and leaves the settings in force then."""
+        """Read everything anew. On failure, the settings in force stay and SettingsError is raised."""
         options = {option.name: getattr(ctx.options, option.full_name) for option in OPTIONS}
         self._file_state = _state_of_file()
         settings = load(options, os.environ, _path())

@@ -30,7 +30,8 @@ def secured(flow: Flow) -> tuple[str | None, ...]:
     """Return the names in the server's and in the client's TLS, where both belong to one tunnel."""
     request, server = flow.request, flow.server_conn
     is_tunnel = server.address is not None and tuple(server.address[:2]) == (request.host, request.port)
-    # Elsewhere the client's TLS may end at the proxy itself. The name then is the proxy's, or any other.
+    # In other modes the client's TLS may end at the proxy itself, so the name may be the proxy's or any
+    # other.
     return (server.sni, flow.client_conn.sni) if is_tunnel and request.scheme == "https" else ()
 
 
@@ -40,7 +41,7 @@ def shown(flow: Flow) -> str:
 
 
 def claimed(flow: Flow) -> str:
-    """Return the name in the headers where no other name is known; else empty.
+    """Return the name in the headers if no other name is known, otherwise an empty text.
 
     Without TLS, or with an unchecked certificate, the connected host is an address. The address is never
     trusted as the claimed name, but requests to it are searched for secrets if the name is an LLM host's.
@@ -60,7 +61,7 @@ def is_llm_host(flow: Flow, extra: tuple[str, ...]) -> bool:
 
 
 def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
-    """Return whether the host serves LLM calls alone; a local host may be anything."""
+    """Return whether the host serves only LLM calls; a local host may serve anything."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_provider(host, extra) for host in _hosts(flow)
     )

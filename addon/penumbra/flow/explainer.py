@@ -1,5 +1,5 @@
-"""Explanations of flows: the texts themselves, the view "Penumbra" of mitmproxy's programs, and the commands
-`:penumbra.*`, which only an addon can have."""
+"""Explanations of flows: their texts, the view "Penumbra" of mitmproxy's programs, and the commands
+`:penumbra.*`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ where priorities are equal."""
 
 
 class Explainer:
-    """Writes the explanations of flows, from facts that other objects remember."""
+    """An `Explainer` writes the explanations of flows, from facts that other objects remember."""
 
     def __init__(
         self,
@@ -200,7 +200,8 @@ def _content(message: http.Message) -> bytes:
 
 
 def _described(flow: http.HTTPFlow, name: str = "penumbra") -> dict[str, Any]:
-    """Return the metadata that Penumbra wrote into a flow, checked: the flow may come from anybody's file."""
+    """Return the metadata that Penumbra wrote into a flow, checked, since the flow may come from an untrusted
+    file."""
     described = flow.metadata.get(name)
     return described if isinstance(described, dict) else {}
 
@@ -232,8 +233,8 @@ def _response_context(flow: http.HTTPFlow) -> ResponseContext:
     return ResponseContext(line, hidden, _word(described.get("declared")))
 
 
-# mitmproxy 12 asks its views for a text, mitmproxy 11 for lines of marked texts. Each has a base for views
-# that the other does not have.
+# Views of mitmproxy 12 return a text, those of mitmproxy 11 lines of marked texts. Each version has its own
+# base class for views.
 NAME = "Penumbra"
 _EMPTY = " "
 """Text of an empty line: mitmweb gives a line without text no height."""
@@ -279,7 +280,7 @@ def _message(metadata: dict[str, Any]) -> Any:
     return metadata.get("websocket_message") or metadata.get("http_message")
 
 
-# Kept by the process, like mitmproxy's list of views: a reload of the script makes a new addon.
+# The process keeps the view, as it keeps mitmproxy's list of views: a reload of the script makes a new addon.
 _VIEWS: list[View] = []
 
 
@@ -336,7 +337,7 @@ class Commands:
 
     @command.command("penumbra.pause")
     def pause(self) -> None:
-        """Let requests through as they come, except for secrets."""
+        """Forward requests unchanged, except for secrets."""
         self.switch(is_on=True)
 
     @command.command("penumbra.resume")
@@ -421,7 +422,7 @@ class Commands:
 
     @command.command("penumbra.forget")
     def forget(self) -> None:
-        """Delete all that is kept of conversations, in memory and on disk, but for their figures."""
+        """Delete everything about conversations but their figures, in memory and on disk."""
         self._forget()
         self._texts.clear()
         self._memory.clear()

@@ -42,7 +42,8 @@ class Guarded:
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
         """Decide what happens to the flow or connection of a hook that raised; return whether that is logged.
 
-        Flows that are left alone go on as they came. If this raises, too, nothing goes to a server.
+        Flows that are left alone are forwarded unchanged. If this method raises, too, nothing goes to a
+        server.
         """
         return False
 
@@ -120,7 +121,8 @@ class Closed(layer.Layer):
 
 
 def closing(context: Context, work: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
-    """Do a layer's work, and close the client's connection if that raises: mitmproxy would leave it open."""
+    """Do a layer's work, and close the client's connection after an exception, since mitmproxy would leave it
+    open."""
     try:
         yield from work
     except Exception as error:

@@ -1,8 +1,8 @@
-"""Requests of ours that the client does not see: their flows, and how they are run.
+"""Hidden requests, which the client does not see: their flows, and the ways to run them.
 
-Where responses can be spliced, the splice runs them. Else they run as replays of mitmproxy's own: a replay
-goes through mitmproxy's core (all hooks, upstream mode, TLS options), opens a connection of its own, and
-nothing cancels it when the client goes away, so `client_disconnected` does.
+Where responses can be spliced, the splice runs hidden requests. Otherwise they run as replays of mitmproxy: a
+replay goes through mitmproxy's core (all hooks, upstream mode, TLS options), opens a connection of its own,
+and nothing cancels it when the client goes away, so `client_disconnected` does.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ _NOT_REPEATED = ("idempotency-key", "expect", "content-encoding", "transfer-enco
 @dataclass
 class HiddenRequest:
     client_id: str
-    """Id of the connection whose client's request led to this one."""
+    """Id of the client's connection."""
     body: bytearray = field(default_factory=bytearray)
     """Bytes of the response that have arrived."""
     end: asyncio.Future[None] | None = None
     """A future that is set at the end of a request that runs as a replay."""
 
 
-# Kept by the process, not by the addon: a reload of the script makes a new addon while responses go on.
+# The process keeps these, not the addon, since a reload of the script makes a new addon while responses go
+# on.
 _CLIENTS: set[str] = set()
 """Ids of open connections that may have led to hidden requests."""
 
@@ -105,8 +106,8 @@ def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
 
 
 async def client_disconnected(client: connection.Client) -> None:
-    """Cancel the hidden requests of a client that has gone, and wait a moment before mitmproxy goes on to
-    cancel the upstream connections.
+    """Cancel the hidden requests of a client that has gone, and wait a moment before mitmproxy cancels the
+    upstream connections.
 
     On Python 3.12 and later a second cancellation while the first one still waits for a hook would leave the
     upstream's socket open.

@@ -33,8 +33,8 @@ class Listening(Guarded):
             )
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:
-        """Refuse a connection to mitmweb's own port. A name is looked up here and connected to as it was
-        found, so that it can't mean something else a moment later."""
+        """Refuse a connection to mitmweb's own port. A name is looked up here, and the connection goes to
+        that address, so that a later lookup can't differ."""
         address = data.server.address
         if address is None or address[1] != _web_port():
             return
@@ -47,7 +47,7 @@ class Listening(Guarded):
             data.server.address = (addresses[0], address[1])
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Refuse such a connection also where another proxy would make it."""
+        """Refuse such a connection even if another proxy would make it."""
         await self._refuse(flow)
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:

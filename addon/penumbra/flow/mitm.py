@@ -20,7 +20,7 @@ NextLayer = layer.NextLayer
 
 
 def json_response(status: int, body: bytes) -> HttpResponse:
-    """Return a response of ours."""
+    """Return a JSON response of Penumbra itself."""
     return HttpResponse.make(status, body, {"content-type": "application/json"})
 
 

@@ -27,7 +27,7 @@ _LONGEST_LINE = 8_192
 
 
 class OnlyHttp:
-    """Lets nothing but HTTP through to hosts whose requests are searched for secrets."""
+    """An `OnlyHttp` lets nothing but HTTP through to hosts whose requests are searched for secrets."""
 
     def __init__(self, is_searched: Callable[[str], bool], is_provider: Callable[[str], bool]) -> None:
         """`is_searched` returns whether requests to a host are searched for secrets, `is_provider` whether
@@ -97,7 +97,7 @@ class FirstLine(layer.Layer):
             # Servers take blanks before the first line.
             said, self._said = self._said.lstrip() if is_http else self._said, None
             if is_http and self._begun is not None and self._begun is self._other:
-                # The server has spoken first, and still may take requests.
+                # A server that speaks first may still take requests.
                 chosen, self._begun = guarded.Closed(self.context), None
             elif self._begun is None and starts_like_tls_record(said):
                 chosen = layer.NextLayer(self.context)
@@ -130,8 +130,8 @@ def _is_named(names: list[str], patterns: Sequence[str]) -> bool:
 def _is_http(data: bytes, *, is_free: bool) -> bool | None:
     """Return whether the first bytes of a client are to be read as a request; None if more are needed.
 
-    All bytes are, unless the client `is_free` to speak another protocol. Servers take blanks before the first
-    line and of any kind within it; some take a line without a version.
+    All first bytes are, unless the client `is_free` to speak another protocol. Servers take blanks before the
+    first line and of any kind within it; some take a line without a version.
     """
     line, end, _ = data.lstrip().partition(b"\n")
     words, is_whole = line.split(None, 2), bool(end) or len(line) > _LONGEST_LINE

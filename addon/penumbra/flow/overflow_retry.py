@@ -1,4 +1,4 @@
-"""Sends another request in place of one that the provider refuses as too large or unacceptable.
+"""This module sends another request in place of one that the provider refuses as too large or unacceptable.
 
 Such a response is read before any byte of it reaches the client: streams are delayed until their first events
 (`retry/first_events.py`), other responses until they are complete. When no other request could work, the
@@ -33,9 +33,10 @@ _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
 """The same limit for large requests, which are refused more often, and later."""
 _FIRST_BYTES = 1_048_576
-"""Plain bytes of a stream that are read. A stream with more bytes before its first content is no refusal."""
+"""The most plain bytes of a stream that are read: a stream with more bytes before its first content is no
+refusal."""
 _SMALL_RESPONSE = 8_192
-"""Bytes of a response with status 200 that may be an error all the same."""
+"""The size in bytes up to which a response with status 200 may still be an error."""
 _log = logging.getLogger(__name__)
 
 
@@ -77,11 +78,10 @@ class WatchedRequest:
 
 
 class OverflowRetry(Step):
-    """Sends another request instead of one that was refused."""
+    """An `OverflowRetry` sends another request instead of one that was refused."""
 
     def __init__(self, turns: Turns, tool_loop: ToolLoopStep, edits: ResponseEdits) -> None:
-        """`tool_loop` and `edits` treat a request that is sent instead of another as they treated the
-        other."""
+        """`tool_loop` and `edits` treat a retry as they treated the refused request."""
         self._turns = turns
         self._tool_loop = tool_loop
         self._edits = edits
@@ -97,8 +97,8 @@ class OverflowRetry(Step):
         state.guard = WatchedRequest(state.handle, incoming, accepted, _patience(accepted))
 
     async def refused(self, refused: Refused) -> None:
-        """Check a response of which no byte has gone to the client: send another request, restore the first
-        response, or let it go."""
+        """Check a response before any byte of it goes to the client: send another request, restore the first
+        response, or forward the response."""
         state, response = states.of(refused.flow), refused.flow.response
         watched = state.guard if state is not None else None
         if state is None or not isinstance(watched, WatchedRequest):
@@ -194,7 +194,7 @@ class OverflowRetry(Step):
             watched.first(response.headers, body)
             if self._is_taken(watched, response, body):
                 flow.response = response
-                # No step has read the response yet, in which the model may ask for originals.
+                # No step has read this response yet, in which the model may ask for originals.
                 self._tool_loop.headers(flow, state, response)
                 return
         watched.restored = watched.count > 0

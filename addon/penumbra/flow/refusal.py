@@ -1,4 +1,4 @@
-"""Requests that are not sent: their clients get a response of ours, and the log a line."""
+"""Requests that are not sent: the client gets a response of Penumbra, and the log a line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def refuse(flow: Flow, refused: Refused, journal: Journal) -> None:
-    """Answer a request here."""
+    """Answer a refused request."""
     flow.response = json_response(refused.status, refused.body)
     flow.metadata["penumbra"] = {"refused": refused.status}
     flow.comment = f"Penumbra refused: {refused.reason}"
@@ -41,8 +41,8 @@ def refuse_websocket(flow: Flow) -> None:
 
 
 def of_failure(flow: Flow, api: Api | None, error: BaseException) -> Refused:
-    """Return the refusal of a request, or a frame, that could not be searched for secrets: an error of its
-    API, or of its host if it is no call of an API."""
+    """Return the refusal of a request or frame that could not be searched for secrets: an error in the form
+    of its API, or of its host if it calls no API."""
     if not isinstance(error, RedactionError):
         error = RedactionError(errors.place(error))
     message = message_of(error)
@@ -51,5 +51,5 @@ def of_failure(flow: Flow, api: Api | None, error: BaseException) -> Refused:
 
 
 def leave(flow: Flow, error: BaseException) -> None:
-    """Log that a request, or a frame, goes on as it came although something failed."""
+    """Log that a request or frame is forwarded unchanged although something failed."""
     _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {errors.place(error)}")

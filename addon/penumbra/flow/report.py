@@ -64,7 +64,7 @@ class _Frames:
 
 
 class Reports:
-    """Reports requests to the journal, the page, the log, the flow and the event file."""
+    """`Reports` reports requests to the journal, the page, the log, the flow and the event file."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class Reports:
         new = [entry for entry in rewritten.shown if entry.new]
         entry = replace(_sent(host, incoming, accepted, summary, new, changed=changed), is_observed=True)
         if accepted.request.settings.observe:
-            # No caller has waited for this, so the request took no longer.
+            # No caller has waited for this work, so it added nothing to the request's time.
             turn = self._journal.sent(replace(entry, milliseconds=0.0))
             self.await_response(flow, turn)
             results = turn.results
@@ -180,7 +180,7 @@ class Reports:
         self._event(flow, entry, accepted)
 
     def await_response(self, flow: Flow, turn: TurnRecord) -> None:
-        """Let the journal's entry wait for the response, which may be there already."""
+        """Let the journal's entry wait for the response, which may already have arrived."""
         if (state := states.of(flow)) is not None:
             state.turn = turn
         elif flow.error is None and flow.response is not None:
@@ -428,7 +428,7 @@ def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) ->
 
 def _put_back(accepted: Accepted) -> int:
     exchanges = accepted.prepared.replayed.exchanges if accepted.prepared is not None else ()
-    # The last exchange includes the client's own part.
+    # The last exchange includes the cost of the client's own part.
     return sum(len(part) for hidden in exchanges for part in (*hidden.before, *hidden.results))
 
 
@@ -437,7 +437,7 @@ SECONDS = 5.0
 
 
 class HistoryWriter:
-    """Writes the journal's figures into the store from time to time."""
+    """A `HistoryWriter` writes the journal's figures into the store from time to time."""
 
     def __init__(
         self, journal: Journal, handle: Callable[[], EngineHandle], written: Callable[[], None]
@@ -492,14 +492,15 @@ def _report(written: Future[None]) -> None:
 
 
 _MOST = 32
-"""Requests that are observed at once; further ones are not observed."""
+"""The most requests that are observed at once; further ones are not observed."""
 
 _MEMORY_BYTES = 64_000_000
 """Most bytes of decisions and originals in an observation's database."""
 
 
 class Observation:
-    """Rewrites copies of requests that go through as they come, to report the changes that would be made.
+    """An `Observation` rewrites copies of requests that go through as they come, to report the changes that
+    would be made.
 
     No request waits for an observation. The database of its engine is in memory and ends with the process: a
     form that was never sent must not be taken for the first form of its result.
@@ -516,8 +517,8 @@ class Observation:
         """Begin to rewrite a copy of a request, which may be on its way meanwhile."""
         if len(self._tasks) >= _MOST:
             return
-        # An external compressor would cost money for nothing, and would get texts meant for the provider
-        # alone.
+        # An external compressor would cost money for nothing, and would get texts meant only for the
+        # provider.
         alone = replace(settings, strategy="pipeline") if settings.external_strategy else settings
         made_with = self._made_with()
         room = min(made_with.database_max_bytes, _MEMORY_BYTES)

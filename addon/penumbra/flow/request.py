@@ -1,9 +1,10 @@
 """A request's way to the provider, from mitmproxy's hook down to the bytes that are sent.
 
-`request` undoes the changes of a way that fails. `_decide` asks step by step: is the request ours, is its
-head unambiguous, what does its own switch say, does it open a WebSocket, is it a call of an LLM? `_call`
-decodes the body and has the engine rewrite it; `_send` puts the new body in and signs it. `OtherRequests`
-searches all other requests for secrets and does nothing else to them. `Signing` knows Amazon's signatures.
+`request` undoes all changes after a failure. `_decide` asks in turn whether the request concerns Penumbra,
+whether its head is unambiguous, what its own switch says, and whether it opens a WebSocket or calls an LLM.
+`_call` decodes the body and has the engine rewrite it; `_send` puts the new body in and signs it.
+`OtherRequests` searches all other requests for secrets and does nothing else to them. `Signing` knows
+Amazon's signatures.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 
 class RequestWay:
-    """Leads requests to the provider. The state of a flow is in its `FlowState`."""
+    """A `RequestWay` leads requests to the provider. The state of a flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -95,9 +96,10 @@ class RequestWay:
             bodies.BOUNDS[flow] = bodies.Bound(most, refuse)
 
     async def request(self, flow: Flow) -> None:
-        """Rewrite, search or refuse a request that is ours. If this raises, the request is as it came."""
+        """Rewrite, search or refuse a request that concerns Penumbra. An exception leaves the request
+        unchanged."""
         if request_path.is_ours(flow.request.headers.get(request_path.HEADER, "")):
-            # The call of an external compressor comes back over some proxy.
+            # This is the call of an external compressor, which another proxy has sent back here.
             del flow.request.headers[request_path.HEADER]
             return
         if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
@@ -180,7 +182,7 @@ class RequestWay:
             return False
         # Secrets are restored in responses over HTTP only.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
-        # A header of an upgrade applies to one request, and a WebSocket has many.
+        # The switch in an upgrade's header would apply to one request, but a WebSocket has many.
         may_change = websocket_streams.can_change() and not is_switched
         if state.is_searched and request.raw_content:
             raise Unreadable("it opens a WebSocket and has a body")
@@ -208,7 +210,8 @@ class RequestWay:
             await self.others.request(flow, state.handle, api)
 
     async def _incoming(self, flow: Flow, state: FlowState, api: Api) -> Incoming | None:
-        """Return the request without its content coding; None: it can't be decoded, and needs no search.
+        """Return the request without its content coding; None if the request can't be decoded and needs no
+        search.
 
         Raises RedactionError.
         """
@@ -261,7 +264,8 @@ class RequestWay:
     async def frame(
         self, flow: Flow, api: Api, frame: bytes, handle: EngineHandle
     ) -> Accepted | Refused | None:
-        """Return the outcome for a request that is a frame of a WebSocket; None: the frame is left alone."""
+        """Return the outcome for a request that is a frame of a WebSocket; None if the frame is left
+        alone."""
         settings = handle.settings
         outcome: Accepted | Refused | None
         try:
@@ -334,8 +338,8 @@ _MOST_WARNINGS = 1_000
 
 
 class OtherRequests:
-    """Takes secrets out of requests to LLM hosts that are no LLM calls, or do not look like one. The setting
-    `unknown_paths` decides about an unknown path, which the log names once."""
+    """`OtherRequests` takes secrets out of requests to LLM hosts that are no LLM calls, or do not look like
+    one. The setting `unknown_paths` decides about an unknown path, which the log names once."""
 
     def __init__(self, handle: Callable[[], EngineHandle], signing: Signing, journal: Journal) -> None:
         """`handle` returns the rules that search a frame that comes now."""
@@ -345,7 +349,7 @@ class OtherRequests:
         self._warned: set[str] = set()
 
     async def request(self, flow: Flow, handle: EngineHandle, unfit: Api | None = None) -> None:
-        """`unfit`: by its path the request is this API's, but its body is no call of it."""
+        """`unfit` is the API that the path names, if the body is no call of that API."""
         path = recognise.by_path(flow.request.path) if unfit is None else None
         settings = handle.settings
         if not settings.redact_secrets or not flow.request.raw_content or (path and path.passes):
@@ -363,7 +367,8 @@ class OtherRequests:
             leave(flow, error)
 
     def must_search(self, flow: Flow, settings: Settings) -> bool:
-        """Return whether a request at a host of LLM calls that is none may go on only if it was searched."""
+        """Return whether a request that is no LLM call, at a host of LLM calls, may be sent only after a
+        search."""
         path = recognise.by_path(flow.request.path)
         if path is not None:
             return not path.passes
@@ -372,8 +377,8 @@ class OtherRequests:
     async def frame(self, flow: Flow, frame: bytes, kind: str, *, known: bool, strict: bool) -> bytes:
         """Return a frame of a client's WebSocket without its secrets. Raises RedactionError.
 
-        `kind` is its content type; `known`: the socket's path is known; `strict`: the socket takes JSON
-        alone.
+        `kind` is its content type; `known` says that the socket's path is known, `strict` that the socket
+        takes only JSON.
         """
         with self._handle() as handle:
             return await self._frame(flow, handle, frame, kind, known=known, strict=strict)
@@ -471,7 +476,7 @@ _MOST_HOSTS = 1_000
 
 
 class Signing:
-    """Finds requests to Amazon that can't be changed because they are signed."""
+    """A `Signing` finds requests to Amazon that can't be changed because they are signed."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

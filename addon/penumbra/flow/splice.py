@@ -81,7 +81,7 @@ _continuation_ids = itertools.count(-2, -1)
 
 
 class Purpose(Enum):
-    """Purposes of a request of ours that is made for a client's stream."""
+    """The purposes of a hidden request for a client's stream."""
 
     INSTEAD = auto()
     """The request takes the place of the client's, which was refused."""
@@ -91,7 +91,7 @@ class Purpose(Enum):
 
 @dataclass
 class Running:
-    """A request of ours, from its start to the end of its response: the client's stream has at most one.
+    """A hidden request from its start to the end of its response. The client's stream has at most one.
 
         none ── refused ───► INSTEAD ── refused again ──► INSTEAD
           │                     └── its response ends ──► none
@@ -105,7 +105,7 @@ class Running:
     """Id of the request's stream."""
     flow: http.HTTPFlow
     shown: bool = False
-    """The client has got a part of the response."""
+    """True if the client has got a part of the response."""
     readable: bool = False
     """True if the session can read the response as it arrives."""
     unread: bytearray = field(default_factory=bytearray)
@@ -113,15 +113,15 @@ class Running:
 
 
 class SpliceStream(HttpStream):
-    """A stream of the client that can be continued, or the stream of a request of ours."""
+    """A client's stream that can be continued, or the stream of a hidden request."""
 
     parent_id: int | None = None
-    """Id of the client's stream; None: this is that stream."""
+    """Id of the client's stream; None if this is the client's stream."""
     running: Running | None = None
     session: Session | None = None
     wakeup: commands.RequestWakeup | None = None
     quiet = True
-    """No byte was sent to the client since the last keep-alive was due."""
+    """True if no byte was sent to the client since the last keep-alive was due."""
     headers: http.Headers | None = None
     """Headers of the response as they arrived."""
     original: tuple[http.Response, bytes] | None = None
@@ -142,7 +142,7 @@ class SpliceStream(HttpStream):
                 event_for_client = command.event
                 event_for_client.stream_id = self.parent_id
                 if isinstance(event_for_client, ResponseHeaders):
-                    # The two flows may be streamed in different ways.
+                    # The response is copied, since the two flows may be streamed in different ways.
                     event_for_client.response = event_for_client.response.copy()
                 yield ReceiveHttp(event_for_client)
             else:
@@ -155,7 +155,7 @@ class SpliceStream(HttpStream):
             elif event.command is self.patience and self.server_state == self.state_look:
                 yield from self._release()
         elif isinstance(event, RequestProtocolError) and self.running is not None:
-            # The client is gone, so that the request of ours has to end.
+            # The client is gone, so the hidden request has to end.
             gone, self.running, self.wakeup = self.running.id, None, None
             yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
             yield from super()._handle_event(event)
@@ -172,7 +172,7 @@ class SpliceStream(HttpStream):
     # One of the two connections breaks
 
     def _replacement_broken(self, event: ResponseProtocolError) -> layer.CommandGenerator[None]:
-        """Ask for another request, or go back to the first response while no other has gone out."""
+        """Ask for another request, or return to the first response if no other response has been sent yet."""
         if self.server_state in (self.state_stream_response_body, self.state_done, self.state_errored):
             yield from self._broken(event)
             return
@@ -225,7 +225,7 @@ class SpliceStream(HttpStream):
         yield from super().start_response_stream()
 
     def state_look(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Delay the first bytes of a stream until the guard has recognised a refusal, or none."""
+        """Delay the first bytes of a stream until the guard knows whether they are a refusal."""
         self.delayed.append(event)
         guard = _guard(self.flow)
         refused = False if guard is None or isinstance(event, ResponseEndOfMessage) else None
@@ -305,12 +305,12 @@ class SpliceStream(HttpStream):
             state.spliced = False
             if state.body_to_send is not None and response is not None:
                 response.data.content = shown
-            # The stream may stay in memory for as long as its connection.
+            # The stream may stay in memory as long as its connection.
             self.session = self.running = None
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Pass bytes on after a change of protocol. A WebSocket that ends on one side without a frame that
-        closes it ends so on the other side, too; mitmproxy would send the code of a regular end."""
+        """Pass bytes on after a change of protocol. If one side of a WebSocket ends without a closing frame,
+        so does the other; mitmproxy would send the code of a regular end."""
         for command in super().passthrough(event):
             socket = self.flow.websocket
             is_broken = socket is not None and socket.close_code == CloseReason.ABNORMAL_CLOSURE
@@ -397,7 +397,8 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(end)
 
     def _break_off(self) -> layer.CommandGenerator[bool]:
-        """Break off a response that can't be completed, as if the upstream had; return whether it is one."""
+        """Break off a response that can't be completed, as if the upstream had; return whether the response
+        was such."""
         state = states.of(self.flow)
         if state is None or not state.broken:
             return False

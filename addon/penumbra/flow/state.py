@@ -19,10 +19,10 @@ from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.metrics.sessions import TurnRecord
 
 MOST_FLOWS = 10_000
-"""Number of flows from which on the oldest are checked: mitmproxy may not have reported their end."""
+"""The number of flows above which the oldest are checked, since mitmproxy may not have reported their end."""
 LONGEST = 86_400.0
-"""Seconds after which one of so many flows counts as ended. Younger flows stay: without its state, a flow's
-client would see hidden parts of the response."""
+"""Seconds after which a flow counts as ended if there are so many. Younger flows stay, since without a flow's
+state the client would see hidden parts of the response."""
 T = TypeVar("T")
 
 
@@ -32,11 +32,11 @@ class Session(Protocol):
     spliceable: bool
     """Set by the layer, when the response's headers arrive."""
     live: bool
-    """The response is streamed through `feed`; otherwise it is one document."""
+    """True if the response is streamed through `feed`; otherwise it is one document."""
 
     @property
     def holding(self) -> bool:
-        """Events are delayed, so that a keep-alive is due if nothing else is sent."""
+        """True if events are delayed, so that a keep-alive is due if nothing else is sent."""
         ...
 
     def feed(self, data: bytes) -> bytes:
@@ -49,7 +49,7 @@ class Session(Protocol):
 
 
 class Guard(Protocol):
-    """Reads a response before any byte of it goes to the client."""
+    """A `Guard` reads a response before any byte of it goes to the client."""
 
     patience: float
     """Seconds by which a stream's head and beginning may be delayed; 0: not at all."""
@@ -70,18 +70,19 @@ class TurnEnd:
     continuation: Flow | None = None
     """The flow that has ended; None at the end of the first response."""
     error: str | None = None
-    """The continuation's connection broke."""
+    """The reason why the continuation's connection broke."""
     shown: bool = False
-    """The continuation has brought bytes to the client."""
+    """True if the continuation has brought bytes to the client."""
     encoded: bytes = b""
     """The continuation's body, with its content coding, where it could not be read as it came."""
     body: bytes = b""
-    """A response that is one document: in, the first response's bytes; out, those for the client."""
+    """For a response that is one document: the first response's bytes, and after the hook the client's
+    bytes."""
     following: Flow | None = None
-    """Out: the request to go on with."""
+    """The next request, set by the hook."""
     out: bytes = b""
-    """Out: bytes for the client, where the response is live. After them the response breaks off if its flow's
-    state has a reason in `broken`."""
+    """The bytes for the client of a live response, set by the hook. After them the response breaks off if its
+    flow's state has a reason in `broken`."""
 
 
 @dataclass
@@ -93,11 +94,11 @@ class Refused:
     body: bytes
     """The response with its content coding, or none if the connection broke."""
     error: str | None = None
-    """The connection of a request that was sent again broke."""
+    """The reason why the connection of a retry broke."""
     following: Flow | None = None
-    """Out: the request to send instead."""
+    """The request to send instead, set by the hook."""
     restore: bool = False
-    """Out: the client gets the very first response."""
+    """True, set by the hook, if the client gets the very first response."""
 
 
 @dataclass
@@ -105,27 +106,27 @@ class FlowState:
     handle: EngineHandle
     """The settings and the engine of the time when the flow began."""
     session: Session | None = None
-    """The tool loop's record of the response; None: the splice leaves the response alone."""
+    """The tool loop's record of the response; None if the splice leaves the response alone."""
     guard: Guard | None = None
-    """The overflow retry's record of the request; None: nothing is sent instead of the request."""
+    """The overflow retry's record of the request; None if nothing is sent instead of the request."""
     format: str = ""
     """Format of the API that the request calls; empty until the request is sent."""
     has_placeholders: bool = False
-    """The request holds placeholders."""
+    """True if the request holds placeholders."""
     is_searched: bool = False
-    """The request may go on only if it was searched for secrets."""
+    """True if the request may go on only if it was searched for secrets."""
     observed: Settings | None = None
-    """The settings for the observation of the request; None: the request is not observed."""
+    """The settings for the observation of the request; None if the request is not observed."""
     is_untouched: bool = False
-    """The request is a call of an LLM and was sent as it came; its response goes on as it comes."""
+    """True if the request is a call of an LLM and was sent as it came; its response goes on as it comes."""
     threshold: str | None = None
     """Threshold that a WebSocket's opening set for all of its frames."""
     spliced: bool = False
-    """The client's response may differ from the flow's."""
+    """True if the client's response may differ from the flow's."""
     body_to_send: bytes | None = None
-    """The body that goes to the client instead of the flow's; None: the flow's."""
+    """The body for the client, if that is not the flow's body."""
     broken: str = ""
-    """The reason why the response can't be completed and breaks off for the client; empty: none."""
+    """The reason why the response breaks off for the client; empty if it does not."""
     turn: TurnRecord | None = None
     """The journal's entry; of a WebSocket, that of the last frame."""
     response_format: str = ""

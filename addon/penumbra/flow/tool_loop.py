@@ -1,8 +1,8 @@
 """Responses in which the model may call `expand_context`: hidden requests answer the calls.
 
-A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, over HTTP as over
-WebSocket. `ToolLoopStep` is the step of a response's way: responses are continued in place where mitmproxy
-can be spliced (`splice.py`), and else when they are complete (`hidden_requests.py`).
+A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, for HTTP and
+WebSocket alike. `ToolLoopStep` is the step of a response's way: responses are continued in place where
+mitmproxy can be spliced (`splice.py`), and otherwise when they are complete (`hidden_requests.py`).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ async def beside(work: Callable[[], T], size: int) -> T:
 
 
 class Turns:
-    """Goes from one turn of a response to the next, and reports the ended response."""
+    """`Turns` goes from one turn of a response to the next, and reports the ended response."""
 
     def __init__(self, journal: Journal, write: WriteEvent) -> None:
         """`write` takes an event."""
@@ -132,7 +132,8 @@ class Turns:
     async def smaller(
         self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
     ) -> bytes | None:
-        """Return the request with smaller texts, if a continuation was refused as too large; else None."""
+        """Return the request with smaller texts if a continuation was refused as too large, None
+        otherwise."""
         host, size = destination.shown(flow), len(loop.request) // 4
         refusal = refusals.classify(failure.status or 200, failure.body, host, size)
         if refusal is None:
@@ -209,7 +210,7 @@ class Turns:
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
     def taken(self, turn: TurnRecord) -> None:
-        """Count a request as taken when a part of its response has come, before there is a status."""
+        """Count a request as accepted when a part of its response has arrived, before there is a status."""
         self._journal.taken(turn)
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
@@ -254,8 +255,8 @@ def _asked(answered: Answered) -> str:
 
 
 async def _remember(looped: LoopedResponse, done: Done) -> None:
-    """Store hidden exchanges. An exchange that can't be kept costs the next request its cache, and this one
-    nothing."""
+    """Store hidden exchanges. If an exchange can't be stored, the next request loses its cache, but this one
+    loses nothing."""
     try:
         await looped.expansions.remember(looped.prepared, done)
     except Exception as error:
@@ -272,7 +273,7 @@ def looped_by(state: FlowState) -> LoopedResponse | None:
 
 
 class ToolLoopStep(Step):
-    """Makes one response of as many turns as it takes."""
+    """A `ToolLoopStep` makes one response of as many turns as it takes."""
 
     def __init__(self, turns: Turns, filtered: Filtered) -> None:
         self._turns = turns

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Tracing(Step):
-    """Sends spans while the setting is on."""
+    """A `Tracing` sends spans while the setting is on."""
 
     def __init__(self, is_on: Callable[[], bool]) -> None:
         """`is_on` returns the setting in force."""

@@ -66,9 +66,9 @@ class Sending:
     refusal: Refusal | None = None
     """The refusal for which another request was last sent."""
     says: bool = False
-    """A part of the response has come."""
+    """True if a part of the response has come."""
     settled: bool = False
-    """The forms of its results are final."""
+    """True if the forms of its results are final."""
 
     @property
     def asked_from(self) -> str:
@@ -170,7 +170,7 @@ class Waiting:
     """The client's request; None if the provider goes on by itself."""
     begun: bool = False
     shown: bool = False
-    """The client has got something of the turn that is under way."""
+    """True if the client has got something of the turn that is under way."""
     retries: int = 0
     turn: TurnRecord | None = None
     """The journal's entry."""

@@ -1,5 +1,5 @@
-"""Runs recorded requests through the proxy's engine: in this process, with a database in memory, and without
-sending anything."""
+"""This module runs recorded requests through the proxy's engine: in this process, with a database in memory,
+and without sending anything."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ _Outcome = tuple[tuple[Edit, ...], bool]
 
 
 class Anywhere:
-    """Redacts JSON of any shape. Safe between threads; keeps no secret."""
+    """An `Anywhere` redacts JSON of any shape. Safe between threads; keeps no secret."""
 
     def __init__(self, memory: int = _MEMORY_BYTES) -> None:
         """`memory`: bytes of the edits that are remembered."""
@@ -318,7 +318,7 @@ class Body:
 
 
 class OtherBodies:
-    """Redacts bodies, and remembers the outcome for their items."""
+    """`OtherBodies` redacts bodies, and remembers the outcome for their items."""
 
     def __init__(self) -> None:
         self._anywhere = Anywhere()

@@ -159,7 +159,7 @@ def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Owners], ahocorasick_rs.Byt
 
 
 class Redactor:
-    """Takes secrets out of texts. Safe to use from several threads.
+    """A `Redactor` takes secrets out of texts. Safe to use from several threads.
 
     `key` makes the fingerprints; `rules` replaces the rules of `rules/secrets`; texts above
     `limit` UTF-8 bytes are refused; what is `allowed` stays.

@@ -42,7 +42,7 @@ class Portions:
     _most: int | None = None
     """Bytes that all further texts may have together; None: no request was refused."""
     _named: bool = False
-    """A refusal has named the limit."""
+    """True if a refusal has named the limit."""
 
     def limit(
         self, ask: Ask, provided: set[str], usage: Mapping[str, int], body: bytes, *, elsewhere: bool

@@ -1,5 +1,5 @@
-"""Reads why a provider refused a request and by how much it is too large, and computes what a retry must
-save.
+"""This module reads why a provider refused a request and by how much it is too large, and computes what a
+retry must save.
 
 The knowledge is `rules/refusals.yaml`. A response is read as a chain of error objects, from the one in the
 body to those that gateways have wrapped in it. Only these objects count, and of their messages only the
@@ -62,7 +62,7 @@ class Refusal:
     over: int | None = None
     """By how much the request exceeds the limit."""
     leave: bool = False
-    """The client deals with the refusal itself."""
+    """True if the client deals with the refusal itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Makes another form of a request that was refused, at most `refusals.RESENDS` times.
+"""This module makes another form of a request that was refused, at most `refusals.RESENDS` times.
 
 The forms of its results are remembered when the provider has accepted them (`Engine.settle`).
 """

@@ -32,8 +32,8 @@ class StepRule(Strict, frozen=True, kw_only=True):
 
 
 class DropRule(StepRule, frozen=True, kw_only=True):
-    """Removes lines that say nothing, without a marker: decoration, advice that is always the same, progress
-    that a later line overtakes."""
+    """A `DropRule` removes lines that say nothing, without a marker: decoration, advice that is always the
+    same, progress that a later line overtakes."""
 
     drop: AnyRegex
     """The lines."""
@@ -45,7 +45,7 @@ class DropRule(StepRule, frozen=True, kw_only=True):
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
-    """Writes lines anew from their named groups."""
+    """A `RewriteRule` writes lines anew from their named groups."""
 
     rewrite: AnyRegex
     """The lines."""
@@ -56,7 +56,7 @@ class RewriteRule(StepRule, frozen=True, kw_only=True):
 
 
 class GroupRule(StepRule, frozen=True, kw_only=True):
-    """Writes the common beginning of lines once, followed by the other part of each."""
+    """A `GroupRule` writes the common beginning of lines once, followed by the other part of each."""
 
     group: AnyRegex
     """The lines, with groups `key` and `rest`."""
@@ -73,7 +73,7 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
 
 
 class HoistRule(StepRule, frozen=True, kw_only=True):
-    """Writes columns that have the same value in a whole run once before it."""
+    """A `HoistRule` writes columns that have the same value in a whole run once before it."""
 
     hoist: AnyRegex
     """The lines, with a group for each column."""
@@ -86,7 +86,7 @@ class HoistRule(StepRule, frozen=True, kw_only=True):
 
 
 class SameRule(StepRule, frozen=True, kw_only=True):
-    """Writes a line that is repeated all over the text once."""
+    """A `SameRule` writes a line that is repeated all over the text once."""
 
     same: AnyRegex
     """The lines."""
@@ -97,7 +97,7 @@ class SameRule(StepRule, frozen=True, kw_only=True):
 
 
 class FoldRule(StepRule, frozen=True, kw_only=True):
-    """Replaces a run of lines by one that counts them."""
+    """A `FoldRule` replaces a run of lines by one that counts them."""
 
     fold: AnyRegex
     """The lines."""
@@ -126,7 +126,8 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
 
 
 class BlockRule(StepRule, frozen=True, kw_only=True):
-    """Replaces the lines from a first line up to the end of its block by its head and a count."""
+    """A `BlockRule` replaces the lines from a first line up to the end of its block by its head and a
+    count."""
 
     block: AnyRegex
     """The first line of a block."""
@@ -154,7 +155,7 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
 
 
 class MemberRule(StepRule, frozen=True, kw_only=True):
-    """Replaces lines that are JSON objects by one of their texts."""
+    """A `MemberRule` replaces lines that are JSON objects by one of their texts."""
 
     member: AnyRegex
     """The lines."""
@@ -167,7 +168,7 @@ class MemberRule(StepRule, frozen=True, kw_only=True):
 
 
 class ContextRule(StepRule, frozen=True, kw_only=True):
-    """Removes lines that only surround others, except for the nearest."""
+    """A `ContextRule` removes lines that only surround others, except for the nearest."""
 
     context: AnyRegex
     """The lines."""
@@ -224,7 +225,7 @@ class FamilyRule(Strict, frozen=True):
     unless: tuple[str, ...] = ()
     """Options with which the output has another form, so that the family does not match."""
     selected: bool = False
-    """The steps also run on lines that passed a filter (`| grep x`)."""
+    """True if the steps also run on lines that passed a filter (`| grep x`)."""
     min_bytes: Size = 0
     """Size below which texts are left alone."""
     excerpt_bytes: Count | None = None
@@ -240,7 +241,8 @@ class FamilyRule(Strict, frozen=True):
     """Files that a command line prints, too, have no lines like `shape.any` or `inner`: the output ends where
     they begin."""
     hides_blocks: bool = False
-    """The steps leave out whole blocks that others wrote: generated files, output of passing tests."""
+    """True if the steps leave out whole blocks that others wrote: generated files, output of passing
+    tests."""
     fallback: tuple[str, ...] = ()
     """Families that are tried, by shape, where this one does not fit or has no steps."""
     steps: tuple[AnyStep, ...] = ()

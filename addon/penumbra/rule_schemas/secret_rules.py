@@ -48,13 +48,13 @@ class SecretRule(Strict, frozen=True):
     least: Size | None = None
     """No effect; accepted because older rules have it."""
     boundary: bool = True
-    """The secret must not begin or end within a word."""
+    """True if the secret must not begin or end within a word."""
     exact: bool = False
-    """No character of the secret's alphabet follows it."""
+    """True if no character of the secret's alphabet follows it."""
     mixed: bool = False
-    """The secret holds capitals, small letters and digits."""
+    """True if the secret holds capitals, small letters and digits."""
     sure: bool = True
-    """The value is replaced in all other places, too."""
+    """True if the value is replaced in all other places, too."""
     entropy: Annotated[float, Meta(ge=0)] = 0.0
     """Least Shannon entropy, bits per character."""
     digits: Size = 0

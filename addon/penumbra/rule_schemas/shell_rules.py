@@ -28,7 +28,7 @@ class WrapperRule(Strict, frozen=True):
     module: tuple[str, ...] = ()
     """Options whose value is the name of the program."""
     dashes: bool = False
-    """A command follows only after `--`."""
+    """True if a command follows only after `--`."""
     only: bool = False
     """Operands are no command (a script's name, a user)."""
 
@@ -45,7 +45,7 @@ class FilterRule(Strict, frozen=True):
     unless: tuple[str, ...] = ()
     """Options of which none may be there."""
     bare: bool = False
-    """The program has no operand."""
+    """True if the program has no operand."""
 
 
 class ReadRule(Strict, frozen=True):
@@ -60,13 +60,13 @@ class ReadRule(Strict, frozen=True):
     operand: Regex | None = None
     """The form of the first operand."""
     whole: bool = False
-    """The command shows all of a file."""
+    """True if the command shows all of a file."""
     numbers: bool = False
-    """The command prints line numbers before the lines."""
+    """True if the command prints line numbers before the lines."""
     always: bool = False
-    """The command reads without an operand, too."""
+    """True if the command reads without an operand, too."""
     expression: bool = False
-    """The first operand is no file but an expression."""
+    """True if the first operand is no file but an expression."""
     expression_options: tuple[str, ...] = ()
     """Options whose value is the expression instead."""
 

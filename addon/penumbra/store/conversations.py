@@ -38,7 +38,7 @@ class LearnedLimits:
     arguments: bool = False
     """Arguments of calls may have another form than they came in."""
     tools_first: bool = False
-    """The provider has refused a tool declared after a message."""
+    """True if the provider has refused a tool declared after a message."""
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
         """Return these limits with those of `other`, which is newer and counts where both know one."""
@@ -64,7 +64,7 @@ class ConversationState:
     revision: str = ""
     """A new random value each time that decisions replace earlier ones."""
     waits: bool = False
-    """The conversation has no injected tool yet because it began small."""
+    """True if the conversation has no injected tool yet because it began small."""
     seen: float = field(default=0.0, compare=False)
     """Time of the last request or response."""
     life: float = field(default=0.0, compare=False)

@@ -47,7 +47,8 @@ class Lifetime:
 
 
 class Eviction:
-    """Deletes expired rows of all tables, and the oldest rows beyond `max_bytes`, the size limit of the file.
+    """An `Eviction` deletes expired rows of all tables, and the oldest rows beyond `max_bytes`, the size
+    limit of the file.
 
     Beyond the size limit the oldest rows of all tables are deleted first and decisions last: the first form
     in which a result was sent is final, and other rows can be made again. Rows are deleted in steps, so that

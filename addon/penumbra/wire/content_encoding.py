@@ -58,7 +58,7 @@ def encode(data: bytes, header: str) -> bytes:
 
 
 class Decoder:
-    """Decodes one body as it arrives. After an error, each call raises the same error."""
+    """A `Decoder` decodes one body as it arrives. After an error, each call raises the same error."""
 
     def __init__(self, header: str, limit: int) -> None:
         """`limit` bounds the decoded bytes of the whole body, and those between two codings. Raises
@@ -118,7 +118,7 @@ class Decoder:
 
 
 class _Step(Protocol):
-    """Decodes one coding of one body."""
+    """A `_Step` decodes one coding of one body."""
 
     @property
     def is_complete(self) -> bool: ...
@@ -225,7 +225,7 @@ class _Brotli:
 
 
 class _Zstd:
-    """Decodes concatenated frames."""
+    """A `_Zstd` decodes concatenated frames."""
 
     def __init__(self) -> None:
         self._frames = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)

@@ -56,7 +56,7 @@ def message_bytes(headers: Mapping[str, str], payload: bytes) -> bytes:
 
 @dataclass(slots=True)
 class MessageReader:
-    """Cuts a byte stream into messages. Time grows with the bytes, not with the chunks."""
+    """A `MessageReader` cuts a byte stream into messages. Time grows with the bytes, not with the chunks."""
 
     _buffer: bytearray = field(default_factory=bytearray)
     _decoder: EventStreamBuffer = field(default_factory=EventStreamBuffer)

@@ -43,7 +43,7 @@ class Piece(Protocol):
 
 
 class Reader(Protocol):
-    """Cuts a stream into pieces whose raw bytes together are the stream."""
+    """A `Reader` cuts a stream into pieces whose raw bytes together are the stream."""
 
     def feed(self, data: bytes) -> Sequence[Piece]:
         """Return the pieces that these bytes complete."""
@@ -104,7 +104,8 @@ def event_bytes(name: str, data: bytes) -> bytes:
 
 @dataclass(slots=True)
 class SseReader:
-    """Cuts a byte stream into events. Time and memory grow with the bytes, not with the chunks."""
+    """A `SseReader` cuts a byte stream into events. Time and memory grow with the bytes, not with the
+    chunks."""
 
     limit: int = MOST_EVENT_BYTES
     """Bytes of one event; after a longer one nothing is cut any more."""
@@ -114,7 +115,7 @@ class SseReader:
     _scanned: int = 0
     """Line ends before this offset are processed."""
     _crlf: bool = False
-    """The last line ended in CRLF."""
+    """True if the last line ended in CRLF."""
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """Return the events that these bytes complete."""
@@ -223,7 +224,7 @@ class JsonLine:
 
 @dataclass(slots=True)
 class LineReader:
-    """Cuts a byte stream into lines. Time grows with the bytes, not with the chunks."""
+    """A `LineReader` cuts a byte stream into lines. Time grows with the bytes, not with the chunks."""
 
     limit: int = MOST_EVENT_BYTES
     """Bytes of one line; after a longer one nothing is cut any more."""
@@ -291,7 +292,8 @@ class ArrayItem:
 
 @dataclass(slots=True)
 class ArrayReader:
-    """Cuts a byte stream into the objects of one array. Time grows with the bytes, not the chunks."""
+    """An `ArrayReader` cuts a byte stream into the objects of one array. Time grows with the bytes, not the
+    chunks."""
 
     limit: int = MOST_EVENT_BYTES
     """Bytes of one item; after a longer one nothing is cut any more."""

@@ -29,7 +29,7 @@ class PageRequest:
     """Token of the query."""
     cookie: str = ""
     is_start: bool = False
-    """The request is for the page itself."""
+    """True if the request is for the page itself."""
 
 
 class Access:

@@ -113,7 +113,7 @@ class Contents:
         return overview.session(self.journal, name)
 
     def store(self) -> dict[str, float] | None:
-        """Return figures of the store that several proxies share; None: there is none."""
+        """Return figures of the store that several proxies share; None without one."""
         with self.handle() as handle:
             shared = handle.engine.shared
             return None if shared is None else shared.samples()

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class PageServer:
-    """Serves the page at the place that the setting names."""
+    """A `PageServer` serves the page at the place that the setting names."""
 
     def __init__(self, contents: Contents, pause: Callable[..., None]) -> None:
         self._contents = contents

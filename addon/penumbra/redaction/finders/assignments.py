@@ -305,7 +305,7 @@ class _Meaning:
 
 
 class Assignments:
-    """Finds values beside telling names."""
+    """`Assignments` finds values beside telling names."""
 
     def __init__(self) -> None:
         self._names = _VOCABULARY

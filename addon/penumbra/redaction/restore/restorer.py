@@ -353,7 +353,8 @@ def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
 
 @dataclass(slots=True, repr=False)
 class Restorer:
-    """Puts values back into the arguments of one call. `freeform`: they are a patch, else JSON."""
+    """A `Restorer` puts values back into the arguments of one call. `freeform`: they are a patch, else
+    JSON."""
 
     values: Values
     folder: Folder
