@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from penumbra.apis import parts
 from penumbra.compress import pipeline
+from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.conversation.items import Item
@@ -124,10 +126,14 @@ class Carried:
         entry = self._entries.get(ref)
         if entry is None:
             return None
-        text = self._new.get(ref)
+        text, item = self._new.get(ref), entry.item
         if text is None:
-            text = await self._work(partial(original, self._request, entry.item, self._redact))
-        return Original(text, entry.item.tool, entry.facts.family)
+            text = await self._work(partial(original, self._request, item, self._redact))
+        first_line = classify(
+            item.tool, parts.decoded_arguments(self._request.document, item.result.call)
+        ).first_line
+        before = first_line - 1 - split_envelope(text)[0].count("\n") if first_line else 0
+        return Original(text, item.tool, entry.facts.family, before)
 
     async def inherited(
         self, conversations: Conversations, renew: Renew, prepared: Prepared

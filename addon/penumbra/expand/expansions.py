@@ -299,7 +299,9 @@ class Expansions:
             return expand.PROVIDED, original, query.ref
         most = max(page, expand.LEAST_BYTES)
         seconds = expand.SEARCH_SECONDS / calls
-        answer = partial(expand.result, original.text, query, prepared.tool, most, seconds=seconds)
+        answer = partial(
+            expand.result, original.text, query, prepared.tool, most, seconds=seconds, before=original.before
+        )
         text = await asyncio.to_thread(answer)
         if not page and size(text) > size(expand.NO_SPACE):
             return expand.NO_SPACE, original, query.ref

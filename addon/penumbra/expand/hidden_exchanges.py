@@ -168,6 +168,9 @@ class Original:
     text: str
     tool: str = ""
     family: str = ""
+    before: int = 0
+    """Lines of a file that precede the first line of the text, where the call tells that. The number is
+    negative where a heading precedes the file's first line."""
 
 
 Find = Callable[[str], Awaitable[Original | None]]

@@ -131,16 +131,18 @@ def result(
     page_bytes: int = PAGE_BYTES,
     clock: Callable[[], float] = time.thread_time,
     seconds: float = SEARCH_SECONDS,
+    before: int = 0,
 ) -> str:
     """Return the answer to a query.
 
     `tool` is the injected tool's name, for the calls that the answer suggests; a search takes `seconds` of
-    the thread's processor time, as `clock` measures it.
+    the thread's processor time, as `clock` measures it. `before`: how many lines of a file precede the text,
+    where its lines have no numbers.
     """
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
-    before = _before(text)
+    before = _before(text) or before
     first = max(1, query.first - before) if query.first else 1
     last = min(query.last - before, len(lines)) if query.last else len(lines)
     if first > len(lines):

@@ -359,14 +359,18 @@ def test_a_cut_read_counts_lines_of_the_file_where_the_call_tells() -> None:
     ):
         assert classify("Bash", {"command": command}).first_line == first
     text = "\n".join(f"def f_{n}(a, b):\n    return a * {n}  # {'x' * 60}" for n in range(900))
-    for command, where in (("sed -n '3000,4800p' a.py", ""), ("cat a.py | grep x", " of this output")):
+    head = "Chunk ID: 9a8ac9\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n"
+    for command, where, around, first in (
+        ("sed -n '3000,4800p' a.py", "", "", 3000),
+        ("cat a.py | grep x", " of this output", "", 1),
+        ("cat a.py | grep x", " of this output", head, 5),
+    ):
         shown = shorten(
-            ToolOutput(text, "Bash", {"command": command}, mentioned=lambda: {"f_300": 1.0}),
+            ToolOutput(around + text, "Bash", {"command": command}, mentioned=lambda: {"f_300": 1.0}),
             Policy(lossy=True),
             Redacted,
             lambda _: "",
         ).text
-        first = 3000 if not where else 1
         assert re.search(rf"^\[lines \d+ to (\d+){where} left out\]\ndef f_", shown, re.M)
         for number, name in re.findall(rf"\[lines \d+ to (\d+){where} left out\]\ndef f_(\d+)", shown):
             assert int(number) + 1 - first == 2 * int(name)

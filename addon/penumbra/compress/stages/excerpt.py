@@ -406,9 +406,9 @@ class _Parts:
         numbers, contents = line_numbers.split(self._text)
         if line_numbers.separator_of(self._lines):
             return numbers, contents, ""
-        begins = self._source.call.first_line
-        numbers = list(range(begins or 1, (begins or 1) + len(self._lines)))
-        return numbers, contents, "" if begins else " of this output"
+        begins, original = self._source.call.first_line, self._source.original
+        first = begins or original.count("\n", 0, max(0, original.find(self._source.bare()))) + 1
+        return range(first, first + len(self._lines)), contents, "" if begins else " of this output"
 
     def written(self, room: int, failures: FailureLines) -> str:
         """Return the chosen parts, with marks, in at most `room` bytes."""
