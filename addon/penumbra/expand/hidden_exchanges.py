@@ -42,7 +42,7 @@ class History:
     keys: tuple[bytes, ...]
     """The key of each response."""
     signed: tuple[bytes | None, ...]
-    """The key of the last reasoning in each response; None: there is none."""
+    """The key of the last reasoning in each response; None without reasoning."""
     before: bytes
     """Hash of the prefix before the response to this request."""
     front: bytes
@@ -50,7 +50,7 @@ class History:
     begun: Visible | None = None
     """The beginning of a broken-off response that the response to this request continues."""
     responses: bool = True
-    """Responses count in the hashes of prefixes."""
+    """True if responses count in the hashes of prefixes."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -60,13 +60,13 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A `Replayed` is what was put back into a request."""
+    """A `Replayed` lists the exchanges that were put back into a request."""
 
     keys: tuple[bytes, ...] = ()
     """Keys of the exchanges, in order."""
     exchanges: tuple[Hidden, ...] = ()
     dropped: bool = False
-    """Reasoning was dropped, or the provider was asked to drop it."""
+    """True if reasoning was dropped, or the provider was asked to drop reasoning."""
 
 
 def read(
@@ -125,7 +125,7 @@ def _signed(owner: bytes, visible: Visible) -> bytes | None:
 
 
 def forgotten(result: bytes) -> bytes:
-    """Return a result of the injected tool with the text that the original is not available any more."""
+    """Return a result of the injected tool which says that the original is no longer available."""
     message = decode(result)
     return encode({**message, **dict.fromkeys(message.keys() & _TEXTS, query.unknown(""))})
 
@@ -135,7 +135,7 @@ def put_back(
 ) -> Replayed:
     """Put the hidden exchanges back whose responses are in the request unchanged.
 
-    `offered`: the request may ask the provider to drop reasoning that is bound to another prefix.
+    `offered` says that the request may ask the provider to drop reasoning that is bound to another prefix.
     """
     if not any(response.hidden is not None or response.behind for response in past.values()):
         return Replayed((), (), False)
@@ -189,13 +189,13 @@ class Conditions:
     at_stake: bool
     """True if the prefix of a conversation that began without Penumbra must not change."""
     hint: bool
-    """Shortened texts tell how to ask for the original."""
+    """True if shortened texts say how to ask for the original."""
     betas: str = ""
     """The value of the header `anthropic-beta`."""
     counting: bool = False
     """True if the request only counts tokens: it gets no tool, and nothing is recorded."""
     editing: bool = False
-    """Secret values are put back into edits, so that the tool explains placeholders in another way."""
+    """True if secrets are put back into edits, so that the tool explains placeholders differently."""
     inline: bool = False
     """True if the tool is declared after a message."""
     last_tool: str = ""
@@ -241,8 +241,8 @@ class Prepared:
 
     @property
     def keeps_originals(self) -> bool:
-        """Return whether the store keeps originals: only for callers that credentials or the id of a response
-        distinguish."""
+        """Return whether the store keeps originals, which needs credentials or the id of a response to
+        distinguish callers."""
         return self.threaded or not self.caller.is_open
 
     @property

@@ -1,8 +1,8 @@
-"""Answers queries about originals with the whole text, a range of lines, or matching lines.
+"""Answers to queries about originals: the whole text, a range of lines, or matching lines.
 
-An answer is at most one page long, so that it is never shortened again; the last line of a page tells how to
-get the next one. Line numbers are those that the original's lines begin with; where they have none, lines
-count from 1. A bad query is answered with a sentence that tells the model how to go on.
+An answer is at most one page long, so that it is never shortened again; the last line of a page says how to
+get the next page. Line numbers are those at the beginnings of the original's lines; lines without numbers
+count from 1. The answer to a bad query is a sentence that says what to ask instead.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from penumbra.wire.json_values import NotJson, decode, encode
 PAGE_BYTES = 48_000
 """Largest page, in UTF-8 bytes."""
 _SMALLEST_PAGE = 16_000
-"""Bytes; smaller pages would cost more calls than they save."""
+"""The least bytes of a page: smaller pages would cost more calls than they save."""
 LEAST_BYTES = 400
 """Bytes of the smallest text worth sending."""
 _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
-"""Steps of a compiled pattern. A search may take all of them for each byte."""
+"""The most steps of a compiled pattern, all of which a search may take for each byte."""
 SEARCH_SECONDS = 2.0
 """Processor time for the queries of one turn together, which is checked after each line."""
 _LINE_WORK, _BYTE_WORK = 200_000_000, 100
-"""Steps for one line, and steps for a byte with the smallest pattern. The end of a longer line is not
+"""The search steps for one line, and for a byte with the smallest pattern. The end of a longer line is not
 searched."""
 _LINE_CHARACTERS = 2_000
 _CONTEXT_LINES = 2
@@ -45,7 +45,7 @@ REFUSED = (
     "You may ask again after the next message."
 )
 MOST_CALLS = 32
-"""Calls of one turn that are answered."""
+"""The most calls of one turn that are answered."""
 TOO_MANY = f"Not given: {MOST_CALLS} calls are answered at a time. Ask again for this one alone."
 PROVIDED = "This has already been provided: see the earlier result of this same call."
 NO_SPACE = (
@@ -65,7 +65,7 @@ class Query:
     context: int = _CONTEXT_LINES
     first: int | None = None
     last: int | None = None
-    """Line numbers, inclusive; None: the beginning or the end."""
+    """The first and last line number, inclusive; None for the beginning or the end."""
     offset: int = 0
     """Characters from the beginning of the original."""
 
@@ -76,7 +76,7 @@ class Query:
 
 
 def share(page_bytes: int, limit: int, calls: int) -> int:
-    """Return the page size for one of several calls that have `limit` bytes together; 0: no text fits."""
+    """Return the page size for one of several calls that have `limit` bytes together; 0 if no text fits."""
     page = min(page_bytes, limit // max(1, calls))
     return page if page >= LEAST_BYTES else 0
 
@@ -114,7 +114,7 @@ def parse(arguments: str) -> Query | str:
 
 
 def unknown(ref: str) -> str:
-    """Return the answer about an original that is unknown, or whose reference is none."""
+    """Return the answer for an unknown original or an invalid reference."""
     if ref and not reference.is_ref(ref):
         return 'This is no id. Call again with what stands behind "SHADOW:": "shadow_" and all of its digits.'
     named = f" {ref}" if ref else ""

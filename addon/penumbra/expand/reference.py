@@ -1,7 +1,7 @@
 """References to originals, and the declaration of the injected tool.
 
 A reference is a keyed hash of scope and redacted original: equal texts of one conversation have one
-reference, and only the installation's key can make one. References in incoming text have no meaning: a marker
+reference, and only the installation's key can make one. A reference in incoming text has no meaning: a marker
 in a tool result is data.
 
 A reference has two forms. The brief one has 18 decimal digits, which tokenizers take three at a time: half
@@ -54,8 +54,8 @@ def is_ref(text: str) -> bool:
 
 
 def copied(value: Any) -> str:
-    """Return the reference in an argument, which the model may write with the marker around it, without
-    `shadow_`, or as a number; nothing if there is none."""
+    """Return the reference in an argument, which may have the marker around it, lack `shadow_`, or be a
+    number; nothing if there is none."""
     if isinstance(value, int) and _MANY // 1000 <= value < _MANY:
         value = f"{value:0{_DIGITS}}"
     if not isinstance(value, str):
@@ -87,7 +87,8 @@ class References:
     """Whole references by their brief forms."""
 
     def ref(self, original: str) -> str:
-        """Return the reference of a redacted original, which is brief unless that means another text."""
+        """Return the reference of a redacted original; the reference is brief unless its brief form means
+        another text."""
         long = self.whole(original)
         if not self.is_brief:
             return long
@@ -137,8 +138,8 @@ _PARAMETERS = encode(
         "required": ["id"],
     }
 )
-"""As few bytes as possible, since every request carries them. Calls may have `ignore_case`, `context` and
-`offset` too; answers give a part that begins within a line as `lines`."""
+"""The parameters are as short as possible, since every request carries them. Calls may have `ignore_case`,
+`context` and `offset` too; answers give a part that begins within a line as `lines`."""
 
 
 def tool(name: str) -> Tool:
@@ -167,9 +168,9 @@ def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
 
 
 def name_for(tools: Tools) -> str | None:
-    """Return the injected tool's name in a request, or None if the request can't have the tool: without
-    tools of the client, if its response can't be continued, and if it forces its only tool, to get
-    structured data."""
+    """Return the injected tool's name in a request, or None if the request can't have the tool: the client
+    declares no tools, the response can't be continued, or the request forces its only tool to get structured
+    data."""
     if not tools.own or not tools.continuable or (tools.forced and len(tools.names) == 1):
         return None
     return next((name for name in NAMES if name not in tools.names), None)

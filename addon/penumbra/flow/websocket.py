@@ -1,9 +1,9 @@
 """The Responses API over WebSocket.
 
-The client's frames are rewritten one by one, as bodies are; the injected tool is taken out of the provider's
-frames. When the model asks for originals, they go to the provider in a frame of ours on the same socket, and
-the client sees one response. Frames of the client that are not this API's are searched for secrets, and else
-go on as they came; a frame that can't be searched is refused.
+The client's frames are rewritten one by one, as bodies are; the injected tool is removed from the provider's
+frames. When the model asks for originals, Penumbra sends them to the provider in a frame of its own on the
+same socket, and the client sees one response. Frames of the client that are not this API's are searched for
+secrets and otherwise forwarded unchanged; a frame that can't be searched is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 class WebSockets:
     """The hooks of a WebSocket's life. On sockets of other APIs, the clients' frames are searched for
-    secrets, and nothing else is done. All that is known of a connection is in its flow's `FlowState`."""
+    secrets, and nothing else is done. The state of a connection is in its flow's `FlowState`."""
 
     def __init__(
         self, handle: Callable[[], EngineHandle], requests: RequestWay, responses: ResponseWay
@@ -66,7 +66,7 @@ class WebSockets:
             hidden_requests.watch(flow.client_conn)
 
     async def message(self, flow: Flow) -> None:
-        """Rewrite or search a frame; the next one waits for the end of this hook."""
+        """Rewrite or search a frame; the next frame waits for the end of this hook."""
         state = states.of(flow)
         if state is None and self._requests.must_search(flow):
             raise RedactionError("its connection is not known any more")
@@ -93,7 +93,7 @@ class WebSockets:
             refusal.leave(flow, error)
             return True
         frame, state = message.content, states.of(flow)
-        # The frame stays here even if the code below fails.
+        # The frame is dropped even if the code below fails.
         message.drop()
         if state is not None and (socket := state.get(Socket)) is not None:
             refused = refusal.of_failure(flow, socket.api, error)
@@ -142,7 +142,7 @@ class WebSockets:
     async def _sent(
         self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope, is_text: bool
     ) -> bytes:
-        """Return the frame for the provider; empty if none goes on."""
+        """Return the frame for the provider; empty if nothing is sent."""
         stream = socket.streams.setdefault(envelope.stream, SocketStream())
         if envelope.type == CREATE and stream.is_busy:
             stream.delayed.append((frame, is_text))
@@ -152,7 +152,7 @@ class WebSockets:
         return self._renamed(socket, await self._searched(flow, socket, frame, envelope))
 
     async def _searched(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """Return a frame that is no request, without its secrets; empty if it is refused."""
+        """Return a frame that is no request without its secrets; empty if the frame is refused."""
         try:
             return await self._requests.others.frame(flow, frame, "", known=True, strict=True)
         except RedactionError as error:
@@ -163,7 +163,8 @@ class WebSockets:
     async def _request(
         self, flow: Flow, socket: Socket, stream: SocketStream, frame: bytes, envelope: Envelope
     ) -> bytes:
-        """Return the frame for the provider in place of a client's request; empty if it is refused."""
+        """Return the frame for the provider in place of a client's request; empty if the request is
+        refused."""
         said = stream.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
         api = socket.api if envelope.type == CREATE else _steering()
@@ -210,7 +211,7 @@ class WebSockets:
     # From the provider
 
     async def received(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """Return the frame for the client in place of one of the provider; empty if none goes on."""
+        """Return the frame for the client in place of a frame of the provider; empty if nothing is sent."""
         stream = socket.streams.get(envelope.stream)
         waiting = self._answered(stream, envelope) if stream is not None else None
         if stream is None or waiting is None:
@@ -249,7 +250,7 @@ class WebSockets:
                 # The frame that ended the response before this one was of an unknown type.
                 stream.waiting.popleft().handle.end()
             if not stream.waiting and stream.latest is not None:
-                # The provider continues by itself, with the client's words in the last response.
+                # The provider continues by itself and takes the client's words into the last response.
                 stream.waiting.append(self._waiting(stream.latest, self._handle()))
             if stream.waiting:
                 stream.waiting[0].begun = True
@@ -325,8 +326,8 @@ class WebSockets:
         loop: ToolLoop,
         broken: Broken,
     ) -> bool:
-        """Send smaller texts instead of a continuation that was refused as too large; return whether there
-        are some."""
+        """If a continuation was refused as too large, send smaller texts; return whether there were any to
+        send."""
         smaller = await self._turns.smaller(flow, looped, loop, broken.failure)
         request = stream.transcript.whole(smaller) if smaller is not None else None
         if request is None:
@@ -338,8 +339,8 @@ class WebSockets:
     async def _resent(
         self, flow: Flow, socket: Socket, waiting: Waiting, sending: Sending, refusal: bytes
     ) -> bool:
-        """Send a smaller request instead of one that was refused before its response began; return whether
-        there is one."""
+        """If a request was refused before its response began, send a smaller one; return whether one was
+        sent."""
         if sending.says or waiting.loop.rounds:
             return False
         if not await self._retry.smaller(flow, socket.api, sending, refusal):
@@ -358,7 +359,7 @@ class WebSockets:
     def _again(
         self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting, broken: Broken
     ) -> bool:
-        """Send a continuation once more, if that may help; return whether it does."""
+        """Send a continuation once more if that may help; return whether it was sent."""
         pause = bodies.pause(broken.failure)
         if pause is None or waiting.shown or waiting.retries >= MOST_RETRIES:
             return False
@@ -367,7 +368,7 @@ class WebSockets:
             return False
         waiting.retries += 1
         waiting.loop.again(request)
-        # Other streams of the socket go on meanwhile.
+        # Other streams of the socket continue meanwhile.
         self._turns.later(_inject_later(flow, socket, request, pause * waiting.retries), waiting.handle)
         return True
 
@@ -402,7 +403,8 @@ def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
 
 
 def _steering() -> Api:
-    """Return the API by which words for a response under way are read: they ask for no response."""
+    """Return the API with which the client's words for a response in progress are read, since such words ask
+    for no new response."""
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 

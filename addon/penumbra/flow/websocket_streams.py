@@ -1,4 +1,4 @@
-"""WebSockets: the requests of one of the Responses API, and the frames of any in mitmproxy.
+"""Requests on a WebSocket of the Responses API, and frames of any WebSocket in mitmproxy.
 
 A connection has streams of requests that wait for their responses. A request that is refused as too large is
 sent again in a smaller form: the client gets the announcement of the refused response, and then the response
@@ -66,14 +66,14 @@ class Sending:
     refusal: Refusal | None = None
     """The refusal for which another request was last sent."""
     says: bool = False
-    """True if a part of the response has come."""
+    """True if a part of the response has arrived."""
     settled: bool = False
     """True if the forms of its results are final."""
 
     @property
     def asked_from(self) -> str:
-        """The id of the response that the client continues, where the provider got the whole history instead;
-        else empty."""
+        """The id of the response that the client continues, if the provider got the whole history instead;
+        empty otherwise."""
         return self.said.before if self.count else ""
 
     def take(self, outside: Envelope, shown: bytes) -> None:
@@ -91,7 +91,7 @@ class WebSocketRetry:
         self._recovered = recovered
 
     async def smaller(self, flow: Flow, api: Api, sending: Sending, refusal: bytes) -> bool:
-        """Return whether another request is to be sent instead, which is then `sending.accepted`.
+        """Return whether to send another request, which then is `sending.accepted`.
 
         `refusal` is the frame that ended the response before its first content.
         """
@@ -127,7 +127,7 @@ class WebSocketRetry:
         engine, settings = sending.handle.engine, sending.handle.settings
         sent = sending.accepted
         if not sending.count and frame is not sending.said.frame:
-            # The whole conversation, as on a new socket; every result has its form already.
+            # The retry carries the whole conversation, as on a new socket; every result already has its form.
             outcome = await engine.process(incoming, settings)
             if not isinstance(outcome, Accepted):
                 return None
@@ -162,7 +162,7 @@ class Waiting:
 
     accepted: Accepted
     handle: EngineHandle
-    """A handle of the stream's own: the connection outlives the first one."""
+    """The stream's own handle, since the connection outlives the handle of its opening."""
     loop: ToolLoop
     looped: LoopedResponse | None
     """The response of a tool loop; None if the model can't ask for originals, and frames are only read."""
@@ -170,7 +170,7 @@ class Waiting:
     """The client's request; None if the provider goes on by itself."""
     begun: bool = False
     shown: bool = False
-    """True if the client has got something of the turn that is under way."""
+    """True if the client has got a part of the current turn."""
     retries: int = 0
     turn: TurnRecord | None = None
     """The journal's entry."""
@@ -188,7 +188,7 @@ class SocketStream:
     history: SocketHistory = field(default_factory=SocketHistory)
 
     def lose(self) -> None:
-        """Forget the history: a request refers to words that are not known here."""
+        """Forget the history, since a request refers to words that Penumbra does not know."""
         self.transcript.lose()
         self.history.lose()
         for waiting in self.waiting:
@@ -197,7 +197,7 @@ class SocketStream:
 
     @property
     def is_busy(self) -> bool:
-        """True while turns that the client does not see are under way."""
+        """True while hidden turns are in progress."""
         first = self.waiting[0] if self.waiting else None
         sending = first.sending if first is not None else None
         return first is not None and (first.loop.holding or (sending is not None and sending.count > 0))
@@ -222,11 +222,11 @@ class SearchedSocket:
 
     kind: SocketKind
     strict: bool
-    """Frames that are no JSON make no sense there."""
+    """True if the socket takes only JSON."""
 
     @classmethod
     def at(cls, path: str, *, is_provider: bool) -> SearchedSocket | None:
-        """Return how a WebSocket at an LLM host, or at one that may be, is searched; None: not at all."""
+        """Return how a WebSocket at an LLM host, or at one that may be, is searched; None if not at all."""
         kind = recognise.socket_by_path(path)
         if kind is None and not is_provider:
             return None
@@ -236,7 +236,7 @@ class SearchedSocket:
 # Frames in mitmproxy
 
 _WHOLE = 1 << 40
-"""Bytes in one frame of a message that was changed."""
+"""The size in bytes up to which a changed message is one frame."""
 
 
 def can_change() -> bool:
@@ -245,13 +245,13 @@ def can_change() -> bool:
 
 
 def keep_letters_whole() -> None:
-    """Send changed messages in one frame: mitmproxy would cut them at any byte, and take halves of letters
-    for broken ones."""
+    """Send changed messages in one frame: mitmproxy would cut them at any byte, and treat the parts of a cut
+    character as broken ones."""
     layers.Fragmentizer.FRAGMENT_SIZE = _WHOLE
 
 
 def put(message: websocket.WebSocketMessage, frame: bytes) -> None:
-    """Put a frame in the place of a message; empty: the message is dropped."""
+    """Put a frame in the place of a message; an empty frame drops the message."""
     if not frame and message.content:
         message.drop()
     elif frame != message.content:
@@ -268,7 +268,7 @@ _BEGINS_A_MESSAGE = (Opcode.TEXT, Opcode.BINARY)
 
 
 class _Bounded:
-    """A decompressor that gives one message at most so many bytes."""
+    """A decompressor that limits the bytes of one message."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -287,7 +287,7 @@ class _Bounded:
 
 
 class BoundedDeflate(extensions.PerMessageDeflate):
-    """wsproto's extension for compressed messages, each of which may take so many bytes."""
+    """wsproto's extension for compressed messages, with a limit for the bytes of each."""
 
     def frame_inbound_header(
         self, proto: FrameDecoder | FrameProtocol, opcode: Opcode, rsv: RsvBits, payload_length: int

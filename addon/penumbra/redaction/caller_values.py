@@ -1,7 +1,7 @@
-"""Secrets that were taken out for a caller, looked for in all that this caller sends later.
+"""The redacted secrets of each caller, which are looked for in all that the caller sends later.
 
-A value is looked for if it has eight bytes or more and a finder is sure that it is a secret wherever it
-stands. Names, words and numbers that are secret only beside their name (`postgres`, `admin`) are not.
+A value is looked for if it has at least eight bytes and a finder is sure that it is a secret everywhere.
+Names, words and numbers that are secret only beside their name (`postgres`, `admin`) are not looked for.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BYTES = 1_000_000
 _LEAST, _MOST = 8, 16_384
 """Least and greatest number of bytes of one value."""
 _MADE = 1_000
-"""Greatest number of placeholders of one caller that are remembered."""
+"""Greatest number of remembered placeholders of one caller."""
 
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -52,8 +52,8 @@ class _Known:
 
 
 class CallerValues:
-    """A `CallerValues` keeps the values of each caller, in memory only. The oldest are forgotten first. Safe
-    between threads."""
+    """A `CallerValues` keeps the values of each caller, in memory only. The oldest values are forgotten
+    first. Several threads may use it."""
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
         """`callers` is the greatest number of callers; `values` and `size` are the greatest number of one
@@ -63,8 +63,7 @@ class CallerValues:
         self._lock = threading.Lock()
 
     def learn(self, caller: bytes, found: Mapping[str, str], made: Collection[str] = ()) -> None:
-        """Keep values, by placeholder, that are secrets wherever they stand, and all placeholders that were
-        `made`."""
+        """Keep values, by placeholder, that are secrets everywhere, and all placeholders that were `made`."""
         fitting = {
             data: mark.encode("ascii")
             for mark, value in found.items()
@@ -96,7 +95,7 @@ class CallerValues:
 
     def without(self, caller: bytes, text: str, counts: Mapping[str, int] = _NOTHING) -> Redacted:
         """Return a text without the values of a caller, as they stand or as JSON spells them. `counts` are
-        the numbers of secrets that were taken out of the text before."""
+        the numbers of secrets that were redacted in the text before."""
         with self._lock:
             known = self._known.get(caller)
             if known is None or not known.marks:
@@ -121,8 +120,8 @@ class CallerValues:
     def redacting(
         self, caller: bytes, scan: Callable[[str, str], Scan], *, replaces: bool = True
     ) -> Callable[[str, str], Redacted]:
-        """Return a function that redacts texts of a caller by `scan`, learns their secrets and, if it
-        `replaces` them, takes out all known values. Without a caller, it only scans."""
+        """Return a function that redacts texts of a caller by `scan`, learns their secrets and, with
+        `replaces`, redacts all known values. Without a caller, the function only scans."""
 
         def redact(text: str, hint: str) -> Redacted:
             found = scan(text, hint)
@@ -138,7 +137,7 @@ class CallerValues:
 def _automaton(marks: Mapping[bytes, bytes]) -> tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]]:
     spellings = dict(marks)
     for value, mark in marks.items():
-        # A text may spell a value as JSON does, or as JSON within a string of JSON does.
+        # A text may have a value with the escapes of JSON, or of JSON within a JSON string.
         once = encode(value.decode("utf-8", "surrogatepass"))[1:-1]
         twice = encode(once.decode("utf-8"))[1:-1]
         spellings.setdefault(once, mark)

@@ -1,8 +1,9 @@
 """Decoders of the forms in which tools print bytes: dumps, base64, arrays, boxes, word diffs.
 
-A decoder turns a text into views, which are searched as any text is. A secret in a view is replaced with the
-whole stretch of the text that printed it: the bytes of an array, the run of base64, the row of a dump after
-its offset, the cell of a box. Each line is replaced separately, so that lines stay.
+A decoder turns a text into views, which are searched as any text is. A secret in a view is replaced together
+with the whole part of the text that encodes the secret: the bytes of an array, the run of base64, the row of
+a dump after its offset, the cell of a box. Each line is replaced separately, so that the number of lines
+stays.
 
 One pass over a text finds the signs of all decoders. A decoder is left out only where its own pattern matches
 nowhere.
@@ -53,11 +54,12 @@ class Decoder:
     views: Callable[[bytes], Iterable[View]]
     """Returns views of a text, together at most twice as long as the text."""
     has_quotes: bool = False
-    """True if views have quotes that the text spells in letters: a bare one does not close them."""
+    """True if the text spells out quotes of the views in letters, so that a bare quote does not close
+    them."""
     label: str = ""
-    """Label of the secrets; empty: the label that they have in plain text."""
+    """Label of the secrets; empty if the label of the plain text is used."""
     quote: bytes = b""
-    """Quote that a placeholder needs around it outside of strings."""
+    """The quote around a placeholder outside of strings."""
 
     def back(self, view: View, data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
         """Yield the places in the text of a view's spans."""
@@ -81,7 +83,7 @@ _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _RUN = Linear(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
 _NEXT_LINE = re.compile(_BREAK + rb"[ \t]{0,16}([A-Za-z0-9+/]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _SAMPLE = 48
-"""Characters of base64 that are decoded to tell a text from a picture."""
+"""The number of first characters of base64 that are decoded to distinguish a text from a picture."""
 _LONGEST = 1 << 20
 _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 
@@ -125,8 +127,7 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the further lines of a run. All but the last are as wide as the first. No tool breaks lines where
-    the break cuts a letter in two."""
+    """Yield the further lines of a run. All lines but the last are as wide as the first."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
         return
@@ -178,7 +179,7 @@ def _dumped(data: bytes) -> Iterator[View]:
         cells = data[start : row.end()]
         octets = binascii.unhexlify(cells.replace(b" ", b""))
         if not row[1] and _SWAPPED.fullmatch(cells):
-            # Words of two bytes, the low one first.
+            # Words have two bytes, the low byte first.
             octets = b"".join(octets[at : at + 2][::-1] for at in range(0, len(octets), 2))
         rows.append((row.start(), start, _end_of_row(data, row), octets))
     yield from _rows(data, rows)
@@ -197,7 +198,7 @@ def _in_characters(data: bytes) -> Iterator[View]:
 
 
 def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
-    """Return where the row of a dump ends. The row may stand within a string."""
+    """Return the end of a dump's row, which may be within a string."""
     within = row[0][:1] == b"\\" or data[row.start() - 1 : row.start()] == b'"'
     rest = _REST.match(data, row.end(), row.end() + _LONGEST_ROW) if within else None
     if rest is not None:
@@ -208,8 +209,8 @@ def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
 
 
 def _rows(data: bytes, rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[View]:
-    """Yield the view of rows of dumps. A row is its beginning, the start and end of its shown bytes, and the
-    bytes."""
+    """Yield the view of rows of dumps. A row is a tuple of its beginning, the start and end of its shown
+    bytes, and the bytes."""
     made, last = Making(data), 0
     following = [*(row[0] for row in rows[1:]), len(data)]
     for (begin, start, end, octets), stop in zip(rows, following, strict=False):
@@ -228,7 +229,7 @@ _NULS = re.compile(_NUL.replace(rb"\\+", rb"\\{1,4}"))
 
 
 def _wide(data: bytes) -> Iterator[View]:
-    """Yield the view of a text whose characters of two bytes are one each."""
+    """Yield the view of a text in a two-byte encoding, with one byte for each character."""
     made, at = Making(data), 0
     for run in _WIDE.finditer(data):
         for nul in _NULS.finditer(data, *run.span()):
@@ -293,7 +294,7 @@ def _arrays(data: bytes) -> Iterator[View]:
 
 
 _NAMED = 64
-"""Bytes before a value in which its name may stand."""
+"""The number of bytes before a value in which its name is looked for."""
 _BAR = rb"(?:\||\xe2\x94\x82|\xe2\x94\x83|\xe2\x95\x91)"
 _ROW = re.compile(
     rb"^[ \t]{0,16}(" + _BAR + rb")([^\n]{3,4096}?)(" + _BAR + rb")[ \t]{0,8}\r?$", re.MULTILINE
@@ -325,7 +326,7 @@ def _boxes(data: bytes) -> Iterator[View]:
         for column, cell in enumerate(cells):
             start, end = _within(data, cell)
             if end > start:
-                # A blank at the end of a full cell may be one of the text.
+                # A blank at the end of a full cell may belong to the text.
                 pending[column].append((start, end + (cell[1] - end == 2)))
         above, last = cells, row.end()
     flush()
@@ -335,7 +336,7 @@ def _boxes(data: bytes) -> Iterator[View]:
 
 
 def _cells(data: bytes, row: re.Match[bytes]) -> list[tuple[int, int]]:
-    """Return where the cells of a row stand, with their blanks."""
+    """Return the spans of the cells of a row, with their blanks."""
     bounds = [row.end(1), *(each for bar in re.finditer(re.escape(row[1]), row[2]) for each in bar.span()), 0]
     bounds[1:-1] = [row.start(2) + bound for bound in bounds[1:-1]]
     bounds[-1] = row.start(3)
@@ -398,7 +399,7 @@ def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 _SET_OPTIONS = latin1(64 << 20)
-"""Options with many times the memory that the automaton needs: a set that runs out of memory reports no
+"""The memory limit is many times what the automaton needs, since a set that runs out of memory reports no
 match."""
 
 
@@ -432,7 +433,7 @@ DECODERS = {
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }
-"""The decoders, each by the sign in a text that calls for it."""
+"""The decoders, by the sign in a text that makes each of them necessary."""
 
 _PATTERNS: dict[Sign, bytes] = {
     # Names are searched in small letters.

@@ -1,4 +1,4 @@
-"""Redaction of JSON: replacements keep it valid, and texts of one value are searched together."""
+"""Redaction of JSON: the JSON stays valid, and the texts of one value are searched together."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_json(data: bytes) -> bool:
 
 
 def still_json(text: str, new: str) -> str:
-    """Return the new text, wrapped in an object if it is no JSON while the old one was."""
+    """Return the new text, wrapped in an object if the old text was JSON and the new one is not."""
     encoded = (each.encode("utf-8", "surrogatepass") for each in (text, new))
     was, is_now = (is_json(data) for data in encoded)
     return encode({"redacted": new}).decode("utf-8") if was and not is_now else new
@@ -86,7 +86,7 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
 
 
 def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, int]:
-    """Return `start` and `end`, moved outwards where they cut an escape in two."""
+    """Return `start` and `end`, moved outwards if they cut an escape."""
     low = max(first, start - 12)
     # Backslashes pair up from the left: begin where none stands before.
     while low > first and data[low - 1 : low] == b"\\":
@@ -102,9 +102,8 @@ def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, 
 
 
 # The results of some APIs are members of one JSON value. A lone `9vTq2-LmX4wRk7` tells nothing; `{"password":
-# "9vTq2-LmX4wRk7"}` does. So the value is searched as the JSON that it is, and each of its texts that holds
-# one line takes over what became of it there; texts of several lines tell by themselves what is secret in
-# them.
+# "9vTq2-LmX4wRk7"}` does. The value is therefore searched as JSON, and each text of one line gets its form
+# from that search; texts of several lines show by themselves what is secret.
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LEAST = 4
@@ -123,7 +122,7 @@ class Structured:
         """Return a text of `container` without the secrets that it or its surroundings show. Raises
         RedactionError."""
         if id(container) not in self._known:
-            # The value is kept, so that its id can't become another's.
+            # The value is kept alive, so that no other value can get its id.
             self._known[id(container)] = (container, surrounded(document.source(container), redact))
         beside = self._known[id(container)][1].get(text)
         if beside is None:
@@ -135,7 +134,7 @@ class Structured:
 
 
 def _counts(text: str, beside: str) -> Counter[str]:
-    """Return how many secrets of a text its surroundings made known, by rule."""
+    """Return by rule how many secrets of a text were found because of its surroundings."""
     counts = Counter(f"name-{label}" for label in _PLACEHOLDER.findall(beside))
     counts.subtract(f"name-{label}" for label in _PLACEHOLDER.findall(text))
     return counts
@@ -145,7 +144,7 @@ def scalars(
     text: str, places: Sequence[object], redact: Callable[[str], Redacted]
 ) -> tuple[dict[int, bytes], dict[str, int]]:
     """Return new JSON, by their index, for the strings and numbers of a JSON text that hold secrets, and
-    counts of the secrets by rule. Values without a place stay.
+    counts of the secrets by rule. Values without an index stay.
 
     A number becomes a string, since no other value can hold a placeholder. Raises RedactionError.
     """
@@ -155,7 +154,7 @@ def scalars(
     if len(after) != len(before):
         if _is_json(whole):
             raise RedactionError("a result lost its shape")
-        # A mask stands for the whole; each string is searched, and masked, by itself.
+        # A mask would replace the whole, so each string is searched and masked by itself.
         after = before
     changed: dict[int, bytes] = {}
     counts: Counter[str] = Counter()
@@ -169,7 +168,7 @@ def scalars(
 
 
 def _scalar(old: bytes, new: bytes, redact: Callable[[str], Redacted], counts: Counter[str]) -> bytes:
-    """Return the JSON of one string or number. `new`: its JSON after its surroundings were redacted."""
+    """Return the JSON of one string or number. `new` is its JSON after the surroundings were redacted."""
     text, beside = decode(old), decode(new)
     if not isinstance(beside, str) or len(beside) < _LEAST:
         return new
@@ -210,7 +209,7 @@ def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str,
     try:
         before, after = (list(leaves(json.loads(side, object_pairs_hook=_values))) for side in (text, clean))
     except ValueError:
-        # A mask stands for the whole; each text is searched, and masked, by itself.
+        # A mask would replace the whole, so each text is searched and masked by itself.
         return {}
     if len(before) != len(after):
         raise RedactionError("a structured result lost its shape")

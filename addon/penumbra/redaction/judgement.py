@@ -1,7 +1,7 @@
-"""Judgement of a value that stands beside a telling name: a secret or not.
+"""Judgement whether a value beside a telling name is a secret.
 
 The questions are asked in the order of how much they decide. Is the value a reference to a secret that is
-kept elsewhere, a placeholder, code? Only then: how random is it? Entropy decides doubtful cases alone, since
+kept elsewhere, a placeholder, code? Only then: how random is it? Entropy only decides doubtful cases, since
 UUIDs, hashes and lock files are as random as any key. Passwords that people choose are not random at all:
 beside the name of one, every value counts that is not provably something else.
 """
@@ -84,7 +84,7 @@ def is_unmistakable(value: str, strength: Strength) -> bool:
 @remembered(4_096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
     """Return whether the value beside a name of that strength is a secret."""
-    # The beginning of a value decides its kind; a longer look would make hostile texts slow.
+    # The beginning of a value decides its kind; reading more would make hostile texts slow.
     value = value[:_LOOK]
     if len(value) < 4:
         return False
@@ -133,7 +133,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 
 
 def _is_password_slot(strength: Strength, style: Style) -> bool:
-    """Return whether a value of any look is a password there: one that is all of a line or between quotes."""
+    """Return whether any value is a password there: the value is a whole line or in quotes."""
     return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
 
 
@@ -148,8 +148,8 @@ def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
 
 
 def is_favourite(value: str) -> bool:
-    """Return whether so many people choose a value that it is known by itself: `letmein`, `changeme123`,
-    `P@ssw0rd`. The bare name of a password is none, but a placeholder."""
+    """Return whether a value is a well-known password: `letmein`, `changeme123`, `P@ssw0rd`. The bare word
+    for a password is a placeholder, not a password."""
     low = value.lower()
     if low in _COMMON:
         return True
@@ -166,7 +166,8 @@ def is_favourite(value: str) -> bool:
 
 
 def _is_validation(value: str) -> bool:
-    """Return whether a value says how another one must be: `required|string|min:8`, `min=8,max=72`."""
+    """Return whether a value is a validation rule for another value: `required|string|min:8`,
+    `min=8,max=72`."""
     parts = [_CONSTRAINT.match(part) for part in _BETWEEN_CONSTRAINTS.split(value)]
     rules_ = [(part[1].lower(), part[2] or "") for part in parts if part is not None]
     taken = [piece for _, what in rules_ for piece in what.split(",")]
@@ -189,7 +190,7 @@ def _is_label(value: str) -> bool:
 
 
 def _is_compound(value: str) -> bool:
-    # Most values are not of small letters alone.
+    # Most values have not only small letters.
     if not value.islower() or not value.isascii():
         return False
     return _COMPOUND.match(value.encode()) is not None
@@ -234,7 +235,7 @@ def _is_password(value: str, style: Style) -> bool:
 
 
 def _is_spoilt(value: str) -> bool:
-    """Return whether signs, figures or changed letters make a word one that names nothing."""
+    """Return whether signs, figures or changed letters turn a word into one that names nothing."""
     if _SIGNS.search(value[1:]) or not (is_wordy(value) or has_shape(value, "words_with_underscores")):
         return True
     return any(stem in value.lower().translate(_UNLEET) and stem not in value.lower() for stem in _STEMS)
@@ -345,7 +346,7 @@ def _is_machine_made(value: str, style: Style) -> bool:
 
 def _is_slogan(value: str, style: Style) -> bool:
     """Return whether a value is three words, or two and figures, with joints between them: `winter-river-42`.
-    Titles look alike, but for the words that name their things."""
+    Titles look alike, except for the words that name their subjects."""
     if style in (Style.CODE, Style.APART, Style.PROSE):
         return False
     if style is Style.CONFIG and not _FIGURES.search(value):

@@ -1,7 +1,7 @@
 """Redaction of bodies that are no LLM calls: JSON of any shape, lines of JSON, text, and batches of requests
 in files.
 
-An unreadable body is refused if it claims to be text, and where only text would make sense.
+An unreadable body is refused if it claims to be text or if only text would make sense.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from penumbra.short_texts import remembered
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, encode
 
-# JSON of an unknown shape may carry results of tools. Inside of what looks like a result every string is
-# searched that is not known to be something else; outside, every string that is text. The names that tell one
-# from the other are in `rules/results.yaml`. The form of a string depends on it and its surroundings in its
-# own item alone, so an item that is sent again has the same bytes again; and the form of an item is
-# remembered.
+# JSON of an unknown shape may carry results of tools. Inside a value that looks like a result, every string
+# is searched unless it is known to be something else; outside, every string that is text.
+# `rules/results.yaml` has the names that distinguish the two. The form of a string depends only on its own
+# item, so an item that is sent again has the same bytes; the form of an item is remembered.
 _MEMORY_BYTES = 16_000_000
 _KINDS = ("marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
 _SPACE = re.compile(r"\s")
@@ -63,7 +62,7 @@ def _logins() -> frozenset[str]:
 
 @remembered(8_192)
 def _kind(name: str) -> str:
-    """Return what the name of a member tells of the values below it; empty: nothing."""
+    """Return the kind of value that a member's name announces; empty if none."""
     if result_blocks.names_results(name):
         return "results"
     patterns = _patterns()
@@ -104,10 +103,10 @@ _Outcome = tuple[tuple[Edit, ...], bool]
 
 
 class Anywhere:
-    """An `Anywhere` redacts JSON of any shape. Safe between threads; keeps no secret."""
+    """An `Anywhere` redacts JSON of any shape. Several threads may use one; no secret is kept."""
 
     def __init__(self, memory: int = _MEMORY_BYTES) -> None:
-        """`memory`: bytes of the edits that are remembered."""
+        """`memory` is the limit for remembered edits in bytes."""
         self._known: LRUCache[bytes, _Outcome] = LRUCache(memory, _weight)
         self._lock = threading.Lock()
 
@@ -229,7 +228,7 @@ class _Item:
             waiting += reversed(list(_below(document, members, zone, self.said)))
 
     def _clean(self, item: Raw, value: Raw, zone: _Zone) -> str | None:
-        """Return the new form of a string; None: it stays."""
+        """Return the new form of a string; None if the string stays."""
         text = self.document.string(value) or ""
         kind, is_word = _kind(zone.name), not _SPACE.search(text)
         if is_word and (kind == "opaque" or _BINARY.fullmatch(text)):
@@ -250,8 +249,8 @@ class _Item:
         return still_json(text, redacted.text)
 
     def _check_names(self, value: Raw, members: Mapping[str, Raw], zone: _Zone) -> None:
-        """Raise Unreadable for a secret in a name, which nothing can replace, or in a member that stands
-        twice, of which a reader sees one."""
+        """Raise Unreadable for a secret in a name, which nothing can replace, or in a member that occurs
+        twice, since a reader sees only one of the two."""
         texts = [name for name in members if zone.result and len(name) >= _LONG_NAME]
         if self.document.repeats(value):
             pairs = json.loads(self.document.source(value), object_pairs_hook=list)
@@ -280,7 +279,7 @@ _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 _LIKE_JSON = re.compile(rb'[\[{]\0{0,3}[\s\0]{0,80}["\[{\]}]')
 _TEXTS = ("text/", "ndjson", "jsonl", "json-lines", "xml", "yaml", "graphql", "multipart/")
 _PACKED = ("grpc", "proto", "cbor", "msgpack", "eventstream", "application/http")
-"""Kinds of messages that state the lengths of their texts, so that no text can be replaced."""
+"""Kinds of messages that state the lengths of their texts, so that none can be replaced."""
 _PART_KIND = re.compile(rb"(?i)\ncontent-type[ \t]{0,8}:[ \t]{0,8}([^\r\n]{0,200})")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _BOUNDARY = re.compile(r"boundary\s{0,8}=\s{0,8}(?:\"([^\"]{1,200})\"|([^\s;,]{1,200}))", re.IGNORECASE)
@@ -324,10 +323,10 @@ class OtherBodies:
         self._anywhere = Anywhere()
 
     def search(self, body: Body, redact: Redact, *, said: bool, policy: str, scope: bytes = b"") -> Searched:
-        """Return the body as it may be sent; the same object if nothing is in it. Raises RedactionError.
+        """Return the body as it may be sent; the same object if it has no secrets. Raises RedactionError.
 
-        `said`: arguments of calls are searched as well. `policy`: what becomes of a text that can't be
-        searched. `scope`: the caller.
+        With `said`, arguments of calls are searched as well. `policy` decides about a text that can't be
+        searched; `scope` is the caller.
         """
         return _Search(self._anywhere, redact, said, policy, body.strict, scope).body(body)
 
@@ -381,7 +380,7 @@ class _Search:
         )
 
     def _file(self, body: Body) -> Searched:
-        """Return a batch of requests redacted; other files are their owner's and stay."""
+        """Return a batch of requests redacted; other files stay unchanged."""
         if boundary := _boundary(body.content_type):
             return self._parts(body.data, boundary, lambda part, _: self._batch(part)) or Searched(body.data)
         return self._batch(body.data) or Searched(body.data)
@@ -394,7 +393,8 @@ class _Search:
     def _parts(
         self, data: bytes, boundary: bytes, search: Callable[[bytes, str], Searched | None]
     ) -> Searched | None:
-        """Return a form with each part searched by its own kind; None if the body is no form."""
+        """Return a multipart form with each part searched by its own kind; None if the body is no such
+        form."""
         pieces = data.split(b"--" + boundary)
         if len(pieces) < 3:
             return None
@@ -451,7 +451,7 @@ class _Search:
 def _is_squeezed(data: bytes, *, always: bool) -> bool:
     """Return whether one of several messages, each after a flag and its length, is compressed.
 
-    `always`: the body can be nothing but such messages, so that one that is cut off counts, too.
+    `always` says that the body can only be such messages, so that an incomplete message counts, too.
     """
     at = 0
     while at < len(data):

@@ -30,7 +30,7 @@ _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
 """Two letters for each number of ten bits."""
 _MARK = b"[REDACTED:"
 _MARKS = ahocorasick_rs.BytesAhoCorasick([_MARK])
-"""An automaton, which searches a body of a megabyte in a twentieth of the time that a pattern takes."""
+"""An automaton, which takes a twentieth of a pattern's time to search a body."""
 
 
 def fingerprint(key: bytes, value: bytes) -> str:
@@ -43,7 +43,7 @@ def fingerprint(key: bytes, value: bytes) -> str:
 
 @lru_cache(maxsize=8)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return the hash that has taken in its key, which takes longer than most values do."""
+    """Return the hash after its key, which takes longer to hash than most values."""
     return hmac.new(key, digestmod="sha256")
 
 
@@ -65,7 +65,7 @@ def stands_in(data: bytes) -> bool:
 
 
 def spans(data: bytes) -> list[tuple[int, int]]:
-    """Return where placeholders stand, in order."""
+    """Return the spans of placeholders, in order."""
     if _MARK not in data:
         return []
     return [match.span() for match in PATTERN_BYTES.finditer(data)]
@@ -82,7 +82,7 @@ _NAME_END = re.compile(rb"[\w.-]")
 
 
 def around(spans: Iterable[Span], taken: Sequence[tuple[int, int]], data: bytes) -> Iterator[Span]:
-    """Yield the rest of the spans after placeholders are cut out of them. `taken` is in order."""
+    """Yield the parts of the spans outside of placeholders. `taken` is in order."""
     ends = [end for _, end in taken]
     for span in spans:
         index, start, pieces = bisect_right(ends, span.start), span.start, 0
@@ -138,7 +138,7 @@ class Gaps:
         return _GLUED.fullmatch(self._data, end, until) is not None
 
 
-# In the arguments of a call a tool would take a placeholder for the value that it replaces.
+# A tool would take a placeholder in the arguments of a call for a real value.
 NOTE = (
     "[Note: the arguments of this call hold a [REDACTED:…] placeholder: the tool got those very characters, "
     "not the secret, and so did any file that it wrote them to.]"

@@ -1,1 +1,1 @@
-"""Answers to providers that refuse a request as too large, or for another reason that can be helped."""
+"""Retries of requests that a provider refuses as too large or for another reason that Penumbra can mend."""

@@ -40,7 +40,7 @@ class FirstEvents:
 
     kind: str
     plain: Callable[[bytes], bytes] | None
-    """The decoder of the content coding; None: the coding is unknown."""
+    """The decoder of the content coding; None if the coding is unknown."""
     error: bytes = b""
     """Data of the error event."""
     _cut: Callable[[bytes], list[tuple[str, bytes | None]]] | None = field(init=False)

@@ -1,7 +1,7 @@
 """Sizes of the texts that answer the model's questions about originals.
 
-A client can't help with a hidden request that is refused as too large, since it does not know of it. So the
-same question is answered again with a smaller part, and finally with a sentence alone.
+A client does not know of a hidden request, and can't help if the provider refuses that request as too large.
+The question is therefore answered again with a smaller part, and finally with a sentence alone.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from penumbra.retry.refusals import Kind, Refusal, bounds_after, learned_from
 from penumbra.store.conversations import LearnedLimits
 
 TRIES = 3
-"""Tries with less content; the last one gives only a sentence."""
+"""The number of tries with less content; the last try gives only a sentence."""
 _OVER_BYTES_PER_TOKEN = 4
-"""Bytes of text for each token that must go."""
+"""Bytes of text that are removed for each token over the limit."""
 
 
 @dataclass
@@ -34,20 +34,20 @@ class Portions:
     provided: frozenset[str] = frozenset()
     """Queries that were answered before the last question."""
     limits: LearnedLimits = field(default_factory=LearnedLimits)
-    """Limits to remember when the provider has taken the next request."""
+    """Limits to remember when the provider has accepted the next request."""
     _tries: int = 0
     """How often the last question was answered again."""
     _given: int = 0
-    """Bytes of the last texts."""
+    """The number of bytes of the last texts."""
     _most: int | None = None
-    """Bytes that all further texts may have together; None: no request was refused."""
+    """The most bytes of all further texts together; None if no request was refused."""
     _named: bool = False
     """True if a refusal has named the limit."""
 
     def limit(
         self, ask: Ask, provided: set[str], usage: Mapping[str, int], body: bytes, *, elsewhere: bool
     ) -> int | None:
-        """Return the bytes that the texts for a question may have together, or None for any number.
+        """Return the most bytes of the texts for a question together, or None for any number.
 
         The arguments after `provided` are those of `Bounds.left`.
         """
@@ -84,14 +84,14 @@ class Portions:
         return limit
 
     async def learn(self) -> None:
-        """Remember the limits of the last refusals, since a smaller request was taken."""
+        """Remember the limits of the last refusals, since a smaller request was accepted."""
         limits, self.limits = self.limits, LearnedLimits()
         if limits != LearnedLimits() and self.bounds.learn is not None:
             await self.bounds.learn(limits)
 
 
 def _over(refusal: Refusal, body: bytes) -> int:
-    """Return the bytes by which a refused body must shrink; 0 if the refusal does not tell."""
+    """Return the bytes by which a refused body must shrink; 0 if the refusal does not say."""
     if refusal.kind is Kind.BYTES:
         return len(body) - refusal.limit if refusal.limit else 0
     if refusal.kind is Kind.FIELD:

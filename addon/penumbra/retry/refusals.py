@@ -1,9 +1,9 @@
 """This module reads why a provider refused a request and by how much it is too large, and computes what a
 retry must save.
 
-The knowledge is `rules/refusals.yaml`. A response is read as a chain of error objects, from the one in the
-body to those that gateways have wrapped in it. Only these objects count, and of their messages only the
-beginning: a response that quotes the conversation never matches.
+The knowledge is `rules/refusals.yaml`. A response is read as a chain of error objects, from the outermost to
+those that gateways have wrapped. Only the beginnings of their messages count, so that a response which quotes
+the conversation never matches.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.json_values import NotJson, decode
 
 MAX_BODY_BYTES = 262_144
-"""Longer responses are not refusals."""
+"""The size in bytes of the largest response that may be a refusal."""
 _DEPTH = 6
-"""Nested wrappers that are removed."""
+"""The most nested wrappers that are removed."""
 _FRONT = 2_000
-"""Characters of a message that are examined."""
+"""The number of first characters of a message that are examined."""
 _DENIED = 300
 _NEVER = (401, 402, 403, 404)
 
 
 class Kind(StrEnum):
-    """A `Kind` is the bound that a request has exceeded, or the part of it that the provider refuses."""
+    """A `Kind` is the limit that a request has exceeded, or the part of the request that the provider
+    refuses."""
 
     INPUT = "input"
     RESERVE = "reserve"
@@ -60,9 +61,9 @@ class Refusal:
     """Size of the request as the provider counts it."""
     limit: int | None = None
     over: int | None = None
-    """By how much the request exceeds the limit."""
+    """The amount by which the request exceeds the limit."""
     leave: bool = False
-    """True if the client deals with the refusal itself."""
+    """True if the refusal is left to the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class _Rule:
 
 
 def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refusal | None:
-    """Return the refusal in a response, or in the data of one event of a stream; None if it is none.
+    """Return the refusal in a response, or in the data of one event of a stream; None if that is no refusal.
 
     `host` is where the request went, `tokens` its estimated size.
     """
@@ -190,7 +191,7 @@ def _error(error: Mapping[str, Any]) -> ErrorObject:
 
 def _wrapped(text: str, depth: int, plain: bool = False) -> Iterator[ErrorObject]:
     """Yield the error objects in a message that is JSON, or a Python literal of bytes of JSON; with `plain`,
-    any other text is the message of one."""
+    any other text counts as the message of an error object."""
     text = text[:MAX_BODY_BYTES].strip()
     if text[:2] in ("b'", 'b"'):
         try:
@@ -221,7 +222,7 @@ def _apply(rule: _Rule, error: ErrorObject) -> Refusal | None:
     named = bool(rule.names & error.names)
     match = _pattern(rule.message).match(error.message) if rule.message else None
     if rule.message and rule.names:
-        # Where a rule has both, a name that is only a number needs the words as well.
+        # If a rule has both names and words, a name that is only a number needs the words as well.
         matched = named and match is not None
     elif rule.outer:
         matched = _pattern(rule.outer).match(error.outer) is not None
@@ -281,9 +282,9 @@ def _deny() -> LinearText:
 
 RESENDS = 2
 _SHARES = (0.35, 0.65)
-"""The part of a request that each resend leaves out, after refusals without numbers."""
+"""The fraction of a request that each retry leaves out after a refusal without numbers."""
 _FIELD = 100_000
-"""Characters of a text that stay where the provider names no limit."""
+"""The characters of a text that stay if the provider names no limit."""
 
 
 def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
@@ -302,14 +303,14 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
             return Need(bytes=sent - int(refusal.limit * SLACK))
         return Need(bytes=int(sent * share))
     if elsewhere:
-        # Only the new messages can shrink, and they can't make up for the history.
+        # Only the new messages can shrink, which can't make up for the history.
         over = refusal.over or int(estimated * share)
         return Need(tokens=max(1, min(estimated, over + (resend + 1) * over // 2)))
     if refusal.over is None:
         if refusal.limit and refusal.limit < estimated:
             return Need(tokens=max(estimated - int(refusal.limit * SLACK), int(estimated * share / 2)))
         return Need(tokens=int(estimated * share))
-    # The provider counts in its own tokens, and the result is in estimated ones.
+    # The provider's numbers are its own tokens, but the result is in estimated tokens.
     have = refusal.have or max(estimated, refusal.over + 1)
     limit = refusal.limit or have - refusal.over
     wanted = have - int(limit * (SLACK - 0.1 * resend))
@@ -319,14 +320,14 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
 def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
     """Return the limits that a refusal teaches for later requests of the conversation.
 
-    `estimated`: tokens of the refused body, or 0 where the provider counts more than the body.
+    `estimated` is the number of tokens of the refused body, or 0 if the provider counts more than the body.
     """
     if refusal.kind is Kind.FIELD:
         return LearnedLimits(most=refusal.limit or 0)
     if refusal.kind is Kind.BYTES:
         return LearnedLimits(bytes=refusal.limit or 0)
     if refusal.limit is None or (refusal.have is not None and refusal.have <= refusal.limit):
-        # The refusal has no numbers, or numbers that are no reason to refuse the request.
+        # The refusal has no numbers, or its numbers would not explain a refusal.
         return LearnedLimits()
     if refusal.kind is Kind.RESERVE:
         return LearnedLimits(window=refusal.limit)

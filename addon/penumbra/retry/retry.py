@@ -1,6 +1,6 @@
 """This module makes another form of a request that was refused, at most `refusals.RESENDS` times.
 
-The forms of its results are remembered when the provider has accepted them (`Engine.settle`).
+The forms of the results are remembered when the provider has accepted the retry (`Engine.settle`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.document import Document
 
 _LEAST_BYTES = 600
-"""Bytes; a smaller request is not shortened."""
+"""The size in bytes of the smallest request that is shortened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ async def instead(
     status: int,
     response: bytes,
 ) -> Retry | None:
-    """Return another request instead of `sent`, or None if the client gets the response. Raises
+    """Return another request in place of `sent`, or None if the client gets the response. Raises
     RedactionError.
 
-    A request was sent again `count` times already; `response` is the body, or the data of an event.
+    `count` is the number of earlier retries; `response` is the body, or the data of an event.
     """
     body = sent.rewritten.body
     host = incoming.host.rpartition(":")[0] or incoming.host
