@@ -418,6 +418,11 @@ def test_fold_keeps_ends() -> None:
     assert run(rule, "ok 1\nok 2\nok 3") == "ok 1\nok 2\nok 3"
 
 
+def test_fold_leaves_a_run_that_is_shorter_than_its_end() -> None:
+    rule = {"fold": "ok", "say": "[{n}]", "min": 1, "tail": 4}
+    assert run(rule, "ok 1\nok 2\nok 3\nend") == "ok 1\nok 2\nok 3\nend"
+
+
 def test_fold_by_group_and_over_blanks() -> None:
     rule = {"fold": r"(?P<file>\w+)::", "say": "[{n} in {file}]", "min": 2, "by": "file"}
     assert run(rule, "a::1\na::2\nb::1\nb::2\nb::3") == "[2 in a]\n[3 in b]"

@@ -61,7 +61,7 @@ class Fold:
         gone: set[int] = set()
         marks: dict[int, list[str]] = {}
         for run in self._runs(lines, fitting) if len(fitting) >= self.least else ():
-            left_out = run if self.scattered else run[self.head : len(run) - self.tail]
+            left_out = run if self.scattered else run[self.head : max(0, len(run) - self.tail)]
             if len(left_out) >= max(1, self.least):
                 first, last = left_out[0][0], left_out[-1][0]
                 marks[first] = [written(self.say, _values(left_out))]
