@@ -67,7 +67,7 @@ def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path
 
 
 def use(folder: Path | None) -> list[str]:
-    """Use a folder's rules in addition to Penumbra's, and no other folder's; None: Penumbra's alone.
+    """Use a folder's rules in addition to Penumbra's, and no other folder's; with None only Penumbra's.
 
     Returns one line for each part that was left out. Caches of rules' results are emptied; a redactor keeps
     the rules that it was made with.

@@ -89,7 +89,7 @@ class ResultText:
     container: Raw | None = None
     """The whole result where it is JSON, of which `value` is one string; None if the result is a text."""
     part: tuple[int, int] | None = None
-    """Offsets in the string where the result is a part of the user's text; None: the whole string."""
+    """Offsets in the string where the result is a part of the user's text; None for the whole string."""
     says_program: bool = False
     """True if the result itself names a program as the caller."""
 

@@ -197,13 +197,13 @@ def sockets() -> tuple[SocketKind, ...]:
 
 
 def by_path(path: str) -> Other | None:
-    """Return the kind of a request to a path of an LLM host; None: not known."""
+    """Return the kind of a request to a path of an LLM host; None if unknown."""
     bare = normal(path)
     return next((path for path in others() if path.path.fullmatch(bare)), None)
 
 
 def socket_by_path(path: str) -> SocketKind | None:
-    """Return the kind of a WebSocket at a path of an LLM host; None: not known."""
+    """Return the kind of a WebSocket at a path of an LLM host; None if unknown."""
     bare = normal(path)
     return next((path for path in sockets() if path.path.fullmatch(bare)), None)
 

@@ -46,7 +46,7 @@ class OwnCa:
     """Facts about a CA certificate."""
 
     names: tuple[str, ...]
-    """Domains that the CA may sign for; empty: any."""
+    """Domains that the CA may sign for; empty for any."""
     until: datetime.datetime
     fingerprint: str
     """SHA-256, in hexadecimal."""
@@ -84,7 +84,7 @@ def domain(glob: str) -> str:
 
 
 def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
-    """Make a CA in mitmproxy's files. `hosts` are globs in addition to those of the rules; None: any host.
+    """Make a CA in mitmproxy's files. `hosts` are globs in addition to those of the rules; None for any host.
     Raises OSError."""
     key, certificate = _key_and_certificate(_permitted(hosts))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -127,7 +127,7 @@ def read(folder: Path) -> OwnCa:
 
 
 def _permitted(hosts: Iterable[str] | None) -> list[x509.GeneralName] | None:
-    """Return the names that a CA may sign for; None: all."""
+    """Return the names that a CA may sign for; None for all."""
     if hosts is None:
         return None
     local = rules.load_as("providers.yaml", Providers).local

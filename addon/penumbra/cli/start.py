@@ -317,7 +317,7 @@ def prepare_ca(
     hosts: Iterable[str] | None = (),
 ) -> Certificates:
     """Make the CA if there is none, and the bundle if it is outdated. `hosts` are globs in addition to those
-    of the rules that a new CA may sign for; None: any host. Raises Failure."""
+    of the rules that a new CA may sign for; None for any host. Raises Failure."""
     folder = certificates.folder_in_use(confdir, environment)
     ca = certificate_file(folder)
     try:

@@ -153,7 +153,7 @@ class Selection:
     units: Units
     room: int
     facts: Facts | None = None
-    """The facts of each unit; None: units are not compared, and the first come first."""
+    """The facts of each unit; None if units are not compared and the first are chosen first."""
     needs: Needs = field(default_factory=dict)
     mark: int = _MARK
     left: int = 0

@@ -206,10 +206,10 @@ class Settings:
         per_request=True,
     )
     stage_budget: float = 2.0
-    """Processor time for the stages of one result, after which the other stages are skipped; 0: any."""
+    """Processor time for the stages of one result, after which the other stages are skipped; 0 for any."""
     request_budget: float = 5.0
     """Processor time for one request's new results, after which the other results are only
-    redacted; 0: any."""
+    redacted; 0 for any."""
     target_ratio: float | None = row(
         None,
         RATIO,

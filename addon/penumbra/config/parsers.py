@@ -187,7 +187,7 @@ class Parser(Generic[T]):
     read: Callable[[Any], T]
     """Raises SettingsError."""
     choices: tuple[str, ...] = ()
-    """Values that an editor of options offers; empty: any text that can be read."""
+    """Values that an editor of options offers; empty for any text that can be read."""
     range: tuple[int, int] | None = None
     """Smallest and largest value of whole numbers."""
     write: Callable[[T], str] = str

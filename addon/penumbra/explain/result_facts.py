@@ -115,7 +115,7 @@ class ResultMemory:
         return session in self._sessions
 
     def put(self, session: str, facts: ResultFacts, sent: str, number: int = 0) -> None:
-        """Remember a sent result. `number` is its number in the journal; 0: none."""
+        """Remember a sent result. `number` is its number in the journal; 0 without one."""
         key = session, facts.call_id, facts.tool, _digest(sent)
         self._sessions[session] = None
         self._sent[key] = facts
@@ -129,7 +129,7 @@ class ResultMemory:
             self._saved[key] = facts if self._saved.get(key, facts) == facts else None
 
     def get(self, session: str, call_id: str, tool: str, sent: str) -> tuple[ResultFacts | None, int]:
-        """Return the outcome of a result and its number in the journal; 0: none."""
+        """Return the outcome of a result and its number in the journal; 0 without one."""
         key = session, call_id, tool, _digest(sent)
         if (facts := self._sent.get(key)) is not None:
             return facts, self._numbers.get(key, 0)

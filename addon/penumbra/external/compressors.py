@@ -1,10 +1,10 @@
 """This module chooses the results of a request that an external compressor shortens, and the forms that they
 get.
 
-The decision follows this order: an earlier decision is final; skipped tools; size; results that may lose
-nothing are not sent; a stored text is used; a new one is asked for; without one in time the fallback becomes
-the result's form for its conversation. Where the fallback is the pipeline or no change, `conversation`
-decides as about all other results.
+An earlier decision is final. A result of a skipped tool, of an unsuitable size, or that may lose nothing is
+not sent. For all others a stored text is used, or a new one is asked for; without a text in time, the
+fallback becomes the result's form for its conversation. If the fallback is the pipeline or no change,
+`conversation` decides as about other results.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from penumbra.redaction.redact_calls import ShowName
 from penumbra.wire.document import Document
 
 LIMIT = 2_000
-"""Characters of the question that are sent, the last ones."""
+"""The number of last characters of the question that are sent."""
 _KINDS = (None, "text", "input_text")
 
 
 def question(document: Document, messages: Raw | None) -> str:
-    """Return the text of the last user message that holds a human's words; empty if there is none.
+    """Return the text of the last user message with words of a human; empty if there is none.
 
     Tagged text that agents add to such messages is left out.
     """
@@ -88,12 +88,12 @@ def without_injected(text: str) -> str:
 _QUOTED = frozenset({"read", "edit", "write"})
 _NO_CAP = 1 << 62
 _CHAIN_BYTES = 8_192
-"""Bytes; a result that the pipeline makes no larger than this without leaving anything out is sent to no
+"""The size in bytes up to which a result that the pipeline shortens without loss is not sent to a
 strategy."""
 _INTENT, _ARGUMENT = 1_000, 400
 """Characters."""
 _MOST_MISFITS = 100
-"""Hosts that are named in the log."""
+"""The most hosts that are named in the log."""
 _log = logging.getLogger(__name__)
 
 
@@ -104,7 +104,7 @@ class OpenResult:
     key: bytes
     output: ToolOutput
     clean: Redact
-    """Takes the secrets out of a text of the call."""
+    """The function that redacts a text of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,9 @@ class Asking:
     credential: Credential | None
     """Credential that may pay for the calls."""
     work: Work
-    """Runs work on the results away from the event loop."""
+    """The function that runs work on the results outside of the event loop."""
     show: ShowName = one_line
-    """Makes names of tools and calls fit to be shown."""
+    """The function that makes names of tools and calls fit to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +205,8 @@ class _Selector:
         return self.asking.references.overhead() if self.asking.references is not None else ""
 
     def _may_lose(self) -> bool:
-        """Return whether something may be left out: the model can ask for the original, or the operator
-        allows it."""
+        """Return whether parts of a result may be left out: the model can ask for the original, or the
+        operator allows it."""
         settings = self.asking.settings
         return settings.lossy != "off" and (self.asking.references is not None or settings.lossy == "on")
 
@@ -329,7 +329,7 @@ def _cleaned(clean: Redact, text: str) -> str:
 
 
 def intent(arguments: Any) -> str:
-    """Return the purpose of a call in one line: its arguments, long ones cut."""
+    """Return the purpose of a call in one line: its arguments, of which long ones are cut."""
     if isinstance(arguments, dict):
         parts = [f"{name}: {_short(value)}" for name, value in arguments.items()]
         return "; ".join(parts)[:_INTENT]

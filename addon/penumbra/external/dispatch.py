@@ -71,7 +71,7 @@ class Reader:
 
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float:
-    """Return the dollars that a call costs; 0 where the price is not known."""
+    """Return the price of a call in dollars; 0 if unknown."""
     rate = price(model)
     if rate is None:
         return 0.0
@@ -79,8 +79,8 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
 
 
 def saving(reader: Reader, saved: int) -> float | None:
-    """Return the dollars that `saved` tokens less are worth: they would be written into the cache once, and
-    read from it in the requests that are expected to follow. Returns None if the price is not known."""
+    """Return the dollars that `saved` fewer tokens are worth: the tokens would be written into the cache once
+    and read in the expected further requests. Return None if the price is unknown."""
     rate = price(reader.model)
     if rate is None:
         return None
@@ -91,7 +91,7 @@ def saving(reader: Reader, saved: int) -> float | None:
 def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:
     """Return whether shortening a text is expected to save more than it costs.
 
-    `compressor` is a model's name. Where a price is not known, the operator's choice stands.
+    `compressor` is a model's name. If a price is unknown, the operator's choice stands.
     """
     left = int(text_tokens * (ratio if ratio is not None else table()["share"]))
     saved = saving(reader, text_tokens - left)
@@ -99,7 +99,7 @@ def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | N
 
 
 _LINE_LIMIT = 2_000
-"""Characters; a longer line is data, not a message."""
+"""The length in characters above which a line is data, not a message."""
 _SEARCHES = 200
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and marks that reverse the order of letters."""
@@ -113,7 +113,7 @@ def _markers(part: str) -> Any:
 
 
 def check_response(response: str, text: str) -> None:
-    """Raises NoResponse where a response has markers or control characters that the text does not have."""
+    """Raise NoResponse if a response has markers or control characters that the text lacks."""
     if not set(_CONTROL.findall(response)) <= set(text):
         raise NoResponse("control characters")
     wholes, starts = _markers("whole"), _markers("start")
@@ -171,12 +171,12 @@ def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
 """Failures of the service itself, not of one text."""
 _MOST_BREAKERS = 1_000
-"""Breakers that are kept: one for each service, and for each client whose own credential pays."""
+"""The most breakers: one for each service, and for each client whose own credential pays."""
 _log = logging.getLogger(__name__)
 
 
 Work = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a piece of work away from the event loop, when it is its caller's turn."""
+"""A function that runs work outside of the event loop when the caller's turn comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +187,13 @@ class Ask:
     instead: str
     """Text that is sent without a response; a response must be smaller."""
     overhead: str = ""
-    """Text that will precede the response."""
+    """The text that precedes the response."""
     reader: Reader = field(default_factory=Reader)
     """Reader of the result."""
     redact: Callable[[str], str] = str
-    """Takes secrets out of the response. Raises RedactionError."""
+    """The function that redacts the response. Raises RedactionError."""
     work: Work = asyncio.to_thread
-    """Runs the redaction."""
+    """The function that runs the redaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ class Dispatcher:
 
     async def _judged(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
         try:
-            # The rules may have changed since, and the first caller may have had others.
+            # The rules may have changed since, or may have differed for the first caller.
             return _judged(await ask.work(partial(ask.redact, text)), ask, how)
         except RedactionError:
             return Outcome(None, "redaction")
@@ -315,7 +315,7 @@ class Dispatcher:
             flight.waiters += 1
             self.metrics.shared += 1
             return flight
-        # The caller counts from the start: where tasks are eager, the call begins before the next line.
+        # The caller is counted first, since an eager task begins the call before the next line.
         flight = self._flights[name] = _Flight(waiters=1)
         flight.task = asyncio.create_task(self._fly(flight, strategy, ask, name))
         return flight
@@ -354,7 +354,8 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         release = loop.time()
         try:
-            # Checked in the place, so that a queue for a service that is down empties at once.
+            # The breaker is checked in the queue, so that the queue of a service that is down empties at
+            # once.
             if breaker.is_open:
                 raise NoResponse("breaker open")
             if flight.waiters == 0:

@@ -44,9 +44,9 @@ from penumbra.config.settings import CompressionService, Provider, Settings, pro
 from penumbra.wire import content_encoding, request_path
 from penumbra.wire.request_path import is_this_machine
 
-# Calls go through the operator's proxies but never through this one. Every call carries a header with a
-# random number, so that a call that reaches this proxy over any way (a transparent proxy, a proxy before this
-# one) is recognised and left alone. The number is invalid once the call is over.
+# Calls go through the operator's proxies but never through this one. A header with a random number identifies
+# every call, so that a call that reaches this proxy anyway (through a transparent proxy, or a proxy before
+# this one) is left alone. The number is invalid once the call is over.
 Listening = Callable[[], Collection[int]]
 """The ports that this process listens on."""
 # Messages of these libraries contain addresses and keys.
@@ -96,7 +96,7 @@ class Http:
         try:
             if response.status_code != 200:
                 raise NoResponse("status", str(response.status_code))
-            # Raw bytes: httpx would decode a small piece into any amount of memory.
+            # The bytes are read raw, since httpx could decode a small piece into any amount of memory.
             decoder = content_encoding.Decoder(response.headers.get("content-encoding", ""), limit)
             body, received = bytearray(), 0
             async for piece in response.aiter_raw():
@@ -158,7 +158,7 @@ def leads_here(proxies: Collection[str], ports: Collection[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Credential of a client's own request, valid for the host that the client sent it to."""
+    """The credential of a client's request, valid for the host of that request."""
 
     host: str
     """Name and port, `api.example.com:443`."""
@@ -184,7 +184,7 @@ class Task:
     scope: bytes = b""
     """Scope of the caller; no other caller gets the response."""
     credential: Credential | None = None
-    """Credential of the client whose request it is; None unless the operator allows its use."""
+    """The credential of the client's request; None unless the operator allows its use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +197,8 @@ class Response:
 
 
 class NoResponse(Exception):
-    """Raised where there is no response. `kind` is one of a few constant words for figures; the message
-    quotes neither the text nor the service."""
+    """Raised if there is no response. `kind` is one of a few constant words for figures; the message quotes
+    neither the text nor the service."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind} ({detail})" if detail else kind)
@@ -271,7 +271,7 @@ class Contract:
     """The API of a compression service or of a provider."""
 
     path: str
-    """Added to a base URL; `{model}` stands for the model's name."""
+    """The path that follows a base URL; `{model}` stands for the model's name."""
     key: Callable[[str], dict[str, str]]
     """Returns the headers that carry a key."""
     body: Callable[[Question], dict[str, Any]]
@@ -426,12 +426,12 @@ class Strategy:
     name: str
     """The spelling of the settings."""
     identity: str
-    """Everything but the task on which the responses depend."""
+    """A text for all but the task on which responses depend."""
     contract: Contract | None = None
     """The form of requests to a service; None if no service is called."""
     address: str = ""
     model: str = ""
-    """Name of the model, which determines the price. Empty: calls cost nothing."""
+    """Name of the model, which determines the price. An empty name means that calls cost nothing."""
     key: str = field(default="", repr=False)
     entry: str = ""
     """Name in `providers`."""
@@ -443,7 +443,7 @@ class Strategy:
     limit: int = 65_536
     """Bytes of a response in addition to six for each character of the text."""
     timeout: float = 30.0
-    """Seconds."""
+    """The time limit of a call in seconds."""
     http: Http | None = None
 
     @property

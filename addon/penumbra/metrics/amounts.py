@@ -221,7 +221,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Prices in dollars of a token; 0: unknown."""
+    """Prices in dollars of a token; 0 if unknown."""
 
     input: float = 0.0
     output: float = 0.0

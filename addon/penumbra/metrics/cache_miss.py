@@ -84,7 +84,7 @@ class Prompt:
     rewrote: str = ""
     """Name of the step that rewrote the whole conversation; empty if none did."""
     tokens: int = 0
-    """Tokens by the provider's count; 0: unknown."""
+    """Tokens by the provider's count; 0 if unknown."""
     compared: ComparedPrompt | None = None
     """Digests for the comparison that the client asks for; None if it asks for none."""
     cold_turn: ColdTurn | None = None

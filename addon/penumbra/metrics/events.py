@@ -347,7 +347,7 @@ class EventFile:
     disturbs no request."""
 
     def __init__(self, path: Callable[[], str]) -> None:
-        """`path` returns the present setting; empty: no events are written."""
+        """`path` returns the present setting; if empty, no events are written."""
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-events")
         self._failed = ""

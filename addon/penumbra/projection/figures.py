@@ -90,7 +90,7 @@ class Figures:
     """State: the sums over everything that was projected."""
 
     rows: dict[tuple[str, str], Sums] = field(default_factory=dict)
-    """Sums by tool, and by family or kind of its command; empty: the tool runs no commands."""
+    """Sums by tool, and by family or kind of its command; empty if the tool runs no commands."""
     agents: dict[str, tuple[Requests, Sums]] = field(default_factory=dict)
     secrets: Counter[str] = field(default_factory=Counter)
     """Redactions in new results and calls, by rule."""

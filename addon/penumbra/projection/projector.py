@@ -59,7 +59,7 @@ class Form:
     message: int
     tool: str
     kind: str
-    """Family of the command, or its kind; empty: the tool runs no commands."""
+    """Family of the command, or its kind; empty if the tool runs no commands."""
     facts: Facts
     is_result: bool
     is_new: bool

@@ -127,7 +127,8 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the further lines of a run. All lines but the last are as wide as the first."""
+    """Yield the further lines of a run. All lines but the last are as wide as the first, and no tool breaks a
+    line within a character."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
         return

@@ -80,12 +80,12 @@ class Rule:
     """True if an anchor anywhere makes the pattern search the whole text."""
     rank: Rank = Rank.TOKEN
     group: int = 0
-    """Number of the group that holds the secret; 0: the whole match."""
+    """Number of the group that holds the secret; 0 for the whole match."""
     first_group: bool = False
     """True if the secret is the first group that took part in the match, or the whole match if none did."""
     before: int = 0
-    """Greatest number of bytes between the beginning of a match and its anchor; 0: the match begins with the
-    anchor."""
+    """Greatest number of bytes between the beginning of a match and its anchor; 0 if the match begins with
+    the anchor."""
     window: int = 600
     """Bytes after the beginning of the anchor that the match may use."""
     boundary: bool = True

@@ -77,7 +77,7 @@ class View:
     _lengths: list[int]
     joints: Sequence[int] | None = None
     """Places in the view where pieces meet that stand apart in the text. A secret is new only if it reaches
-    across one; None: every secret is."""
+    across one; None if every secret is."""
     reach: int = 0
     """Greatest number of bytes between a joint and a secret that it makes new."""
     apart: bool = False
@@ -196,7 +196,7 @@ class Making:
         self.size = 0
 
     def piece(self, piece: bytes, origin: int, length: int) -> None:
-        """Append a piece that stands for `length` bytes of the text; 0: for as many as the piece has; GLUE:
+        """Append a piece that stands for `length` bytes of the text; 0 for as many as the piece has; GLUE:
         for none."""
         self._starts.append(self.size)
         self._origins.append(origin)

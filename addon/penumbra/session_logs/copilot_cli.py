@@ -46,7 +46,7 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 @dataclass(slots=True)
 class _Events:
     agents: dict[str, log.Builder] = field(default_factory=dict)
-    """Conversations by the call that started the agent; empty: the session's own."""
+    """Conversations by the call that started the agent; an empty key for the session's own."""
     seen: set[str] = field(default_factory=set)
     """Ids of messages, and of calls with a result."""
     model: str = ""

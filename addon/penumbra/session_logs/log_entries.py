@@ -54,12 +54,12 @@ class LoggedResponse:
     """The model's answer to one request."""
 
     key: str
-    """Id of the response in every log that holds it; empty: the entries before it identify the response."""
+    """Id of the response in every log that holds it; empty if the entries before it identify the response."""
     text: str = ""
     calls: tuple[LoggedCall, ...] = ()
     model: str = ""
     at: float = 0.0
-    """Seconds since the epoch; 0: not logged."""
+    """Seconds since the epoch; 0 if not logged."""
     usage: LoggedUsage | None = None
 
 

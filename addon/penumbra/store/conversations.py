@@ -79,14 +79,14 @@ class Conversations:
     def __init__(
         self, table: KeyedValues[ConversationState], clock: Clock = time.time, steady: Clock | None = None
     ) -> None:
-        """`steady` is the clock by which conversations become idle; None: `clock`."""
+        """`steady` is the clock by which conversations become idle; `clock` if None."""
         self._table = table
         self.clock = clock
         self.steady = steady or clock
 
     async def past(self, key: bytes, start: bytes = b"") -> ConversationState:
         """Return the state of a conversation. `start` is a key that all conversations with the same beginning
-        share: their requests keep its cache, too; empty: there is none."""
+        share: their requests keep its cache, too; empty without one."""
         entries = await self._table.get([key, start] if start else [key], latest=True)
         if (entry := entries.get(key)) is None:
             return ConversationState()

@@ -44,7 +44,7 @@ class Facts:
     characters_before: int = 0
     lines_before: int = 0
     token_mark: int = 0
-    """The count that the original states (`Original token count: 8123`); 0: none."""
+    """The count that the original states (`Original token count: 8123`); 0 without one."""
     tokens_before: int = 0
     tokens_after: int = 0
     redactions: Mapping[str, int] = field(default_factory=dict)

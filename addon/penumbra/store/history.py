@@ -40,7 +40,7 @@ Tree = dict[str, Any]
 
 
 class History:
-    """The rows of the history. `steady` is the clock by which rows expire; None: `clock`."""
+    """The rows of the history. `steady` is the clock by which rows expire; `clock` if None."""
 
     def __init__(self, database: Database, clock: Clock = time.time, steady: Clock | None = None) -> None:
         self._database = database

@@ -24,7 +24,7 @@ class RecentValues(Generic[V]):
     """Values by key, in the order of their last use."""
 
     def __init__(self, most: int, weigh: Callable[[V], int]) -> None:
-        """`most` limits the weight of all values together; 0: none is kept. A single value heavier than that
+        """`most` limits the weight of all values together; 0 without one is kept. A single value heavier than that
         is kept alone."""
         self._most = most
         self._weigh = weigh

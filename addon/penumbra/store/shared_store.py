@@ -204,11 +204,11 @@ class SharedStore:
         return _PREFIX + table.encode() + b":" + digest.digest()
 
     async def read(self, names: Sequence[bytes], milliseconds: int) -> list[bytes | None] | None:
-        """Read records and mark them as used; None: the store gave no answer."""
+        """Read records and mark them as used; return None if the store gave no answer."""
         return await self._ask([("GETEX", name, "PX", milliseconds) for name in names])
 
     async def use(self, names: Sequence[bytes], milliseconds: int) -> list[int] | None:
-        """Mark records as used and return 1 for each that exists; None: the store gave no answer."""
+        """Mark records as used and return 1 for each that exists, or None if the store gave no answer."""
         return await self._ask([("PEXPIRE", name, milliseconds) for name in names])
 
     async def write(

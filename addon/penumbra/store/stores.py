@@ -42,7 +42,8 @@ class Stores:
     """The tables, one attribute for each.
 
     Times are seconds since the last use: `originals_ttl`, a day for texts that can be made again, and `ttl`
-    for all other values. `shared` holds everything but this machine's history; None: the database holds all.
+    for all other values. `shared` holds everything but this machine's history; if None, the database holds
+    everything.
     """
 
     def __init__(

@@ -178,8 +178,8 @@ class Document:
             self._arrays = {id(array): self._arrays[id(array)]}
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
-        """Return the offsets of the items of an array over which computations can continue; None: they begin
-        anew each time."""
+        """Return the offsets of the items of an array over which computations can continue; None if they
+        begin anew each time."""
         remembered = self._parsed.remembered
         is_continued = remembered is not None and not self._amended and array is self._remembered
         return remembered.starts if remembered is not None and is_continued else None

@@ -134,7 +134,7 @@ class Prefix:
         return None
 
     def offset(self, address: int) -> int | None:
-        """Return the offset from the first item of a value at an address; None: the value is in no item."""
+        """Return the offset from the first item of a value at an address; None if the value is in no item."""
         if not self.segments:
             return None
         last = self.segments[-1]

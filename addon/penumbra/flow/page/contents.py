@@ -109,7 +109,7 @@ class Contents:
         return overview.sessions(self.journal)
 
     def session(self, name: str) -> Record | None:
-        """Return one of the conversations, with its turns; None: not known."""
+        """Return one of the conversations, with its turns; None if unknown."""
         return overview.session(self.journal, name)
 
     def store(self) -> dict[str, float] | None:
@@ -138,7 +138,7 @@ class Contents:
         return await asyncio.to_thread(overview.unused_tools, days)
 
     async def result(self, number: int) -> Record | None:
-        """Return one result, with its original and sent text where these are kept; None: not known."""
+        """Return one result, with its original and sent text where these are kept; None if unknown."""
         found = self.journal.sessions.result(number)
         if found is None:
             return None
