@@ -1,7 +1,7 @@
 """States of conversations: the time and the tool of the last request, and learned limits.
 
 A limit is learned from a refusal that a smaller request has answered, so that later turns need no refusal.
-Times only decide what is sent; no text contains them.
+Times only influence what is sent; no text contains them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,16 @@ class LearnedLimits:
     window: int = 0
     """Tokens of a request and its response, by the provider's count."""
     drop: bool = False
-    """Reasoning is bound to another prefix: the provider must be asked to drop it."""
+    """True if reasoning is bound to another prefix, so that the provider must be asked to drop the
+    reasoning."""
     arguments: bool = False
-    """Arguments of calls may have another form than they came in."""
+    """True if arguments of calls may have a shortened form."""
     tools_first: bool = False
     """True if the provider has refused a tool declared after a message."""
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
-        """Return these limits with those of `other`, which is newer and counts where both know one."""
+        """Return these limits combined with those of `other`, which is newer and wins where both know a
+        limit."""
         if other is NO_LIMITS:
             return self
         return LearnedLimits(*(getattr(other, name) or getattr(self, name) for name in _LIMITS))
@@ -118,7 +120,7 @@ class Conversations:
             self._table.note({key: entry})
 
     async def answered(self, key: bytes) -> None:
-        """Note the end of a response. The cache was in use until now."""
+        """Note the end of a response, until which the cache was in use."""
         if (entry := await self._entry(key)) is not None:
             self._table.note({key: replace(entry, seen=self.clock())})
 

@@ -34,14 +34,14 @@ _LONGEST_HANG = 60.0
 _AWAY_BYTES = 64_000_000
 """Bytes kept in memory while there is no file."""
 _MUCH_WAITING = 16_000_000
-"""Waiting bytes beyond which no new decision that must be remembered is made."""
+"""The number of waiting bytes above which no new decisions are made that must be remembered."""
 _MOST_WAITING = 64_000_000
-"""Waiting bytes beyond which new rows are forgotten."""
+"""The number of waiting bytes above which new rows are dropped."""
 _log = logging.getLogger(__name__)
 
 
 class DiskAway(Exception):
-    """The disk does not answer, so that the result is unknown."""
+    """Raised if the disk does not answer, so that the result is unknown."""
 
 
 class Database:
@@ -136,7 +136,7 @@ class Database:
         writing = self._begin_waiting()
         if writing is None or writing.done() or self.hangs:
             return
-        # A cancelled caller must not disturb the others: `wait` cancels nothing.
+        # Unlike `await`, `wait` cancels nothing, so a cancelled caller does not disturb the others.
         _, waiting = await asyncio.wait([asyncio.wrap_future(writing)], timeout=self.patience)
         if waiting:
             self._wait_no_longer(writing)
@@ -167,7 +167,7 @@ class Database:
         return not self.hangs
 
     def _wait_no_longer(self, overdue: Future[None]) -> None:
-        """Let later work fail at once until the overdue work is done."""
+        """Make later work fail at once until the overdue work is done."""
         if self.hangs:
             return
         self._overdue = overdue

@@ -29,11 +29,10 @@ _STEP_ROWS = 500
 _STEP_BYTES = 4_000_000
 _STEP_PAGES = 1_000
 _EXPIRY_SECONDS = 60
-"""Seconds between two scans of a table for expired rows. Nothing finds such a row meanwhile, and a scan costs
-as much as a write."""
+"""Seconds between two scans of a table for expired rows. Expired rows are never found, so there is no hurry,
+and a scan costs as much as a write."""
 _SPARE = 10
-"""A file that is too large is shrunk by this part of its size at once, so that not every write has to shrink
-it."""
+"""A file that is too large is shrunk by one part in this many, so that not every write has to shrink it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +40,10 @@ class Lifetime:
     """The time for which rows of a table are kept."""
 
     begin: Callable[[], float]
-    """Returns the time in seconds; rows that were last used before it are expired."""
+    """The function that returns the time in seconds before which rows must have been last used to be
+    expired."""
     leaves_last: bool = False
-    """Where the database is too large, rows of all other tables are deleted first."""
+    """True if rows of all other tables are deleted first when the database is too large."""
 
 
 class Eviction:
@@ -67,8 +67,8 @@ class Eviction:
         self._expired = None
 
     def run(self, connection: sqlite3.Connection, at_most: int | None = None) -> bool:
-        """Delete one step of rows within the present transaction, and return whether more are due. `at_most`
-        is a size limit in bytes below the usual one."""
+        """Delete one batch of rows within the current transaction, and return whether more rows must be
+        deleted. `at_most` is a size limit in bytes below the usual one."""
         more = False
         lifetimes = tuple(self._lifetimes.items())
         # All tables share one clock.
@@ -80,7 +80,7 @@ class Eviction:
         return self._shrink(connection, most) or more
 
     def _expire(self, connection: sqlite3.Connection, table: str, lifetime: Lifetime) -> bool:
-        """Delete one step of expired rows and return whether there are more."""
+        """Delete one batch of expired rows and return whether there are more."""
         rows = f"SELECT key FROM {table} WHERE used < ? ORDER BY used LIMIT {_STEP_ROWS}"
         begin = int(lifetime.begin())
         return (
@@ -137,7 +137,7 @@ def tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int:
-    """Return the value of a pragma."""
+    """Return the value of an SQLite pragma."""
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
@@ -156,8 +156,8 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 VERSION = 2
-"""Version of the tables. Tables of an earlier release with other columns are dropped: their rows are of use
-for a day at most."""
+"""Version of the tables. Tables of an earlier release with other columns are dropped, since their rows are
+useful for a day at most."""
 _SEALED = 1
 """The first version whose files can't be read without the key."""
 APPLICATION = 0x50454E55
@@ -165,19 +165,20 @@ APPLICATION = 0x50454E55
 BUSY_MILLISECONDS = 2_000
 """Milliseconds for which another program's write is waited for."""
 _CHECKED_BYTES = 32_000_000
-"""Bytes up to which a whole file is checked at the start; damage of a larger file is found later."""
+"""The size in bytes up to which a whole file is checked at the start; damage of a larger file is found
+later."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG_BYTES = 4_000_000
 _LOG_SHARE = 8
-"""The write-ahead log may have this part of the file's size limit."""
+"""The write-ahead log may have the file's size limit divided by this."""
 
 
 class Foreign(Exception):
-    """The file is another program's SQLite database."""
+    """Raised for the SQLite database of another program."""
 
 
 class Readable(Foreign):
-    """The file is Penumbra's, but damaged or of a later release; the rows that can be read are valid."""
+    """Raised for a file of Penumbra that is damaged or of a later release; its readable rows are valid."""
 
 
 def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
@@ -217,7 +218,7 @@ def unusable(error: Exception) -> str:
 
 
 def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
-    """Check whose file it is and whether it can be used. Raises Foreign, sqlite3.DatabaseError."""
+    """Check whether the file is Penumbra's and usable. Raises Foreign, sqlite3.DatabaseError."""
     # One transaction reads all marks, since another first start may be writing them.
     connection.execute("BEGIN")
     application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
@@ -256,7 +257,7 @@ T = TypeVar("T")
 Row = tuple[bytes, int, bytes]
 """Key, time of last use in seconds, record."""
 Merge = Callable[[bytes, bytes, bytes], bytes]
-"""Combines the earlier and the later record of a key."""
+"""A function that combines the earlier and the later record of a key."""
 _BATCH = 400
 
 
@@ -295,14 +296,13 @@ class OlderRows:
     """Rows of an earlier file, which are only read. No method raises: unreadable rows count as absent."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_copy: bool = False) -> None:
-        """The connection reads the file itself while it can't be written, or a copy that is deleted with this
-        object."""
+        """The connection reads a file that can't be written, or a copy that is deleted with this object."""
         self._connection = connection
         self._is_copy = is_copy
 
     @classmethod
     def copied(cls, connection: sqlite3.Connection) -> OlderRows | None:
-        """Return the rows of a file that must be given up, in a private copy that the system removes at the
+        """Return the rows of a file that must be abandoned, in a private copy that the system removes at the
         end."""
         copy = sqlite3.connect("", check_same_thread=False)
         try:
@@ -366,7 +366,7 @@ _BUSY_START = 5.0
 _BUSY_PAUSE = 0.02
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
-"""Longest seconds from a failure to the next try."""
+"""The most seconds from a failure to the next try."""
 _log = logging.getLogger(__name__)
 
 
@@ -397,8 +397,8 @@ class DatabaseFile:
         self._moved = False
 
     def add(self, table: str, merge: Merge | None) -> None:
-        """Add a table. `merge` combines the records of file and memory under one key; None: that of memory
-        counts."""
+        """Add a table. `merge` combines the records of file and memory under one key; if it is None, the
+        record of memory wins."""
         self._tables[table] = merge
 
     @property
@@ -523,7 +523,7 @@ class DatabaseFile:
         self._created = set()
         self.failed = True
         self._tried, self._pause = time.monotonic(), math.inf if unusable(error) else _FIRST_PAUSE
-        # The copy of a removed file stays in use where no new file could be made.
+        # If no new file could be made, the copy of a removed file stays in use.
         if self._file is not None:
             self._drop_older()
             self.older = OlderRows(self._file)

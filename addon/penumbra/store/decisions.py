@@ -1,6 +1,6 @@
 """The ledger of decisions about results: the form in which a result was first sent is final.
 
-The key of a decision is a keyed hash of caller, call and text, and of the earlier calls where the call's id
+The key of a decision is a keyed hash of caller, call and text, and also of the earlier calls if the call's id
 is not unique.
 """
 
@@ -19,14 +19,14 @@ from penumbra.store.table import pack_text, unpack_text
 _MEMORY_CHARACTERS = 32_000_000
 _ENTRY_CHARACTERS = 500
 KNOWN_VALUE = "known-value"
-"""Counts values that only an earlier text of the caller has shown to be secret."""
+"""The name under which values are counted that only an earlier text of the caller has shown to be secret."""
 PLACEHOLDER_NOTE = "placeholder_note"
 """The stage that notes at a result's end that its call contained placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts about a decision, for display. Sizes are those of the text, before and after the decision."""
+    """Facts about a decision, for display. Sizes are those of the text before and after the decision."""
 
     how: str = "kept"
     """`kept` (as it came), `shortened`, `duplicate`, `adopted` (already seen raw by the provider),
@@ -37,7 +37,7 @@ class Facts:
     referents: tuple[str, ...] = ()
     """Keys (hex) of earlier texts that this one refers to."""
     ref: str = ""
-    """Reference in front of the text, by which the model can ask for the original; empty if nothing was left
+    """Reference before the text, by which the model can ask for the original; empty if nothing was left
     out."""
     bytes_before: int = 0
     bytes_after: int = 0
@@ -56,7 +56,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The form in which one text is sent; `text` is None if that is unchanged."""
+    """The form in which one text is sent; `text` is None for an unchanged form."""
 
     text: str | None
     facts: Facts
@@ -90,8 +90,8 @@ _DEFAULTS = _VALUES(Facts())
 
 
 def _pack(decision: Decision) -> bytes:
-    """Return the record: the size of the facts, the facts that differ from their defaults, and the form if it
-    is not the original."""
+    """Return the record: the size of the facts, the facts that differ from their defaults, and the form if
+    that is not the original."""
     known = zip(_NAMES, _VALUES(decision.facts), _DEFAULTS, strict=True)
     facts = orjson.dumps({name: value for name, value, default in known if value != default})
     form = b"" if decision.text is None else pack_text(decision.text)

@@ -1,4 +1,4 @@
-"""Responses that the proxy has passed on: the injected tool's name, and the parts that the client did not
+"""Responses that the proxy has forwarded, with the injected tool's name and the parts that the client did not
 see.
 
 A later request finds a response by the ids of its tool calls, or by its calls and words (white space apart)
@@ -51,21 +51,21 @@ class PastResponse:
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Keys of the hidden exchanges before the reasoning; stored under a signature's key only."""
+    """Keys of the hidden exchanges before the reasoning; stored only under a signature's key."""
     hidden: Hidden | None = None
     conversation: bytes = b""
     """Conversation of the response; references and originals belong to it."""
     scope: bytes = b""
     history: bytes = prefix_hash.START
-    """Hash of the history up to and with the response; stored under a response's id only."""
+    """Hash of the history including the response; stored only under a response's id."""
     undecided: bool = False
-    """True if the request had neither tools nor a history and the response no words: the next request tells
+    """True if the request had neither tools nor a history and the response no words: the next request decides
     whether the injected tool is declared."""
     declared_at: bytes = b""
     """Hash of the history up to the message after which the injected tool is declared; empty if it is
     declared with the other tools."""
     held: tuple[ProviderResult, ...] = ()
-    """The latest results before the response, in order; stored under a response's id only."""
+    """The latest results before the response, in order; stored only under a response's id."""
 
 
 def text_hash(text: str) -> str:
@@ -95,7 +95,7 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
-    """Return all keys of a response: clients may drop the ids of calls and the words beside them.
+    """Return all keys of a response, since clients may drop the ids of calls and the words beside them.
     `visible.item` is the id by which a request may refer to it."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
@@ -105,7 +105,7 @@ def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
 
 
 def signature_key(owner: bytes, signature: str) -> bytes:
-    """Return the key of reasoning, which does not depend on the words around it."""
+    """Return the key of reasoning, which does not depend on the surrounding words."""
     return _digest(owner, b"signed", utf8(signature))
 
 

@@ -1,7 +1,7 @@
 """Sums of each day, over all conversations and for each of them: sizes and counts, no content.
 
 Several proxies write into one file, so a row is read and written in one transaction. A record is a tree of
-sums with any names, so that a release can write sums that others do not know.
+sums with any names, so that each release can add sums which others do not know.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from penumbra.store.table import Clock, compress, decompress
 
 TABLE = "history"
 DAYS = 92
-"""Days that are kept."""
+"""The number of days that are kept."""
 MOST_CONVERSATIONS = 300
-"""Conversations that are kept for a day; the sums of the smallest are added up under `OTHERS`."""
+"""The number of conversations that are kept for a day; the sums of the smallest are added up under
+`OTHERS`."""
 OTHERS = "(others)"
 _MOST_NAMES = 500
-"""Names in one branch of a tree."""
+"""The most names in one branch of a tree."""
 _SECONDS_A_DAY = 86_400.0
 Tree = dict[str, Any]
 """Numbers, texts and trees by name."""
@@ -88,7 +89,7 @@ class History:
         return self._seal.close(key, compress(orjson.dumps(record)))
 
     def _add(self, day: str, more: Tree, connection: sqlite3.Connection) -> None:
-        # The lock is taken here, so that another process is waited for and can't write in between.
+        # Taking the lock here waits for other processes, and keeps them from writing in between.
         connection.execute("BEGIN IMMEDIATE")
         key = _key(self._database.key, day)
         there = read(connection, self._database.key, [day]).get(day, {})
@@ -132,7 +133,7 @@ def _key(key: bytes, day: str) -> bytes:
 
 
 def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
-    """Return the sum of two trees: numbers are added, and of two texts the second counts."""
+    """Return the sum of two trees: numbers are added, and of two texts the second wins."""
     both: Tree = dict(first)
     for name, value in second.items():
         before = both.get(name)
@@ -148,7 +149,7 @@ def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
 
 
 def _bound(conversations: Tree) -> None:
-    """Reduce the number of conversations to the limit by adding up the smallest."""
+    """Reduce the number of conversations to the limit by adding the smallest up."""
     if len(conversations) <= MOST_CONVERSATIONS:
         return
     others = conversations.pop(OTHERS, {})

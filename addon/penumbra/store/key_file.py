@@ -27,7 +27,7 @@ _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLO
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a regular file of the user's own, not through a link, and return the descriptor; a new file gets
+    """Open a regular file that the user owns, not through a link, and return the descriptor; a new file gets
     mode 0600. Raises OSError."""
     descriptor = os.open(path, flags | _SAFE, 0o600)
     status = os.fstat(descriptor)
@@ -38,12 +38,12 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def others_may_use(descriptor: int) -> bool:
-    """Return whether others than the owner may read or write a file."""
+    """Return whether anybody but the owner may read or write a file."""
     return _IS_POSIX and bool(os.fstat(descriptor).st_mode & 0o077)
 
 
 def make_private(descriptor: int) -> None:
-    """Take all rights from others than the owner."""
+    """Remove all rights of everybody but the owner."""
     if _IS_POSIX:
         os.fchmod(descriptor, 0o600)
 
@@ -54,14 +54,14 @@ _log = logging.getLogger(__name__)
 
 
 class _Unsafe(OSError):
-    """The file is the user's own, but others may have read it, or it does not hold a key."""
+    """Raised for a file that the user owns but others may have read, or that holds no key."""
 
 
 def installation_key(path: Path | None) -> bytes:
     """Return the 32 random bytes of this installation, which the first call creates with mode 0600.
 
     A key that others could read is replaced; rows sealed with the old key then count as absent. Without a
-    path, or where the file can't be used or is not the user's own, the key is valid for this process only.
+    path, or if the file can't be used or has another owner, the key is valid for this process only.
     """
     if path is None:
         return secrets.token_bytes(_BYTES)
@@ -120,7 +120,7 @@ NONCE_BYTES = 12
 
 
 class Seal:
-    """Encrypts the records of one table with AES-GCM. Safe between threads."""
+    """A `Seal` encrypts the records of one table with AES-GCM. Several threads may use it."""
 
     def __init__(self, key: bytes, table: str) -> None:
         self._table = table.encode()
@@ -149,7 +149,7 @@ _MOST_BYTES = 1_000
 
 
 class StoreKeyError(ValueError):
-    """The key is missing or unusable. The message is one line without any content of the file."""
+    """Raised if the key is missing or unusable. The message is one line without any content of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class SharedPlace:
         return self.derived("installation")
 
     def derived(self, purpose: str) -> bytes:
-        """Return 32 bytes for one purpose, the same at every proxy."""
+        """Return 32 bytes for one purpose, equal at every proxy."""
         derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"penumbra fleet {purpose}".encode())
         return derived.derive(self.key)
 

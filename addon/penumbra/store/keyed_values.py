@@ -24,8 +24,8 @@ class RecentValues(Generic[V]):
     """Values by key, in the order of their last use."""
 
     def __init__(self, most: int, weigh: Callable[[V], int]) -> None:
-        """`most` limits the weight of all values together; 0 without one is kept. A single value heavier than that
-        is kept alone."""
+        """`most` limits the weight of all values together; with 0 no value is kept. A single heavier value is
+        kept alone."""
         self._most = most
         self._weigh = weigh
         self._entries: OrderedDict[bytes, Entry[V]] = OrderedDict()
@@ -40,7 +40,7 @@ class RecentValues(Generic[V]):
     def find(self, keys: Iterable[bytes]) -> dict[bytes, Entry[V]]:
         """Return the values found under keys, in the order of the keys."""
         known = self._entries
-        # C code runs over all keys at once: a long conversation has thousands of them.
+        # C code runs over all keys at once, since a long conversation has thousands of keys.
         found = {key: known[key] for key in filter(known.__contains__, keys)}
         deque(map(known.move_to_end, found), 0)
         return found
@@ -84,7 +84,7 @@ class News(Enum):
 
     NOTHING = "nothing"
     KEY = "key"
-    """The key only: a proxy with the same request makes the same value."""
+    """Only the key is announced: a proxy with the same request makes the same value."""
     VALUE = "value"
 
 
@@ -96,12 +96,13 @@ class Schema(Generic[V]):
     """Name of the table; part of the key that seals its records."""
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
-    """May raise any error in `table.UNREADABLE`, since another release may have written the record."""
+    """A function that may raise any error in `table.UNREADABLE`, since another release may have written the
+    record."""
     memory: int = 0
     """Weight of the values kept in memory, in the unit of `weigh`."""
     weigh: Callable[[V], int] = lambda value: 1
     leaves_last: bool = False
-    """Where the database is too large, rows of all other tables are deleted first."""
+    """True if rows of all other tables are deleted first when the database is too large."""
     news: Callable[[V], News] = lambda value: News.NOTHING
     passes: Callable[[V], bool] = lambda value: False
     """True if another proxy on the same file is likely to replace a value in memory, so that
@@ -109,7 +110,7 @@ class Schema(Generic[V]):
 
 
 class KeyedValues(ABC, Generic[V]):
-    """A table of values of one type; the latest are also in memory. Belongs to one event loop."""
+    """A table of values of one type, for one event loop; the latest values are also in memory."""
 
     def __init__(self, schema: Schema[V], ttl: float, clock: Callable[[], float]) -> None:
         """`ttl` is the time in seconds from the last use of a value to its expiry."""
@@ -123,8 +124,8 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
-        """Return the values of these keys. `latest` reads those again that other proxies may have
-        replaced."""
+        """Return the values of these keys. With `latest`, values that other proxies may have replaced are
+        read again."""
 
     @abstractmethod
     async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
@@ -133,14 +134,14 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:
-        """Set values of keys that have none, and mark present values as used. For keys that are not in
-        memory. `Stores.written` waits until they are safe from a restart."""
+        """Set values of keys that have none, and mark present values as used. The keys must not be in memory.
+        `Stores.written` waits until they are safe from a restart."""
 
     @abstractmethod
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """Set values unless another proxy was first; those of `over` replace present values.
+        """Set values unless another proxy was first; the values of `over` replace present ones.
 
         Return whether all of them are valid; if not, `get` returns the valid ones. `Stores.written` waits
         until they are safe from a restart. `unasked` says that the values were made for an outage, and are

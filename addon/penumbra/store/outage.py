@@ -27,12 +27,12 @@ _BACKOFF = EqualJitterBackoff(_LONGEST_PAUSE, _FIRST_PAUSE)
 _HURRIED = EqualJitterBackoff(2 * _FIRST_PAUSE, _FIRST_PAUSE)
 _LONGEST_WAIT = 0.5
 _HEARING = 1.5
-"""Seconds after which every proxy has connected again and hears announcements."""
+"""Seconds after which every proxy has reconnected and receives announcements."""
 _RECENT_SECONDS = 30.0
 
 
 class Reach(Enum):
-    """How much of a store can be used."""
+    """The extent to which a store can be used."""
 
     WHOLE = "whole"
     FULL = "full"
@@ -42,7 +42,7 @@ class Reach(Enum):
 
 @dataclass(slots=True)
 class Outage:
-    """State: how much of the store can be used, and since when."""
+    """The extent to which the store can be used, and the time since when."""
 
     clock: Callable[[], float] = time.monotonic
     reach: Reach = Reach.WHOLE
@@ -79,8 +79,8 @@ class Outage:
 
     @property
     def is_tried_out(self) -> bool:
-        """Return whether the last try is so recent that requests start no new one. The longer an outage
-        lasts, the longer a try counts as recent."""
+        """Return whether the last try is so recent that requests start no new one; during longer outages, a
+        try counts as recent for longer."""
         wait = min(_LONGEST_WAIT, (self.clock() - self._began) / 4)
         return self.clock() - self._tried < wait
 
