@@ -156,19 +156,19 @@ def test_what_was_searched_is_remembered() -> None:
         body = json.dumps({"items": [result(f"{n} {TEXT}") for n in range(size)]}).encode()
         document = Document(body)
         before = count.asked
-        found = anywhere.redact(document, count, said=False)
+        found = anywhere.redact(document, count, with_calls=False)
         assert found.results
         rendered.append((document.render(), count.asked - before))
     assert rendered[0][0] == rendered[1][0]
     assert rendered[1][1] == 0
     assert 0 < rendered[2][1] < rendered[0][1]
     before = count.asked
-    anywhere.redact(Document(body), count, said=False, scope=b"another")
+    anywhere.redact(Document(body), count, with_calls=False, scope=b"another")
     assert count.asked - before > rendered[2][1]
     small = Anywhere(memory=1)
     for _ in range(2):
         document = Document(body)
-        small.redact(document, count, said=False)
+        small.redact(document, count, with_calls=False)
         assert document.render() == rendered[2][0]
 
 

@@ -15,6 +15,6 @@ def search(data: bytes, redact: Redact | None = None, *, kind: str = "", **more:
     return OtherBodies().search(
         Body(data, kind, **more),
         redact or default().redact,
-        said=settings.redact_scope == "all",
+        with_calls=settings.redact_scope == "all",
         policy=settings.redaction_failure,
     )

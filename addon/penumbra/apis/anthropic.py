@@ -147,8 +147,8 @@ class AnthropicFormat(ApiFormat):
         ]
         for change in request.items(blocks[-1].get("tool_changes")) if blocks else ():
             declared = request.members(request.members(request.members(change).get("tool")).get("definition"))
-            said = [request.string(declared.get(name)) for name in ("name", "description")]
-            if said == [tool.name, tool.description]:
+            texts = [request.string(declared.get(name)) for name in ("name", "description")]
+            if texts == [tool.name, tool.description]:
                 return True
         return False
 

@@ -397,14 +397,14 @@ class ApiFormat(ABC):
             if part.counts and (part.kind is Kind.CALL or (part.kind is Kind.OTHER and part.id))
         ]
         texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
-        said = "".join(document.text_of(text) for text in texts)
+        joined = "".join(document.text_of(text) for text in texts)
         signed = [part.signature for part in parts if part.signature is not None]
         ids = tuple(part.id for part in calls)
         return Visible(
             messages[0].turn,
             ordinal,
             ids,
-            said,
+            joined,
             last_call,
             since,
             signed=bool(signed),

@@ -110,12 +110,12 @@ class ConverseFormat(AnthropicFormat):
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
         # Roles have to alternate: results that no response follows go into the message after them.
         last = Document(texts[-1])
-        said = last.top
+        message = last.top
         content = request.members(after).get("content")
-        roles = last.string(said.get("role")), request.string(request.members(after).get("role"))
+        roles = last.string(message.get("role")), request.string(request.members(after).get("role"))
         if roles != ("user", "user") or content is None or len(texts) == 1:
             return texts
-        blocks = [last.source(block) for block in last.items(said.get("content"))]
+        blocks = [last.source(block) for block in last.items(message.get("content"))]
         request.insert(content, 0, b",".join(blocks))
         return texts[:-1]
 

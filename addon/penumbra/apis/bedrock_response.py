@@ -216,10 +216,10 @@ def exception(failure: Failure, injected_tool: str) -> StreamMessage:
 def raised(message: StreamMessage) -> Failure:
     """Return the failure that an exception within a stream reports."""
     try:
-        said = decode(message.data or b"")
+        content = decode(message.data or b"")
     except NotJson:
-        said = {}
-    text = said.get("message") if isinstance(said, dict) else ""
+        content = {}
+    text = content.get("message") if isinstance(content, dict) else ""
     error = encode({"error": {"type": message.exception, "message": text}})
     return Failure(None, error, ENDED_IN_AN_ERROR, reported=True)
 

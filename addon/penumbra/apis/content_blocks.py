@@ -256,8 +256,8 @@ class BlockTurns(Turns):
         is_returnable = shown is None or bool(shown.strip())
         for part in parts:
             if part.kind is Kind.CALL and part.counts:
-                given = document.source(part.arguments).decode() if part.arguments is not None else ""
-                call = MadeCall(part.id, part.name, given, part.by_program)
+                text = document.source(part.arguments).decode() if part.arguments is not None else ""
+                call = MadeCall(part.id, part.name, text, part.by_program)
                 return Content(source, call, is_returnable=is_returnable)
         texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
         return Content(

@@ -347,13 +347,13 @@ class GeminiReading(Reading):
     def _note_call(self, document: Document, call: Raw | None, is_hidden: bool) -> None:
         if call is None:
             return
-        said = document.members(call)
+        called = document.members(call)
         if not is_hidden:
-            self.real_calls.append(document.text_of(said.get("id")))
+            self.real_calls.append(document.text_of(called.get("id")))
             self.tokens.append(call_token(document, call))
             return
-        arguments = document.source(said["args"]).decode() if "args" in said else "{}"
-        named = {key: document.string(said[key]) for key in ("id", "name") if key in said}
+        arguments = document.source(called["args"]).decode() if "args" in called else "{}"
+        named = {key: document.string(called[key]) for key in ("id", "name") if key in called}
         self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
@@ -492,8 +492,8 @@ def _text(document: Document, part: dict[str, Raw]) -> str:
 
 
 def _says(part: Any) -> bool:
-    said = part if isinstance(part, dict) else {}
-    return any(value not in ("", None) for key, value in said.items() if key != "thought")
+    members = part if isinstance(part, dict) else {}
+    return any(value not in ("", None) for key, value in members.items() if key != "thought")
 
 
 def _message(sources: Sequence[bytes]) -> bytes | None:
@@ -502,14 +502,14 @@ def _message(sources: Sequence[bytes]) -> bytes | None:
     last: dict[str, Any] = {}
     for source in sources:
         part = decode(source)
-        said = part if isinstance(part, dict) else {}
-        whole = set(said) <= {"text", "thought"} and "text" in said
-        if whole and "text" in last and said.get("thought") == last.get("thought"):
-            last = {**said, "text": str(last["text"]) + str(said["text"])}
+        members = part if isinstance(part, dict) else {}
+        whole = set(members) <= {"text", "thought"} and "text" in members
+        if whole and "text" in last and members.get("thought") == last.get("thought"):
+            last = {**members, "text": str(last["text"]) + str(members["text"])}
             merged[-1] = encode(last)
             continue
         merged.append(source)
-        last = said if whole else {}
+        last = members if whole else {}
     kept = [source for source in merged if source not in (b'{"text":""}', b'{"text": ""}')]
     return b'{"role":"model","parts":[' + b",".join(kept) + b"]}" if kept else None
 

@@ -76,11 +76,11 @@ class ChatCall:
         for key, value in fragment.items():
             if key == "function" and isinstance(value, dict):
                 function = self.members.setdefault("function", {})
-                for inner, said in value.items():
-                    if inner == "arguments" and said is not None:
-                        self.pieces.append(said if isinstance(said, str) else encode(said).decode())
-                    elif said is not None and not (inner == "name" and function.get("name") == said):
-                        _merge(function, inner, said)
+                for inner, piece in value.items():
+                    if inner == "arguments" and piece is not None:
+                        self.pieces.append(piece if isinstance(piece, str) else encode(piece).decode())
+                    elif piece is not None and not (inner == "name" and function.get("name") == piece):
+                        _merge(function, inner, piece)
             elif value is not None:
                 _merge(self.members, key, value)
 
@@ -184,9 +184,9 @@ def _merge(target: dict[str, Any], key: str, value: Any) -> None:
         for item in value:
             _merge_item(have, item)
     elif isinstance(value, dict) and isinstance(have, dict):
-        for inner, said in value.items():
-            if said is not None:
-                _merge(have, inner, said)
+        for inner, piece in value.items():
+            if piece is not None:
+                _merge(have, inner, piece)
     else:
         target[key] = list(value) if isinstance(value, list) else value
 
@@ -254,7 +254,7 @@ class ChatFormat(ApiFormat):
         # Unique ids need no tokens.
         if all(is_telling(part.id) for part in calls):
             return ()
-        return tuple(call_token(part.name, _said(document, part.arguments)) for part in calls)
+        return tuple(call_token(part.name, _arguments_text(document, part.arguments)) for part in calls)
 
     def error(self, status: int, message: str) -> bytes:
         return openai_error(status, message)
@@ -302,7 +302,7 @@ def _call(document: Document, value: Raw) -> Part:
     return Part(Kind.CALL, value, call_id, name, arguments, is_text=bool(described) and not function)
 
 
-def _said(document: Document, arguments: Raw | None) -> str:
+def _arguments_text(document: Document, arguments: Raw | None) -> str:
     """Return a call's arguments as a text: a string of JSON, or the JSON of an object that some write."""
     text = document.string(arguments)
     return text if text is not None else document.source(arguments).decode() if arguments is not None else ""
@@ -413,18 +413,18 @@ class ChatTurns(Turns):
     def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
         """Keep a delta, and take the injected tool's calls out. Return whether the client gets anything."""
         delta = choice.get("delta")
-        said = document.plain(delta)
-        if delta is None or not isinstance(said, dict):
+        fields = document.plain(delta)
+        if delta is None or not isinstance(fields, dict):
             return False
         index = document.plain(choice.get("index"))
         self.choices.add(index if isinstance(index, int) else 0)
-        self.message.add(said)
+        self.message.add(fields)
         old = {key: document.source(value) for key, value in document.members(delta).items()}
         new = dict(old)
         if self.continued:
             new.pop("role", None)
         if (
-            isinstance(content := said.get("content"), str)
+            isinstance(content := fields.get("content"), str)
             and (joined := self._seam.join(content)) != content
         ):
             new["content"] = encode(joined)
@@ -508,9 +508,11 @@ class ChatTurns(Turns):
         reason = document.string(choices[0].get("finish_reason"))
         return Turn(
             message=_message(document, message),
-            injected=tuple([InjectedCall(call.id, _said(document, call.arguments)) for call in hidden]),
+            injected=tuple(
+                [InjectedCall(call.id, _arguments_text(document, call.arguments)) for call in hidden]
+            ),
             real_calls=tuple([call.id for call in real]),
-            tokens=tuple([call_token(call.name, _said(document, call.arguments)) for call in real]),
+            tokens=tuple([call_token(call.name, _arguments_text(document, call.arguments)) for call in real]),
             text=_text(document),
             finished=True,
             continuable=_is_one(document, choices) and reason not in _NO_CONTINUATION,
@@ -554,8 +556,8 @@ def _says(document: Document) -> bool:
     """Return whether an event that ends a turn also carries content for the client."""
     choices = document.plain(document.top.get("choices")) or []
     deltas = [choice.get("delta") or {} for choice in choices if isinstance(choice, dict)]
-    said = [value for delta in deltas for key, value in delta.items() if key != "role"]
-    return any(value not in (None, "", []) for value in said)
+    shown = [value for delta in deltas for key, value in delta.items() if key != "role"]
+    return any(value not in (None, "", []) for value in shown)
 
 
 def _stop(document: Document, choice: dict[str, Raw]) -> None:
@@ -588,10 +590,10 @@ def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str,
     """Return the message of a response; a message that is spread over several choices is put together."""
     message: dict[str, Raw] = {}
     for choice in choices if _is_one(document, choices) else choices[:1]:
-        said = document.members(choice.get("message"))
+        members = document.members(choice.get("message"))
         message |= {
             key: value
-            for key, value in said.items()
+            for key, value in members.items()
             if key not in message or document.plain(message[key]) in (None, "")
         }
     return message

@@ -104,8 +104,8 @@ class ResponsesFormat(ApiFormat):
         prompt = super()._prompt(document)
         if prompt.place is None or not document.is_string(prompt.place):
             return prompt
-        said = Part(Kind.TEXT, prompt.place, texts=(prompt.place,))
-        return msgspec.structs.replace(prompt, messages=(Message(prompt.place, 0, "user", False, (said,)),))
+        text = Part(Kind.TEXT, prompt.place, texts=(prompt.place,))
+        return msgspec.structs.replace(prompt, messages=(Message(prompt.place, 0, "user", False, (text,)),))
 
     def system(self, document: Document) -> Iterator[Part]:
         for text in text_values(document, document.top.get("instructions"), TEXTS):
@@ -459,8 +459,8 @@ class ResponsesTurns(Turns):
             return self._item_event(event, document)
         response = event.members.get("response")
         described = document.plain(response)
-        said = described if isinstance(described, dict) else {}
-        self.seen.end = {"status": name.removeprefix("response."), **said}
+        members = described if isinstance(described, dict) else {}
+        self.seen.end = {"status": name.removeprefix("response."), **members}
         self.note_usage(document, response)
         if self.seen.hidden:
             return self.hold(event)
@@ -551,8 +551,8 @@ class ResponsesTurns(Turns):
 
 
 def _name(event: Event) -> str:
-    said = event.document.string(event.members.get("type")) if event.document is not None else ""
-    return said or (event.piece.name if isinstance(event.piece, SseEvent) else "")
+    named = event.document.string(event.members.get("type")) if event.document is not None else ""
+    return named or (event.piece.name if isinstance(event.piece, SseEvent) else "")
 
 
 def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
@@ -667,10 +667,10 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
     if name not in CALLS:
         return None
     default, arguments = CALLS[name]
-    given = item.get(arguments)
-    text = document.string(given)
+    value = item.get(arguments)
+    text = document.string(value)
     if text is None:
-        text = document.source(given).decode() if given is not None else ""
+        text = document.source(value).decode() if value is not None else ""
     by_program = reads_result(document.plain(item.get("caller")))
     return MadeCall(found, document.string(item.get("name")) or default, text, by_program)
 

@@ -90,7 +90,7 @@ class Links:
             self._text += piece.text
             self._made += piece.calls
         elif piece.digest and not piece.is_response:
-            state = said(answered(state, self._text, self._made), piece.digest)
+            state = sent(answered(state, self._text, self._made), piece.digest)
             self._text, self._made = b"", ()
         self._history.append(state)
         self._calls.append(_link(before, b"calls", *piece.calls) if piece.calls else before)
@@ -116,8 +116,8 @@ def read(document: Document, messages: Raw | None, start: bytes = START) -> Chai
         return Chain((start,), (START,))
     made = links(document, start)
     if document.is_string(messages):
-        told = said(start, _of_client(document.source(messages), "user"))
-        return Chain((start, told), (START, START), not made.referable)
+        hashed = sent(start, _of_client(document.source(messages), "user"))
+        return Chain((start, hashed), (START, START), not made.referable)
     for message in document.items(messages):
         made.add(document, message)
     return made.chain()
@@ -130,7 +130,7 @@ def of(document: Document, start: bytes = START) -> Chain:
     return read(document, inner(document).get("contents") if messages is None else messages, start)
 
 
-def said(history: bytes, digest: bytes) -> bytes:
+def sent(history: bytes, digest: bytes) -> bytes:
     """Return the history's hash after a message of the client."""
     return _link(history, b"said", digest)
 
@@ -161,22 +161,22 @@ def call(name: str, arguments: Any) -> bytes:
     """Return the hash of a call; the order of arguments and null arguments don't count."""
     if isinstance(arguments, str):
         try:
-            said = decode(arguments.encode("utf-8", "surrogatepass"))
+            decoded = decode(arguments.encode("utf-8", "surrogatepass"))
         except NotJson:
-            said = arguments
-        arguments = said if isinstance(said, dict | list) else arguments
+            decoded = arguments
+        arguments = decoded if isinstance(decoded, dict | list) else arguments
     if isinstance(arguments, dict):
         arguments = {key: value for key, value in arguments.items() if value is not None}
     form = _SORTED.encode([name, arguments])
     return hashlib.blake2b(form.encode("ascii"), digest_size=16).digest()
 
 
-def said_by(document: Document, arguments: Raw) -> bytes:
+def arguments_hash(document: Document, arguments: Raw) -> bytes:
     """Return a hash of a call's arguments."""
-    return document.about(arguments, _said_by)
+    return document.about(arguments, _arguments_hash)
 
 
-def _said_by(document: Document, arguments: Raw) -> bytes:
+def _arguments_hash(document: Document, arguments: Raw) -> bytes:
     return call("", decode(document.source(arguments)))
 
 
@@ -228,8 +228,8 @@ def _piece(document: Document, message: Raw) -> Piece:
 
 def _named(value: Any, member: str) -> str:
     """Return a string member of an object; empty if there is none."""
-    said = value.get(member) if isinstance(value, dict) else None
-    return said if isinstance(said, str) else ""
+    text = value.get(member) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def _read_response(value: Any, texts: list[str], calls: list[bytes]) -> None:
@@ -366,7 +366,7 @@ def _head_text(document: Document, part: Raw) -> bytes:
     digest = hashlib.blake2b(source, digest_size=16).digest()
     found = _HEADS.get(digest)
     if found is None:
-        said = document.string(document.members(part).get("text", part))
-        text = stable(source.decode("utf-8", "replace") if said is None else said)
+        string = document.string(document.members(part).get("text", part))
+        text = stable(source.decode("utf-8", "replace") if string is None else string)
         found = _HEADS[digest] = hashlib.blake2b(utf8(text), digest_size=16).digest()
     return found

@@ -56,7 +56,7 @@ class Envelope(msgspec.Struct, frozen=True):
         return self.type in _FAILS
 
     @property
-    def says(self) -> bool:
+    def has_content(self) -> bool:
         """The frame has a part of a response; earlier ones announce it."""
         return self.type.startswith("response.") and self.type not in NAMING and not self.fails
 
@@ -192,10 +192,10 @@ def _with_history(document: Document, items: Sequence[bytes]) -> bytes:
 
 
 def _input(document: Document) -> list[bytes]:
-    given = document.top.get("input")
-    if (text := document.string(given)) is not None:
+    value = document.top.get("input")
+    if (text := document.string(value)) is not None:
         return [encode({"role": "user", "content": text})]
-    return [document.source(item) for item in document.items(given)]
+    return [document.source(item) for item in document.items(value)]
 
 
 def refusal(status: int, body: bytes, stream_id: str) -> bytes:
@@ -279,14 +279,14 @@ class SocketHistory(History):
             document = Document(frame)
         except NotJson:
             return SocketRequest(frame, None)
-        before, given = self.before(named := _named(document)), document.top.get("input")
-        if before is None or (named and given is None):
+        before, new = self.before(named := _named(document)), document.top.get("input")
+        if before is None or (named and new is None):
             return SocketRequest(frame, None)
         return SocketRequest(frame, [*before, *_input(document)])
 
-    def answered(self, said: SocketRequest) -> None:
+    def answered(self, request: SocketRequest) -> None:
         """Take a request whose response is complete."""
-        self.keep(said.known_as, None if said.input is None else [*said.input, *said.got])
+        self.keep(request.known_as, None if request.input is None else [*request.input, *request.got])
 
 
 def item_done(frame: bytes) -> bytes | None:

@@ -82,8 +82,8 @@ def _described(failure: Failure, hidden: str) -> DescribedError:
     kind, state = (_name(error.get(key), hidden) for key in ("type", "status"))
     number = error.get("code")
     code: str | int = number if _is_status(number) else _name(number, hidden)
-    said = [_STATUS.get(str(name)) for name in (code, kind, state)]
-    named_status = code if isinstance(code, int) else next((status for status in said if status), None)
+    statuses = [_STATUS.get(str(name)) for name in (code, kind, state)]
+    named_status = code if isinstance(code, int) else next((status for status in statuses if status), None)
     status = failure.status if failure.status is not None and failure.status >= 400 else named_status
     message = failure.message
     if failure.retry_after is not None:

@@ -22,7 +22,7 @@ from penumbra.wire.json_values import NotJson, decode, encode
 
 _ANSWERED = ("assistant", "model")
 _TEXTS = (None, "text", "input_text", "output_text")
-_SAID = 100_000
+_MOST_CHARACTERS = 100_000
 """Characters at the end of the model's message that are read."""
 _COMMAND = "<bash-input>"
 """Beginning of a command that the user ran."""
@@ -43,13 +43,13 @@ class Passage:
     """True if the passage is a result and nothing else."""
     tool: str = ""
     command: str = ""
-    said: str = ""
+    written: str = ""
     """The arguments of its call, as the model wrote them."""
 
     def arguments(self) -> str | None:
         """Return the passage's command, as a call's arguments; None if it is not known."""
-        if self.said:
-            return self.said
+        if self.written:
+            return self.written
         return encode({"command": self.command}).decode("utf-8") if self.command else None
 
 
@@ -102,27 +102,27 @@ def _needed() -> tuple[str, ...]:
 class Passages:
     """`Passages` finds the results in the user's texts of a conversation, message by message."""
 
-    _said: Raw | None = None
+    _before: Raw | None = None
     """The model's message before the next one."""
     _command: str = ""
     """The last command that the user ran."""
 
     def copy(self) -> Passages:
         """Return an independent copy; later texts don't touch the original."""
-        return Passages(self._said, self._command)
+        return Passages(self._before, self._command)
 
     def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:
         """Take the next message; return the results in it, in order."""
         match document.about(message, _kind_of):
             case _MessageKind.BY_MODEL:
-                self._said = message
+                self._before = message
             case _MessageKind.WORDS:
-                self._said = None
+                self._before = None
             case _MessageKind.RESULTS:
                 texts = [(text, document.text_of(text)) for text in _texts(document, message)]
-                reader = _Reader(document, self._said, turn, self._command)
+                reader = _Reader(document, self._before, turn, self._command)
                 passages = list(reader.read(texts))
-                self._command, self._said = reader.command, None
+                self._command, self._before = reader.command, None
                 return passages
         return []
 
@@ -171,7 +171,7 @@ class _Reader:
     """A `_Reader` reads one message of the user."""
 
     document: Document
-    said: Raw | None
+    before: Raw | None
     """The model's message before it."""
     turn: int
     command: str
@@ -218,23 +218,23 @@ class _Reader:
         count."""
         groups = head.groupdict()
         tool, command = groups.get("tool") or "", groups.get("command") or ""
-        said = ""
+        written = ""
         if number is not None and rule.calls is not None:
-            tool, command, said = self._call(rule, *number)
+            tool, command, written = self._call(rule, *number)
         # The result of an unknown call may be one that the model quotes later.
         certain = number is not None and bool(tool or command) and self._asked(rule, tool)
-        return Passage(value, start, end, self.turn, certain, tool, command or self.command, said)
+        return Passage(value, start, end, self.turn, certain, tool, command or self.command, written)
 
     def _asked(self, rule: _Rule, tool: str) -> bool:
         """Return whether the model's message before this one asks for such a result."""
         if not rule.after:
             return False
         pattern = rule.after.replace("{tool}", re2.escape(tool))
-        return LinearText(pattern).search(self._said()) is not None
+        return LinearText(pattern).search(self._words_before()) is not None
 
     def _call(self, rule: _Rule, index: int, count: int) -> tuple[str, str, str]:
         """Return tool, command and arguments of the call that a result answers, as the model wrote it."""
-        calls = [match[1] for match in rule.calls.finditer(self._said())]
+        calls = [match[1] for match in rule.calls.finditer(self._words_before())]
         if len(calls) != count:
             return "", "", ""
         try:
@@ -245,11 +245,11 @@ class _Reader:
             return "", "", ""
         return call["name"], "", encode(call.get("arguments", {})).decode("utf-8")
 
-    def _said(self) -> str:
-        if self.said is None:
+    def _words_before(self) -> str:
+        if self.before is None:
             return ""
-        texts = (self.document.text_of(text) for text in _texts(self.document, self.said))
-        return "\n".join(texts)[-_SAID:]
+        texts = (self.document.text_of(text) for text in _texts(self.document, self.before))
+        return "\n".join(texts)[-_MOST_CHARACTERS:]
 
 
 def _exact(text: str, rule: _Rule, head: Any) -> Iterator[tuple[int, int, Any]]:

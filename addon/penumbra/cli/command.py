@@ -40,14 +40,14 @@ class Parser(argparse.ArgumentParser):
         self.command = command
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Raises Failure."""
+        """Return the parsed arguments. Raises Failure."""
         given, rest = self.parse_known_args(list(arguments))
         if rest:
             self.error(f"got {rest[0]!r}, allowed: {self._allowed()}")
         return given
 
     def error(self, message: str) -> NoReturn:
-        """Raises Failure."""
+        """Raise Failure with the message."""
         raise Failure(f"{self.command}: {message.removeprefix('argument ')}", code=WRONG)
 
     def _allowed(self) -> str:

@@ -200,8 +200,8 @@ def _run(command: list[str], environment: Mapping[str, str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return type(error).__name__
-    said = done.stderr.strip().split("\n")[0]
-    return "" if done.returncode == 0 else said or f"exit code {done.returncode}"
+    line = done.stderr.strip().split("\n")[0]
+    return "" if done.returncode == 0 else line or f"exit code {done.returncode}"
 
 
 _PORT = 8080

@@ -89,11 +89,11 @@ def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]
     values = [(name, value) for name in _PORTS if (value := getattr(given, name, None)) is not None]
     values += [("mode", mode) for mode in getattr(given, "mode", None) or ()]
     for setting in given.setoptions:
-        name, is_said, value = setting.partition("=")
+        name, has_value, value = setting.partition("=")
         # Options that a script declares become known later.
         if name not in opts:
             continue
-        if problem := _mistyped(opts, name, value if is_said else None):
+        if problem := _mistyped(opts, name, value if has_value else None):
             yield problem
         values.append((name, value))
     for name, value in values:

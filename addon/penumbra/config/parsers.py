@@ -144,24 +144,24 @@ class ToolCompaction:
     """Names that have no meaning."""
 
     @classmethod
-    def read(cls, given: Any) -> ToolCompaction:
+    def read(cls, section: Any) -> ToolCompaction:
         """Return the rules under the names of `COMPACTION_NAMES`; values of a wrong type are ignored."""
-        given = given if isinstance(given, Mapping) else {}
-        fields = given.get("toolIdentifierFields")
-        names = given.get("excludedTools")
+        section = section if isinstance(section, Mapping) else {}
+        fields = section.get("toolIdentifierFields")
+        names = section.get("excludedTools")
         return cls(
-            input_trim_bytes=_bytes(given.get("inputTrimBytes")),
-            output_trim_bytes=_bytes(given.get("outputTrimBytes")),
+            input_trim_bytes=_bytes(section.get("inputTrimBytes")),
+            output_trim_bytes=_bytes(section.get("outputTrimBytes")),
             excluded_tools=frozenset(_texts(names)),
             tool_identifier_fields={
                 tool: tuple(_texts(keys))
                 for tool, keys in (fields.items() if isinstance(fields, Mapping) else ())
                 if isinstance(tool, str) and _texts(keys)
             },
-            tool_only=given.get("toolOnly") is True,
-            arguments=given.get("compactArguments") is True,
-            stale_reads=given.get("staleReads") is not False,
-            unknown=tuple(str(name) for name in given if name not in COMPACTION_NAMES),
+            tool_only=section.get("toolOnly") is True,
+            arguments=section.get("compactArguments") is True,
+            stale_reads=section.get("staleReads") is not False,
+            unknown=tuple(str(name) for name in section if name not in COMPACTION_NAMES),
         )
 
 
@@ -185,7 +185,7 @@ class Parser(Generic[T]):
     """A type of values."""
 
     read: Callable[[Any], T]
-    """Raises SettingsError."""
+    """Returns the parsed value. Raises SettingsError."""
     choices: tuple[str, ...] = ()
     """Values that an editor of options offers; empty for any text that can be read."""
     range: tuple[int, int] | None = None

@@ -402,4 +402,4 @@ def _size_and_hash(document: Document, arguments: Raw) -> tuple[int, bytes]:
     """Return the size of a call's arguments and a hash of their text; the hash is empty if references to the
     text are useless."""
     size = len(document.source(arguments))
-    return size, prefix_hash.said_by(document, arguments) if size >= LEAST_CHARACTERS else b""
+    return size, prefix_hash.arguments_hash(document, arguments) if size >= LEAST_CHARACTERS else b""

@@ -415,7 +415,7 @@ class Engine:
             self._other_bodies.search,
             body,
             redact,
-            said=settings.redact_scope == "all",
+            with_calls=settings.redact_scope == "all",
             policy=settings.redaction_failure,
             scope=caller.credential or utf8(caller.peer),
         )

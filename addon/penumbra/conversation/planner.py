@@ -425,7 +425,7 @@ class Planner:
         document = self.request.document
         if self._skips(item) or _is_edited(self.request, value):
             return False
-        if call_key(item.result.call_id, prefix_hash.said_by(document, value)) in self._referred:
+        if call_key(item.result.call_id, prefix_hash.arguments_hash(document, value)) in self._referred:
             return False
         messages = document.items(self.request.conversation.messages)
         places = [document.place(message) for message in messages]

@@ -334,7 +334,7 @@ class Expansions:
         caller, owner, earlier = prepared.caller, prepared.owner, prepared.replayed.keys
         if done.orphans:
             orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
-            await self._exchanges.put(dict.fromkeys(orphans, PastResponse("", "")), behind=True)
+            await self._exchanges.put(dict.fromkeys(orphans, PastResponse("", "")), in_background=True)
         begun, before = prepared.history.begun, prepared.history.front
         calls = begun.calls + done.calls if begun is not None else done.calls
         text = begun.text + done.text if begun is not None else done.text
@@ -347,8 +347,8 @@ class Expansions:
             earlier += (key,)
         if done.signature and earlier:
             bound = PastResponse(prepared.tool, "", earlier)
-            await self._exchanges.put({signature_key(owner, done.signature): bound}, behind=True)
-        await self._exchanges.put(dict.fromkeys((key, *others), response), behind=True)
+            await self._exchanges.put({signature_key(owner, done.signature): bound}, in_background=True)
+        await self._exchanges.put(dict.fromkeys((key, *others), response), in_background=True)
         if prepared.threaded and done.ids:
             await self._tool_calls.record(caller.scope, done.made)
             await self._remember_id(prepared, done)
@@ -358,7 +358,7 @@ class Expansions:
             # Clients keep the text of a broken-off response without its calls.
             words = replace(visible, calls=(), tokens=())
             spoken = {exchange_key(owner, words, before): replace(response, hidden=None)}
-            await self._exchanges.put(spoken, behind=True)
+            await self._exchanges.put(spoken, in_background=True)
         if done.sound and prepared.inherit is not None:
             await self.keep(prepared, await prepared.inherit(prepared))
 
@@ -388,7 +388,7 @@ class Expansions:
                 held=prepared.provider_results,
             )
             key = exchange_key(caller.elsewhere(response_id), visible)
-            await self._exchanges.put({key: response}, behind=True)
+            await self._exchanges.put({key: response}, in_background=True)
 
 
 def _declare(

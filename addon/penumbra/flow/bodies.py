@@ -206,7 +206,7 @@ def pause(failure: Failure) -> float | None:
     return wanted if wanted <= _LONGEST_PAUSE else None
 
 
-def tell_when(flow: Flow, continuation: Flow | None) -> None:
+def copy_retry_headers(flow: Flow, continuation: Flow | None) -> None:
     """Copy the provider's headers that say when to try again into the client's response."""
     refused = continuation.response if continuation is not None else None
     if refused is not None and flow.response is not None and refused.status_code != flow.response.status_code:

@@ -152,7 +152,7 @@ class CurrentSettings:
         self._rules: str | None = None
         """The setting by which the user's folder of rules was read."""
         self._file_state: tuple[int, int] | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def report_unknown(self) -> None:
         """Log unknown options: a misspelt one would otherwise be ignored for ever."""
@@ -181,8 +181,8 @@ class CurrentSettings:
         self.settings = settings.untouched() if settings.pause else settings
         self.made_with, self._filter = made_with, chosen
         for line in remarks(settings):
-            if line not in self._told:
-                self._told.add(line)
+            if line not in self._logged:
+                self._logged.add(line)
                 _log.warning(f"Penumbra: {line}")
 
     def read_changed_file(self) -> bool:

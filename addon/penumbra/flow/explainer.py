@@ -259,8 +259,8 @@ class View:
 
     def render_priority(self, data: bytes, metadata: Metadata | None = None, **more: Any) -> float:
         """Return a priority above all others for calls of LLMs, below all for everything else."""
-        told = more if metadata is None else vars(metadata)
-        return self.explainer.priority(told.get("flow"), _message(told)) if data else NOT_OURS
+        facts = more if metadata is None else vars(metadata)
+        return self.explainer.priority(facts.get("flow"), _message(facts)) if data else NOT_OURS
 
     def prettify(self, data: bytes, metadata: Metadata) -> str:
         """Return the text for mitmproxy 12. Never raises."""

@@ -77,7 +77,7 @@ class FirstLine(layer.Layer):
         self._other = other
         self._begun: layer.Layer | None = None
         """The layer that takes all events once the protocol is known."""
-        self._said: bytes | None = b""
+        self._first_bytes: bytes | None = b""
         """First bytes from the client; None once the protocol is known."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
@@ -87,23 +87,23 @@ class FirstLine(layer.Layer):
         if isinstance(event, events.Start):
             return
         chosen = self._begun or self._other or self.child_layer
-        if self._said is not None and getattr(event, "connection", None) == self.context.client:
+        if self._first_bytes is not None and getattr(event, "connection", None) == self.context.client:
             is_http: bool | None = self._other is None
             if isinstance(event, events.DataReceived):
-                self._said += event.data
-                is_http = _is_http(self._said, is_free=self._other is not None)
+                self._first_bytes += event.data
+                is_http = _is_http(self._first_bytes, is_free=self._other is not None)
             if is_http is None:
                 return
             # Servers take blanks before the first line.
-            said, self._said = self._said.lstrip() if is_http else self._said, None
+            read, self._first_bytes = self._first_bytes.lstrip() if is_http else self._first_bytes, None
             if is_http and self._begun is not None and self._begun is self._other:
                 # A server that speaks first may still take requests.
                 chosen, self._begun = guarded.Closed(self.context), None
-            elif self._begun is None and starts_like_tls_record(said):
+            elif self._begun is None and starts_like_tls_record(read):
                 chosen = layer.NextLayer(self.context)
             elif is_http:
                 chosen = self.child_layer
-            first = events.DataReceived(self.context.client, said)
+            first = events.DataReceived(self.context.client, read)
             yield from self._pass_on(chosen, first)
             if isinstance(event, events.DataReceived):
                 return

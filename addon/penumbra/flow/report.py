@@ -85,11 +85,11 @@ class Reports:
         """Report a request, or a frame of a socket, that is sent on. `handle` rewrote it; the handle of a
         socket's flow has ended. Never raises: a request that can't be reported is sent all the same."""
         try:
-            self._tell(flow, state, handle, incoming, accepted)
+            self._report_all(flow, state, handle, incoming, accepted)
         except Exception as error:
             _log.error("Penumbra: the changes of a request can't be shown: %s", errors.place(error))
 
-    def _tell(
+    def _report_all(
         self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
     ) -> None:
         rewritten, prepared = accepted.rewritten, accepted.prepared
@@ -347,9 +347,9 @@ def _new_results(request: Request, shown: Sequence[Shown]) -> list[NewResult]:
 
 def _new(request: Request, entry: Shown) -> NewResult:
     call = entry.item.result.call
-    said = request.document.source(call.arguments) if call and call.arguments is not None else b""
+    source = request.document.source(call.arguments) if call and call.arguments is not None else b""
     digest = hashlib.blake2b(entry.item.digest + entry.tool.encode("utf-8", "replace"), digest_size=16)
-    digest.update(b"\0" + said)
+    digest.update(b"\0" + source)
     kept = events.reason(entry.tool, entry.facts, request.settings)
     return NewResult(entry, digest.digest(), kept)
 
@@ -521,8 +521,8 @@ class Observation:
         # provider.
         alone = replace(settings, strategy="pipeline") if settings.external_strategy else settings
         made_with = self._made_with()
-        room = min(made_with.database_max_bytes, _MEMORY_BYTES)
-        made_with = replace(made_with, database=None, shared=None, database_max_bytes=room)
+        most_bytes = min(made_with.database_max_bytes, _MEMORY_BYTES)
+        made_with = replace(made_with, database=None, shared=None, database_max_bytes=most_bytes)
         task = asyncio.create_task(self._work(flow, incoming, self._engines.handle(alone, made_with)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -181,8 +181,8 @@ class SpliceStream(HttpStream):
             yield from self._go_on(ResponseEndOfMessage(self.stream_id))
 
     def _broken(self, event: events.Event) -> layer.CommandGenerator[None]:
-        is_held = self.server_state in (self.state_look, self.state_refused)
-        if isinstance(event, ResponseProtocolError) and is_held:
+        is_delayed = self.server_state in (self.state_look, self.state_refused)
+        if isinstance(event, ResponseProtocolError) and is_delayed:
             yield from self._release()
         self.wakeup = None
         yield from self._stock_event(event)

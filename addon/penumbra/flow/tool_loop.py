@@ -162,14 +162,14 @@ class Turns:
     async def give_up(self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure) -> Done:
         """End a response that can't be continued with an error for the client, and log the provider's
         words."""
-        said = upstream_error.words(failure)
+        words = upstream_error.words(failure)
         try:
-            said = await looped.expansions.cleaned(said)
+            words = await looped.expansions.cleaned(words)
         except RedactionError as error:
-            said = f"({place(error)})"
+            words = f"({place(error)})"
         _log.warning(
             f"Penumbra: {destination.shown(flow)}: a hidden request failed: {failure.message}: "
-            f"{one_line(said)}"
+            f"{one_line(words)}"
         )
         return loop.failed(failure)
 
@@ -389,7 +389,7 @@ class ToolLoopStep(Step):
             if looped.plain is not None and step.out != looped.plain:
                 turn.body = step.out
                 bodies.replace_document(turn.flow, step)
-                bodies.tell_when(turn.flow, turn.continuation)
+                bodies.copy_retry_headers(turn.flow, turn.continuation)
         else:
             turn.following = step
         looped.shown += turn.out

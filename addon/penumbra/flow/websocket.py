@@ -165,14 +165,14 @@ class WebSockets:
     ) -> bytes:
         """Return the frame for the provider in place of a client's request; empty if the request is
         refused."""
-        said = stream.history.asked(frame)
+        asked = stream.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
         api = socket.api if envelope.type == CREATE else _steering()
         with self._handle() as handle:
             outcome = await self._requests.frame(flow, api, frame, handle)
             if isinstance(outcome, Accepted) and envelope.type == CREATE:
                 stream.latest = outcome
-                waiting = self._waiting(outcome, handle.share(), said)
+                waiting = self._waiting(outcome, handle.share(), asked)
                 waiting.turn = state.turn if (state := states.of(flow)) is not None else None
                 stream.waiting.append(waiting)
         if isinstance(outcome, Refused):
@@ -197,10 +197,10 @@ class WebSockets:
         inject(flow, responses_socket.refusal(status, body, envelope.stream), to_client=True)
 
     def _waiting(
-        self, accepted: Accepted, handle: EngineHandle, said: SocketRequest | None = None
+        self, accepted: Accepted, handle: EngineHandle, asked: SocketRequest | None = None
     ) -> Waiting:
         body, looped = accepted.rewritten.body, LoopedResponse.of(accepted, handle)
-        sending = None if said is None else Sending(said, accepted, handle)
+        sending = None if asked is None else Sending(asked, accepted, handle)
         if looped is None:
             wire = FORMATS["openai_responses_socket"]
             return Waiting(accepted, handle, ToolLoop(wire, wire.stream(""), body), None, sending)
@@ -219,7 +219,7 @@ class WebSockets:
         if envelope.fails and waiting.sending is not None:
             if await self._resent(flow, socket, waiting, waiting.sending, frame):
                 return b""
-            if not waiting.sending.says and not waiting.loop.rounds:
+            if not waiting.sending.has_begun and not waiting.loop.rounds:
                 frame = waiting.sending.first or frame
         if envelope.type == BEGIN:
             _began(socket, waiting, responses_socket.response_id(frame))
@@ -228,7 +228,7 @@ class WebSockets:
             shown = frame
         if waiting.sending is not None:
             waiting.sending.take(envelope, shown)
-            if waiting.sending.says and waiting.turn is not None:
+            if waiting.sending.has_begun and waiting.turn is not None:
                 self._turns.taken(waiting.turn)
         waiting.shown |= bool(shown)
         asked_from = waiting.sending.asked_from if waiting.sending is not None else ""
@@ -272,7 +272,7 @@ class WebSockets:
             return step.out
         stream.waiting.popleft()
         if waiting.sending is not None and step.sound:
-            stream.history.answered(waiting.sending.said)
+            stream.history.answered(waiting.sending.asked)
         if waiting.looped is not None:
             waiting.looped.done = step
             await self._turns.keep(waiting.looped, step)
@@ -341,7 +341,7 @@ class WebSockets:
     ) -> bool:
         """If a request was refused before its response began, send a smaller one; return whether one was
         sent."""
-        if sending.says or waiting.loop.rounds:
+        if sending.has_begun or waiting.loop.rounds:
             return False
         if not await self._retry.smaller(flow, socket.api, sending, refusal):
             return False
@@ -390,16 +390,16 @@ class WebSockets:
 
 def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
     """Note the id of a response, or of its next turn: the client knows all turns by the first id."""
-    said = waiting.sending.said if waiting.sending is not None else None
+    asked = waiting.sending.asked if waiting.sending is not None else None
     if waiting.loop.rounds:
         first = waiting.loop.turns[0].response_id
         socket.ids[first] = latest
-        socket.names[latest] = said.known_as if said is not None and said.known_as else first
-    elif said is not None and said.known_as and said.known_as != latest:
-        socket.ids[said.known_as] = socket.begun_twice[said.known_as] = latest
-        socket.names[latest] = said.known_as
-    elif said is not None:
-        said.known_as = latest
+        socket.names[latest] = asked.known_as if asked is not None and asked.known_as else first
+    elif asked is not None and asked.known_as and asked.known_as != latest:
+        socket.ids[asked.known_as] = socket.begun_twice[asked.known_as] = latest
+        socket.names[latest] = asked.known_as
+    elif asked is not None:
+        asked.known_as = latest
 
 
 def _steering() -> Api:

@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 class Sending:
     """A request of the client's, and the requests that were sent instead of it."""
 
-    said: SocketRequest
+    asked: SocketRequest
     accepted: Accepted
     handle: EngineHandle
     first: bytes = b""
@@ -65,7 +65,7 @@ class Sending:
     """Number of other requests."""
     refusal: Refusal | None = None
     """The refusal for which another request was last sent."""
-    says: bool = False
+    has_begun: bool = False
     """True if a part of the response has arrived."""
     settled: bool = False
     """True if the forms of its results are final."""
@@ -74,13 +74,13 @@ class Sending:
     def asked_from(self) -> str:
         """The id of the response that the client continues, if the provider got the whole history instead;
         empty otherwise."""
-        return self.said.before if self.count else ""
+        return self.asked.before if self.count else ""
 
     def take(self, outside: Envelope, shown: bytes) -> None:
         """Take a frame of the response; `shown` is the client's frame."""
-        self.says |= outside.says
+        self.has_begun |= outside.has_content
         if shown and outside.type == ITEM_DONE and (item := item_done(shown)) is not None:
-            self.said.got.append(item)
+            self.asked.got.append(item)
 
 
 class WebSocketRetry:
@@ -118,15 +118,15 @@ class WebSocketRetry:
         refused = refusals.classify(status, refusal, host, size)
         if refused is None or refused.leave or refused.kind is Kind.BINDING:
             return None
-        frame = sending.said.whole()
-        if frame is None and sending.said.is_stored:
-            frame = sending.said.frame
+        frame = sending.asked.whole()
+        if frame is None and sending.asked.is_stored:
+            frame = sending.asked.frame
         if frame is None:
             return None
         incoming = self._describe(flow, api, frame)
         engine, settings = sending.handle.engine, sending.handle.settings
         sent = sending.accepted
-        if not sending.count and frame is not sending.said.frame:
+        if not sending.count and frame is not sending.asked.frame:
             # The retry carries the whole conversation, as on a new socket; every result already has its form.
             outcome = await engine.process(incoming, settings)
             if not isinstance(outcome, Accepted):
@@ -193,7 +193,7 @@ class SocketStream:
         self.history.lose()
         for waiting in self.waiting:
             if waiting.sending is not None:
-                waiting.sending.said.input = None
+                waiting.sending.asked.input = None
 
     @property
     def is_busy(self) -> bool:

@@ -129,8 +129,8 @@ def found_cold(now: Prompt, turn: ColdTurn, billed: BilledTokens) -> str:
     """Return the state of the cache before a request, by the response's usage: `COLD`, `WARM` or `UNSEEN`."""
     if billed.cached > max(now.least, turn.head * (1 + _TOLERANCE)):
         return WARM
-    says = billed.cached or billed.written or now.is_automatic
-    return COLD if says and turn.kept > now.least else UNSEEN
+    shows = billed.cached or billed.written or now.is_automatic
+    return COLD if shows and turn.kept > now.least else UNSEEN
 
 
 def diagnosed(

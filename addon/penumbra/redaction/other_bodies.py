@@ -111,24 +111,24 @@ class Anywhere:
         self._lock = threading.Lock()
 
     def redact(
-        self, document: Document, search: Search, *, said: bool, policy: str = "", scope: bytes = b""
+        self, document: Document, search: Search, *, with_calls: bool, policy: str = "", scope: bytes = b""
     ) -> SearchedJson:
         """Replace the secrets in the strings of a body. Raises RedactionError.
 
-        With `said`, arguments of calls are searched as well. `policy` stands for all else that the outcome
-        depends on. `scope` is the caller: remembered outcomes are never shared between callers.
+        With `with_calls`, calls' arguments are searched as well. `policy` stands for all else on which the
+        outcome depends. `scope` is the caller: remembered outcomes are never shared between callers.
         """
         result, own = SearchedJson(), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():
             return result
-        for value, zone in _items(document, said):
+        for value, zone in _items(document, with_calls):
             start, end = document.place(value)
-            about = json.dumps([*astuple(zone), said, policy]).encode("ascii")
+            about = json.dumps([*astuple(zone), with_calls, policy]).encode("ascii")
             key = hashlib.blake2b(about + document.data[start:end], key=own, digest_size=16).digest()
             with self._lock:
                 outcome = self._known.get(key)
             if outcome is None:
-                item = _Item(document, search, said, result.counts)
+                item = _Item(document, search, with_calls, result.counts)
                 edits = [_moved(edit, -start) for edit in item.edits(value, zone)]
                 outcome = tuple(edits), item.results
                 if _weight(outcome) <= self._known.maxsize:
@@ -139,7 +139,7 @@ class Anywhere:
         return result
 
 
-def _items(document: Document, said: bool) -> Iterator[tuple[Raw, _Zone]]:
+def _items(document: Document, with_calls: bool) -> Iterator[tuple[Raw, _Zone]]:
     """Yield the items of a document: those of its outermost arrays, and the values outside of arrays."""
     # A part without a name is text.
     zone = _Zone(text=not document.members(document.root))
@@ -149,7 +149,7 @@ def _items(document: Document, said: bool) -> Iterator[tuple[Raw, _Zone]]:
         members = document.members(value)
         if members and _has_arrays(document, value) and not document.repeats(value):
             zone = replace(zone, result=zone.result or _is_result(document, members))
-            waiting += reversed(list(_below(document, members, zone, said)))
+            waiting += reversed(list(_below(document, members, zone, with_calls)))
         elif any(not document.is_string(item) for item in document.items(value)):
             yield from ((item, zone) for item in document.items(value))
         else:
@@ -177,7 +177,7 @@ def _is_result(document: Document, members: Mapping[str, Raw]) -> bool:
 
 
 def _below(
-    document: Document, members: Mapping[str, Raw], zone: _Zone, said: bool
+    document: Document, members: Mapping[str, Raw], zone: _Zone, with_calls: bool
 ) -> Iterator[tuple[Raw, _Zone]]:
     """Yield the members of an object that are searched."""
     is_call = zone.call or _is("call types", document.string(members.get("type")) or "")
@@ -185,7 +185,7 @@ def _below(
         kind = _kind(name)
         inner = zone.inner or zone.result
         if (kind == "skipped" and not inner) or (
-            is_call and not zone.result and not said and _is("arguments", name)
+            is_call and not zone.result and not with_calls and _is("arguments", name)
         ):
             continue
         yield (
@@ -204,7 +204,7 @@ def _below(
 class _Item:
     document: Document
     search: Search
-    said: bool
+    with_calls: bool
     counts: Counter[str]
     results: bool = False
     around: Mapping[str, str] | None = None
@@ -225,7 +225,7 @@ class _Item:
             zone = replace(zone, result=zone.result or _is_result(document, members))
             self.results |= zone.result
             self._check_names(value, members, zone)
-            waiting += reversed(list(_below(document, members, zone, self.said)))
+            waiting += reversed(list(_below(document, members, zone, self.with_calls)))
 
     def _clean(self, item: Raw, value: Raw, zone: _Zone) -> str | None:
         """Return the new form of a string; None if the string stays."""
@@ -322,20 +322,22 @@ class OtherBodies:
     def __init__(self) -> None:
         self._anywhere = Anywhere()
 
-    def search(self, body: Body, redact: Redact, *, said: bool, policy: str, scope: bytes = b"") -> Searched:
+    def search(
+        self, body: Body, redact: Redact, *, with_calls: bool, policy: str, scope: bytes = b""
+    ) -> Searched:
         """Return the body as it may be sent; the same object if it has no secrets. Raises RedactionError.
 
-        With `said`, arguments of calls are searched as well. `policy` decides about a text that can't be
+        With `with_calls`, calls' arguments are searched as well. `policy` decides about a text that can't be
         searched; `scope` is the caller.
         """
-        return _Search(self._anywhere, redact, said, policy, body.strict, scope).body(body)
+        return _Search(self._anywhere, redact, with_calls, policy, body.strict, scope).body(body)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
     anywhere: Anywhere
     redact: Redact
-    said: bool
+    with_calls: bool
     policy: str
     strict: bool
     scope: bytes
@@ -361,7 +363,7 @@ class _Search:
         if self.strict and document.repeats(document.root) and "type" in document.repeated(document.root):
             raise Unreadable("it says twice what it is")
         clean = self.anywhere.redact(
-            document, self.redact, said=self.said, policy=self.policy, scope=self.scope
+            document, self.redact, with_calls=self.with_calls, policy=self.policy, scope=self.scope
         )
         return Searched(document.render(), clean.results, clean.counts)
 

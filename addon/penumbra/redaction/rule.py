@@ -46,7 +46,7 @@ _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 """Escaped signs and classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 _FAR = 4_000
-"""Bytes of a window from which on a value is first judged by its beginning."""
+"""Bytes of the shortest window in which a value is first judged by its beginning."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
@@ -151,7 +151,7 @@ def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:
 
 
 def of(rule: SecretRule, label: str) -> Rule:
-    """Return one rule. `label`: what its file calls its secrets."""
+    """Return one rule. `label` is the file's name for its secrets."""
     regex = rule.regex.replace(_LINE, shared_patterns.LINE_BREAK.decode())
     regex = _beside(rule.beside, regex) if rule.beside else regex
     return Rule(
@@ -178,7 +178,7 @@ def of(rule: SecretRule, label: str) -> Rule:
 
 @cache
 def _public() -> tuple[Allow, ...]:
-    """Return what allows a key whose name says that it is public."""
+    """Return the exception for keys whose names say that they are public."""
     return (Allow((compile_pattern(r"(?i)publi(?:c|shable)[_.-]?key"),), target="match"),)
 
 
@@ -244,11 +244,11 @@ class Allowed:
         entry."""
         by_kind: dict[str, list[str]] = {"id": [], "sha256": [], "value": [], "rule": [], "path": []}
         for entry in entries:
-            kind, _, said = entry.partition(":")
-            if kind not in by_kind or not said:
+            kind, _, value = entry.partition(":")
+            if kind not in by_kind or not value:
                 raise RuleError(FORMS)
-            by_kind[kind].append(said)
-        hashes = frozenset(said.lower() for said in by_kind["sha256"])
+            by_kind[kind].append(value)
+        hashes = frozenset(value.lower() for value in by_kind["sha256"])
         if not all(map(_SHA256.fullmatch, hashes)):
             raise RuleError("sha256: and 64 hexadecimal digits")
         if not all(map(_ID.fullmatch, by_kind["id"])):
@@ -274,7 +274,7 @@ class Allowed:
         return any(_is_at(hint.split("/"), glob) for glob in self.paths)
 
     def rule(self, identifier: str) -> bool:
-        """Return whether what this rule finds is left alone."""
+        """Return whether the secrets of a rule are left alone."""
         return any(self.names(glob, identifier) for glob in self.rules)
 
     @staticmethod
@@ -283,7 +283,7 @@ class Allowed:
         return fnmatchcase(identifier, glob)
 
     def value(self, value: bytes, key: bytes) -> bool:
-        """Return whether this value is left alone. `key` makes the id in its placeholder."""
+        """Return whether a value is left alone. `key` makes the id in its placeholder."""
         if self.hashes and hashlib.sha256(value).hexdigest() in self.hashes:
             return True
         if self.ids and placeholder.fingerprint(key, value) in self.ids:
@@ -302,11 +302,11 @@ class Allowed:
 def _is_at(parts: Sequence[str], glob: str) -> bool:
     """Return whether a glob matches a path part by part: all of it, or, if the glob is relative, its end."""
     reached = {0}
-    for said in (glob if glob.startswith("/") else f"**/{glob}").split("/"):
-        if said == "**":
+    for segment in (glob if glob.startswith("/") else f"**/{glob}").split("/"):
+        if segment == "**":
             reached = set(range(min(reached, default=len(parts) + 1), len(parts) + 1))
         else:
-            reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], said)}
+            reached = {at + 1 for at in reached if at < len(parts) and fnmatchcase(parts[at], segment)}
     return len(parts) in reached
 
 

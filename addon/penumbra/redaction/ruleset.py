@@ -36,7 +36,7 @@ class Loaded:
     disabled: frozenset[str] = field(default_factory=frozenset)
     """Ids of rules that the file switches off."""
     warnings: tuple[str, ...] = ()
-    """One line for each thing that was left out."""
+    """One line for each part of the file that was left out."""
 
 
 def load(text: str, name: str = "gitleaks.toml") -> Loaded:
@@ -126,7 +126,7 @@ _FINDERS = (
 )
 """Ids of finders that need no name."""
 _BY_NAME = ("column", "member", "name", "record")
-"""Beginnings of the ids of finders that need a name, of whose kind the rest is: `name-password`."""
+"""Prefixes of the ids of finders that need a name. The kind of the name follows: `name-password`."""
 
 
 def user_rules(path: str, *, only: bool) -> Loaded | None:
@@ -167,12 +167,12 @@ def allowed(entries: Iterable[str], in_force: Iterable[Rule]) -> Allowed:
     if not made.rules:
         return made
     known = sorted({rule.id for rule in in_force} | _ids_of_finders())
-    for said in made.rules:
-        if not any(made.names(said, identifier) for identifier in known):
-            near = get_close_matches(said, known, 1)
+    for named in made.rules:
+        if not any(made.names(named, identifier) for identifier in known):
+            near = get_close_matches(named, known, 1)
             hint = f", did you mean rule:{near[0]}?" if near else ""
             raise RuleError(
-                f"penumbra_secrets_allow: got 'rule:{said}', allowed: the id of a rule, as "
+                f"penumbra_secrets_allow: got 'rule:{named}', allowed: the id of a rule, as "
                 f"`penumbra secrets try` names it, globs allowed{hint}"
             )
     return made

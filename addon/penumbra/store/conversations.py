@@ -115,7 +115,7 @@ class Conversations:
         written = now if due else entry.written
         entry = ConversationState(None, entry.limits, tool, revision, waits, now, life, written)
         if due:
-            await self._table.put({key: entry}, behind=True)
+            await self._table.put({key: entry}, in_background=True)
         else:
             self._table.note({key: entry})
 

@@ -176,12 +176,12 @@ def place(url: str, key: str) -> SharedPlace | None:
     return SharedPlace(url, _key(key)) if url else None
 
 
-def _key(given: str) -> bytes:
-    if not given:
+def _key(setting: str) -> bytes:
+    if not setting:
         raise StoreKeyError(f"nothing, needed: {HOW}")
-    if _DIGITS.fullmatch(given):
-        return bytes.fromhex(given)
-    path = Path(os.path.expanduser(given))
+    if _DIGITS.fullmatch(setting):
+        return bytes.fromhex(setting)
+    path = Path(os.path.expanduser(setting))
     try:
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES).decode("ascii", "replace").strip()

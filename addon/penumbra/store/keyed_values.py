@@ -128,8 +128,8 @@ class KeyedValues(ABC, Generic[V]):
         read again."""
 
     @abstractmethod
-    async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
-        """Set values and return when they are safe from a restart. With `behind`, return at once;
+    async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
+        """Set values and return when they are safe from a restart. With `in_background`, return at once;
         `Stores.written` then waits until they are safe."""
 
     @abstractmethod

@@ -243,28 +243,28 @@ class UnfitStore(exceptions.RedisError):
 
 def info(replies: Sequence[Any]) -> dict[str, str]:
     """Return the values of the store's `INFO`; empty where this user may not ask."""
-    says: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for reply in replies:
         if isinstance(reply, Mapping):
-            says.update((str(name), str(value)) for name, value in reply.items())
-    return says
+            facts.update((str(name), str(value)) for name, value in reply.items())
+    return facts
 
 
-def check(says: Mapping[str, str]) -> None:
+def check(facts: Mapping[str, str]) -> None:
     """Check a store's `INFO`. Raises UnfitStore."""
-    if lacking := _MODES.get(says.get("redis_mode", "")):
+    if lacking := _MODES.get(facts.get("redis_mode", "")):
         raise UnfitStore(lacking)
-    version = says.get("redis_version", "")
+    version = facts.get("redis_version", "")
     parts = version.split(".")[:2]
     if all(part.isdecimal() for part in parts) and tuple(map(int, parts)) < _LEAST:
         raise UnfitStore(f"it is Redis {one_line(version)}, needed: 6.2 or later, or Valkey")
 
 
-def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> list[str]:
+def warnings(facts: Mapping[str, str], key: bytes, latest_key: bytes | None) -> list[str]:
     """Return warnings for the operator. `key` is a mark of this proxy's key, `latest_key` that of the last
     proxy."""
     lines = []
-    policy = says.get("maxmemory_policy", "")
+    policy = facts.get("maxmemory_policy", "")
     if policy not in ("", "noeviction"):
         lines.append(
             f"{EVICTION_ID}: maxmemory-policy is {one_line(policy)}, needed: noeviction, since an "
@@ -280,15 +280,17 @@ def warnings(says: Mapping[str, str], key: bytes, latest_key: bytes | None) -> l
 
 def at_start(error: BaseException, url: str) -> str:
     """Return why the store can't be asked, and a likely correction."""
-    said, scheme = why(error), url.partition(":")[0].lower()
-    advice = (tip for of, words, tip in _ADVICE if of in ("", scheme) and any(each in said for each in words))
-    return "; ".join((said, *itertools.islice(advice, 1)))
+    reason, scheme = why(error), url.partition(":")[0].lower()
+    advice = (
+        tip for of, words, tip in _ADVICE if of in ("", scheme) and any(each in reason for each in words)
+    )
+    return "; ".join((reason, *itertools.islice(advice, 1)))
 
 
 def why(error: BaseException) -> str:
     """Return an error on one line, without data."""
-    said = str(error).partition(_ARGUMENTS)[0]
-    return one_line(said if isinstance(error, UnfitStore) else f"{type(error).__name__}: {said}")
+    reason = str(error).partition(_ARGUMENTS)[0]
+    return one_line(reason if isinstance(error, UnfitStore) else f"{type(error).__name__}: {reason}")
 
 
 Rows = Sequence[tuple[bytes, bytes]]

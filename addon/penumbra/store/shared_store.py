@@ -320,7 +320,7 @@ class SharedStore:
     async def _replies(
         self, commands: Sequence[Command], seconds: float | None = None, afterwards: Sequence[Command] = ()
     ) -> list[Any]:
-        """Raises `_FAILURES`."""
+        """Return the replies to commands. Raises `_FAILURES`."""
         seconds = self.patience if seconds is None else seconds
         sent = sum(len(part) for command in commands for part in command if isinstance(part, bytes))
         seconds += sent * _SECONDS_A_BYTE + len(commands) * _SECONDS_A_COMMAND
@@ -417,7 +417,7 @@ class SharedStore:
     async def _look(self) -> None:
         """Check at the start whether the store answers and keeps its data."""
         try:
-            says = await self._check(_START_SECONDS)
+            facts = await self._check(_START_SECONDS)
             # The latest key is stored, so that each change of it is logged once.
             fleet = self.place.derived("fleet")[:8]
             name, lasts = _PREFIX + b"key", ("PX", _KEY_MILLISECONDS)
@@ -426,15 +426,15 @@ class SharedStore:
         except _FAILURES as error:
             self._fail(Reach.AWAY, outage.at_start(error, self.place.url))
             return
-        for line in outage.warnings(says, fleet, before if isinstance(before, bytes) else None):
+        for line in outage.warnings(facts, fleet, before if isinstance(before, bytes) else None):
             warning, _, rest = line.partition(": ")
             _log.warning("%s: penumbra_store %s: %s", warning, self._where, rest)
 
     async def _check(self, seconds: float) -> dict[str, str]:
         """Check and return the store's `INFO`. Raises UnfitStore and `_FAILURES`."""
-        says = outage.info(await self._replies(outage.INFO, seconds))
-        outage.check(says)
-        return says
+        facts = outage.info(await self._replies(outage.INFO, seconds))
+        outage.check(facts)
+        return facts
 
     @property
     def _probes(self) -> list[Command]:
@@ -551,7 +551,7 @@ class SharedTable(KeyedValues[V]):
             self._remember(key, value, now)
         return found
 
-    async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
+    async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
         """See `KeyedValues.put`. Writing is never delayed, since other proxies may read the values; failed
         writes are repeated later."""
         if values:
@@ -588,7 +588,7 @@ class SharedTable(KeyedValues[V]):
             return True
         first = [key for key in values if key not in over]
         rows = dict(zip(values, await self._rows(values), strict=True))
-        former = {row.name: row.record for row in await self._held(over)}
+        former = {row.name: row.record for row in await self._rows_in_memory(over)}
         if not self._store.is_whole:
             if not unasked:
                 return False
@@ -608,7 +608,7 @@ class SharedTable(KeyedValues[V]):
             # The row may have been written although its value will not be sent: under these keys the values
             # in memory are valid.
             self._doubtful.update(dict.fromkeys(values))
-            self._store.delay(await self._held(values), over=True)
+            self._store.delay(await self._rows_in_memory(values), over=True)
             return False
         self._store.filled.add(self._name)
         self.note({key: value for key, value in values.items() if key in over})
@@ -653,7 +653,7 @@ class SharedTable(KeyedValues[V]):
         self._store.figures.conflicts += len(lost)
         return not lost
 
-    async def _held(self, keys: Iterable[bytes]) -> list[Row]:
+    async def _rows_in_memory(self, keys: Iterable[bytes]) -> list[Row]:
         return await self._rows({key: entry.value for key, entry in self._memory.find(keys).items()})
 
     def _late(self, keys: Iterable[bytes]) -> None:

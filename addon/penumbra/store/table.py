@@ -92,16 +92,16 @@ class Table(KeyedValues[V]):
             known = {key: entry.value for key, entry in self._memory.items()}
             self._database.submit(partial(self._write, known, now))
         keys = list(dict.fromkeys(keys))
-        held = self._memory.find(keys)
+        entries = self._memory.find(keys)
         passing: dict[bytes, Entry[V]] = {}
         if latest:
-            passing = {key: entry for key, entry in held.items() if self._schema.passes(entry.value)}
-            held = {key: entry for key, entry in held.items() if key not in passing}
-        found: dict[bytes, V] = dict(zip(held, map(_VALUE, held.values()), strict=True))
-        missing = list(filterfalse(held.__contains__, keys)) if len(held) < len(keys) else []
+            passing = {key: entry for key, entry in entries.items() if self._schema.passes(entry.value)}
+            entries = {key: entry for key, entry in entries.items() if key not in passing}
+        found: dict[bytes, V] = dict(zip(entries, map(_VALUE, entries.values()), strict=True))
+        missing = list(filterfalse(entries.__contains__, keys)) if len(entries) < len(keys) else []
         stale: list[bytes] = []
-        if now - min(map(_USED, held.values()), default=now) > self.refresh:
-            stale = [key for key, entry in held.items() if now - entry.used > self.refresh]
+        if now - min(map(_USED, entries.values()), default=now) > self.refresh:
+            stale = [key for key, entry in entries.items() if now - entry.used > self.refresh]
             for key in stale:
                 self._remember(key, found[key], now)
         if missing or stale:
@@ -117,12 +117,12 @@ class Table(KeyedValues[V]):
                     found[key] = newer.value
         return found
 
-    async def put(self, values: Mapping[bytes, V], *, behind: bool = False) -> None:
+    async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
         if not values:
             return
         self.note(values)
         self._later(self._write, values)
-        if not behind:
+        if not in_background:
             await self._database.written()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
@@ -136,7 +136,7 @@ class Table(KeyedValues[V]):
         """See `KeyedValues.settle`. Nothing new is settled while the disk is late."""
         if values and not (unasked or self._database.is_whole):
             return False
-        await self.put(values, behind=True)
+        await self.put(values, in_background=True)
         return True
 
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
@@ -262,7 +262,7 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """Raises zstandard.ZstdError."""
+    """Return the bytes that `compress` has compressed. Raises zstandard.ZstdError."""
     return _codecs.decompressor.decompress(data)
 
 

@@ -125,8 +125,8 @@ class SseReader:
         if not self._buffer:
             at = 0
             while match := _USUAL.match(data, at):
-                name, said = match.groups(b"")
-                events.append(SseEvent(match.group(), name.decode("utf-8", "replace"), said))
+                name, value = match.groups(b"")
+                events.append(SseEvent(match.group(), name.decode("utf-8", "replace"), value))
                 at, self._crlf = match.end(), False
             if at == len(data):
                 return events

@@ -1,4 +1,4 @@
-"""Anthropic answers: the client sees one sound message, the provider's turns are kept exactly."""
+"""Responses of Anthropic: the client sees one sound message, the provider's turns are kept exactly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def events(data: bytes) -> list[dict[str, Any]]:
 
 
 def sdk_message(data: bytes) -> dict[str, Any]:
-    """What Anthropic's own SDK makes of a stream."""
+    """Return the message that Anthropic's own SDK makes of a stream."""
     import anthropic  # Slow, and needed here only.
 
     httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
@@ -186,7 +186,7 @@ def test_an_error_of_the_same_kind_ends_the_answer() -> None:
     for status, kind in ((429, "rate_limit_error"), (400, "invalid_request_error"), (503, "api_error")):
         (other,) = events(answer.fail(Failure(status, b"<html>", "x", reported=True)))
         assert other["error"] == {"type": kind, "message": "x"}
-    # Nothing was reported: the stream breaks off.
+    # The client has got no error yet, so the stream breaks off.
     assert answer.fail(Failure(502, b"<html>", "the upstream answered 502")) == b""
 
 
@@ -332,8 +332,8 @@ def test_newer_members_of_answers_stay() -> None:
 
 
 def test_what_is_left_of_a_message_that_breaks_off() -> None:
-    """Text as far as it came, closed calls and closed thinking in front of them; nothing that the API
-    would refuse."""
+    """Text stays as far as it came, with the closed calls and closed thinking before it, and nothing that the
+    API would refuse."""
     whole = (
         start(1)
         + thinking(0, "So.", "sig-9")
@@ -356,7 +356,7 @@ def test_what_is_left_of_a_message_that_breaks_off() -> None:
 
 
 def test_a_number_that_begins_anew_names_another_block() -> None:
-    """What follows a hidden call under the same number is the model's own, and is shown."""
+    """A block that follows a hidden call under the same number is the model's own, and is shown."""
     hidden = call(0, PHANTOM, "toolu_p", json.dumps({"id": "shadow_0"}))
     out, (turn,) = every_cut(stream, [start() + hidden + text(0, "own words") + end("end_turn", 3)])
     assert b"own words" in out

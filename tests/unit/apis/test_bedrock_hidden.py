@@ -136,7 +136,7 @@ def test_put_back_in_front_of_the_answer() -> None:
     (visible,) = CONVERSE.visible(found)
     assert CONVERSE.put_back(found, visible, HIDDEN)
     before = [json.loads(message) for message in HIDDEN.before]
-    # The client's mark for the cache stays where the client put it.
+    # The client's cache breakpoint stays where the client put it.
     last = assistant(think("s1"), say("two"), CACHE)
     assert messages(found) == [user(say("x")), *before, last, user(say("y"))]
 

@@ -1,4 +1,4 @@
-"""InvokeModel with Anthropic's models: their answers, in Bedrock's framing."""
+"""Responses of InvokeModel with Anthropic's models, in Bedrock's framing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def body() -> Response:
 
 
 def events(data: bytes) -> list[dict[str, Any]]:
-    """What Anthropic's own SDK makes of a stream."""
+    """Return the events that Anthropic's own SDK reads in a stream."""
     from anthropic.lib.bedrock._stream_decoder import AWSEventStreamDecoder  # Slow, and needed here only.
 
     return [json.loads(one.data) for one in AWSEventStreamDecoder().iter_bytes(iter([data]))]
@@ -58,7 +58,7 @@ def test_two_turns_are_one_message() -> None:
         "firstByteLatency": 4,
     }
     assert [len(first.injected), second.real_calls] == [1, ("toolu_r1",)]
-    # Numbers are changed, and what hides the length of the message stays.
+    # Numbers are changed. The padding, which hides the length of the message, stays.
     buffer = EventStreamBuffer()
     buffer.add_data(out)
     assert {json.loads(one.payload)["p"] for one in buffer} == {"abcdefg"}

@@ -22,7 +22,7 @@ FREE_EDITED = FREE.replace("<x>", "VALUE")
 
 
 class Angles:
-    """Puts something else in the place of `<x>`, and holds back what may become it."""
+    """An editor that replaces `<x>`, and delays a text that may become one."""
 
     def __init__(self, value: str) -> None:
         self._value = value
@@ -224,7 +224,7 @@ def responses_calls(data: bytes) -> dict[str, str]:
     return texts
 
 
-# APIs whose calls come whole
+# APIs whose calls arrive whole
 
 
 def gemini_pieces() -> list[Any]:
@@ -347,7 +347,7 @@ def test_cut_anywhere(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", ["anthropic", "chat", "responses"])
 def test_every_event_goes_at_once(name: str) -> None:
-    """Only the tail of a fragment waits, not its event."""
+    """An event is delayed only by the part of its fragment that may still change."""
     format_name, data, _, _ = STREAMS[name]
     edited = passing(format_name, opened, stream=True)
     for event in data.split(b"\n\n")[:-1]:
@@ -430,7 +430,7 @@ def test_documents(name: str) -> None:
 
 
 def _expected(text: str, value: str) -> str:
-    """By hand: what stands behind `Edit`, for calls of the client's."""
+    """Return the expected arguments, found by hand: those of the client's calls of `Edit`."""
     document = json.loads(text)
 
     def walk(node: Any) -> None:

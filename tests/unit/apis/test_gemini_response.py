@@ -1,4 +1,4 @@
-"""Gemini answers: one sound answer for the client, in each of the forms in which it may travel."""
+"""Responses of Gemini: one sound response for the client, in each of its forms."""
 
 from __future__ import annotations
 
@@ -232,5 +232,5 @@ def test_a_document_that_fails() -> None:
     answer = FORMATS["gemini"].body(PHANTOM)
     drive(answer, [json.dumps(chunk(0, call(PHANTOM), reason="STOP")).encode()], lambda data: chunks(data, 9))
     assert json.loads(answer.fail(Failure(503, b"<html>", "no")))["error"]["status"] == "UNAVAILABLE"
-    # Its own request was taken, so that the client may try it again.
+    # The provider took the client's own request, so that the client may try again.
     assert json.loads(answer.fail(Failure(400, b"<html>", "no")))["error"]["code"] == 502

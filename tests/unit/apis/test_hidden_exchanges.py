@@ -138,7 +138,7 @@ def test_put_back_in_front_of_the_answer() -> None:
     messages = body(found)["messages"]
     assert messages[1:3] == [json.loads(message) for message in HIDDEN.before]
     last = json.loads(HIDDEN.last or b"")
-    # The client's mark for the cache stays where the client put it.
+    # The client's cache breakpoint stays where the client put it.
     last["content"][-1]["cache_control"] = {"type": "ephemeral"}
     assert messages[3] == last
     assert messages[4] == user(say("y"))
@@ -250,7 +250,8 @@ def test_a_history_that_the_provider_keeps() -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_hidden_turn_of_a_thread_carries_the_mark_of_the_cache(place: int) -> None:
-    """Only the new messages travel: what the client has marked is not among them any more."""
+    """A continued thread carries new messages only, so the client's message with the cache breakpoint is not
+    among them."""
     mark = {"type": "ephemeral", "ttl": "1h"}
     asked = [user(told("r")), user(told("s"))]
     asked[place]["content"][-1]["cache_control"] = mark

@@ -1,4 +1,4 @@
-"""Ids of hidden calls: whatever names one is taken out of what the client gets, in every API."""
+"""Ids of hidden calls: every part of a response that names one is removed, in every API."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NEXT = {"verdicts": VERDICTS}
 
 @dataclass(frozen=True)
 class Case:
-    """A turn of an API that calls the injected tool and a real one, and says more about both."""
+    """A turn of an API that calls the injected tool and a real one, and names both calls elsewhere."""
 
     format: str
     data: bytes
@@ -144,7 +144,7 @@ every_case = pytest.mark.parametrize(
 
 
 def _verdicts(value: Any) -> list[Any]:
-    """Everything that a value says about calls, at any depth."""
+    """Return all parts of a value that name calls, at any depth."""
     if isinstance(value, list):
         return [found for item in value for found in _verdicts(item)]
     if not isinstance(value, dict):
@@ -154,7 +154,7 @@ def _verdicts(value: Any) -> list[Any]:
 
 
 def _values(case: Case, data: bytes) -> list[Any]:
-    """The JSON that the client reads."""
+    """Return the JSON that the client reads."""
     if case.is_document:
         return [json.loads(data)]
     if case.format.startswith("bedrock"):
@@ -198,7 +198,7 @@ def test_frames_of_a_socket_name_no_hidden_call() -> None:
 
 @every_case
 def test_what_names_no_hidden_call_is_not_touched(case: Case) -> None:
-    """Without a call of the injected tool, the same bytes go on."""
+    """Without a call of the injected tool, the client gets the provider's bytes."""
     wire = FORMATS[case.format]
     make = partial(wire.body if case.is_document else wire.stream, "another_tool")
     assert drive(make(), [case.data], lambda data: chunks(data, 50))[0] == case.data

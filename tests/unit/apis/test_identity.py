@@ -1,4 +1,4 @@
-"""Who is asking: every example of the rule file, and that no claim brings two callers together."""
+"""The identity of callers: every example of the rule file, and claims, which never join two callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chat Completions answers: the client sees one sound message, the provider's turns are kept exactly."""
+"""Responses of Chat Completions: the client sees one sound message, the provider's turns are kept exactly."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def values(data: bytes) -> list[dict[str, Any]]:
 
 
 def sdk_message(data: bytes) -> dict[str, Any]:
-    """What OpenAI's own SDK makes of a stream."""
+    """Return the message that OpenAI's own SDK makes of a stream."""
     # Slow, and needed here only.
     from openai.lib.streaming.chat import ChatCompletionStreamState
     from openai.types.chat import ChatCompletionChunk
@@ -349,7 +349,8 @@ def test_json_with_malformed_arguments() -> None:
 
 
 def test_one_message_in_two_choices_and_text_where_the_last_turn_has_none() -> None:
-    """Some write text and calls of a message as two choices; some leave the text out beside calls."""
+    """Some providers write text and calls of a message as two choices; some leave the text out beside
+    calls."""
 
     def asking(text: str, **function: str) -> bytes:
         said: dict[str, Any] = {

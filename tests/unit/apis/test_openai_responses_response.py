@@ -1,4 +1,5 @@
-"""Responses answers: the client sees one sound answer, the provider's turns are kept exactly."""
+"""Responses of the Responses API: the client sees one sound response, the provider's turns are kept
+exactly."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from support.streams.responses_streams import (
 
 
 def sdk_accepts(answer: Any) -> None:
-    """Fails where OpenAI's own SDK does."""
+    """Raise where OpenAI's own SDK refuses a stream."""
     from openai.types.responses import Response  # Slow, and needed here only.
 
     Response.model_validate(answer)
@@ -40,7 +41,7 @@ def made() -> base.Response:
 
 
 def without_tools(data: bytes) -> bytes:
-    """The stream as the client would have got it for its own request."""
+    """Return the stream that the client would have got for its own request."""
     for value in values(data):
         if tools := value.get("response", {}).get("tools"):
             old = json.dumps(tools, ensure_ascii=False).encode()
@@ -250,7 +251,7 @@ def test_errors_of_documents() -> None:
 
 
 def test_an_answer_says_the_same_of_itself_to_its_end() -> None:
-    """Its id, its time and the answer before it are those of the first event, and the client's words."""
+    """A response keeps the id, the time and the previous response of its first event, in the client's ids."""
 
     def named(number: int, *items: dict[str, Any], before: str) -> bytes:
         told = f'"object": "response", "previous_response_id": "{before}"'.encode()

@@ -1,4 +1,4 @@
-"""What is read out of Responses requests: every kind of item, and what is left alone."""
+"""The parts of requests to Responses: every kind of item, and the items that are left alone."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Which requests are LLM calls: every example of the rule file, and what must not be taken for one."""
+"""Recognition of LLM calls: every example of the rule file, and requests that only look like one."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_models_in_paths(path: str, model: str) -> None:
     assert recognise.model_in(path) == model
 
 
-# What is refused so that the client goes on in a way that can be read
+# Sockets that are refused so that the client goes on over HTTP, which can be read
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Responses over WebSocket, without a socket: frames, histories of streams, calls that were cache."""
+"""Responses over WebSocket, without a socket: frames, histories of streams, and calls that were stored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONDITIONS = Conditions(wanted=True, at_stake=False, hint=True)
     [
         (b'{"type":"response.create","stream_id":"a","x":[1]}', Envelope("response.create", "a")),
         (b'{"type":"response.create","previous_response_id":null}', Envelope("response.create")),
-        # What is none of a string, and escapes that not every reader takes, don't hide a request.
+        # Bytes outside of strings, and escapes that only some readers accept, hide no request.
         (b'{"type":"response.create","stream_id":5}', Envelope("response.create")),
         (b'{"a":"\\ud800","type":"response.create"}', Envelope("response.create")),
         (b'{"type":5}', None),
@@ -90,7 +90,7 @@ def test_a_turn_is_continued_from_its_own_id(given: str, before: str) -> None:
 
 
 def frames(*events: bytes) -> list[bytes]:
-    """Server-sent events as frames."""
+    """Return server-sent events as frames."""
     parts = b"".join(events).split(b"\n\n")
     return [part.split(b"data: ", 1)[1] for part in parts if b"data: " in part]
 
@@ -151,7 +151,7 @@ async def prepared(expansions: Expansions, document: Document, opening: str = ""
 
 
 def test_tools_of_a_former_request_are_still_there() -> None:
-    """Only the first input declares them; what the model may ask for is known by the answer's id."""
+    """Only the first input declares the tools; later ones name the response by its id."""
 
     async def go() -> None:
         expansions, _ = made()
@@ -166,7 +166,7 @@ def test_tools_of_a_former_request_are_still_there() -> None:
         assert document.edits == []
         assert again.references.scope == first.references.scope
         assert await prepared(expansions, request(before="resp_unknown", tools=[])) is None
-        # Another history of which nothing is known never gets the injected tool, now or later.
+        # Another history, which is unknown, never gets the injected tool, now or later.
         assert await prepared(expansions, request(before="resp_unknown")) is None
         assert await prepared(expansions, request(before="resp_unknown")) is None
 
@@ -186,7 +186,7 @@ def test_what_settled_nothing_leaves_it_open() -> None:
 
 
 def test_places_go_on_from_request_to_request() -> None:
-    """An answer without calls is found again in a whole history by all that stood before it."""
+    """A response without calls is found again in a whole history by the hash of all that precedes it."""
 
     async def go() -> None:
         expansions, _ = made()
@@ -230,7 +230,7 @@ def test_places_go_on_from_request_to_request() -> None:
     ],
 )
 def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
-    """What is no longer than the sentence that says that nothing fits is given all the same."""
+    """A text no longer than the sentence that says that nothing fits is sent all the same."""
     lines = "".join(f"line {n:04}\n" for n in range(399))
 
     async def find(ref: str) -> Original | None:
@@ -255,7 +255,7 @@ def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
 
 
 def test_both_framings_show_the_same_answer() -> None:
-    """Hidden turns, server-sent and frame by frame: one event out for one in, or none."""
+    """Hidden turns, as server-sent events and frame by frame: each event in gives one event or none."""
     turns = [
         streams.stream(1, streams.reasoning(1), streams.message(2, "Let me see."), streams.injected_tool(3)),
         streams.stream(2, streams.injected_tool(4), streams.injected_tool(5)),
@@ -274,7 +274,7 @@ def test_both_framings_show_the_same_answer() -> None:
     assert streams.PHANTOM.encode() not in b"".join(shown[1])
 
 
-# What a client has said and got on a socket, as one request
+# Items that a client has sent and got on a socket, as one request
 
 USER = {"role": "user", "content": "hi"}
 ASKED = {"type": "function_call", "call_id": "call_1", "name": "Bash", "arguments": "{}"}
@@ -321,7 +321,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
     assert history.asked(frame([RESULT], "resp_0")).whole() is None
     history.lose()
     assert history.asked(frame([RESULT], "resp_1")).whole() is None
-    # Nor what goes on from it; a new beginning is known again.
+    # A request that continues such a response is unknown, too; a new beginning is known again.
     answered(history, frame([RESULT], "resp_1"), "resp_2")
     assert history.asked(frame([USER], "resp_2")).whole() is None
     answered(history, frame([USER]), "resp_3")
@@ -349,5 +349,5 @@ def test_what_a_frame_does() -> None:
         "response.failed": (True, False),
         "error": (True, False),
     }
-    for kind, (fails, says) in kinds.items():
-        assert (Envelope(kind).fails, Envelope(kind).says) == (fails, says)
+    for kind, (fails, has_content) in kinds.items():
+        assert (Envelope(kind).fails, Envelope(kind).has_content) == (fails, has_content)

@@ -1,4 +1,4 @@
-"""Which conversation a request belongs to: every example of the rule file, and how ids are weighed."""
+"""Names of conversations: every example of the rule file, and the order in which ids count."""
 
 import json
 

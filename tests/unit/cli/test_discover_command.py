@@ -98,7 +98,7 @@ def test_as_a_process_in_a_home_of_its_own(home: Path) -> None:
         "codex": 1,
     }
     assert said["secrets"] == {"by_rule": {"github-token": 1}, "different_values": 1}
-    # Only the page that was asked for is written.
+    # Only the page that the arguments name is written.
     assert sorted(set(home.rglob("*")) - set(before)) == [page]
     assert TOKEN not in done.stdout + done.stderr
 

@@ -52,7 +52,7 @@ WORDS = (
 
 @pytest.mark.parametrize("name", WORDS)
 def test_the_bare_word_off_is_a_word_in_yaml(name: str, tmp_path: Path) -> None:
-    """YAML 1.1 reads it as a truth value."""
+    """YAML 1.1 reads the bare word as a truth value."""
     file = tmp_path / "penumbra.yaml"
     file.write_text(f"penumbra: {{{name}: off}}\n")
     assert getattr(load({}, {}, str(file)), name) == "off"

@@ -51,7 +51,7 @@ def flow_of(url: str = MESSAGES, body: bytes = json.dumps(BODY).encode(), **meta
 
 
 def seen(message: Any, flow: http.HTTPFlow, view: str = "auto") -> tuple[str, str]:
-    """The chosen view's name and its text, by the one interface or the other."""
+    """Return the chosen view's name and its text, by either interface."""
     if hasattr(contentviews, "prettify_message"):
         told = contentviews.prettify_message(message, flow, view)
         return told.view_name or "", told.text
@@ -144,7 +144,7 @@ def test_what_is_only_observed_is_told(explainer: Explainer) -> None:
 
 
 def test_frames_of_a_websocket(explainer: Explainer) -> None:
-    """A client's are requests; the last of a response shows the message that all of them make."""
+    """A client's frames are requests; the last frame of a response shows the message of all its frames."""
     flow = tflow.tflow(
         req=http.Request.make(
             "GET",
@@ -188,7 +188,8 @@ def test_frames_of_a_websocket(explainer: Explainer) -> None:
     text = [line.text for line in explainer.of_flow(flow)]
     assert text.index("    Begin.") < text.index("RESPONSE") < text.index("So.")
 
-    # What the client has not got, or not sent, is marked; errors say best themselves what they are.
+    # Calls and results that the client has not got, or has not sent, are marked; errors are shown in their
+    # own words.
     received[1].drop()
     assert "hidden from the client" in seen(received[1], flow)[1]
     own = WebSocketMessage(1, True, sent.content)

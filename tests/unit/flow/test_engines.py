@@ -51,7 +51,7 @@ class Handles:
 
 
 def is_open(engine: Engine) -> bool:
-    """Whether its threads and its database still work."""
+    """Return whether an engine's threads and database still work."""
     try:
         engine._workers.submit(int).result()
         engine.database.submit(lambda connection: None).result()
@@ -148,7 +148,7 @@ def test_what_is_forgotten_is_gone_from_memory_and_disk_but_for_figures(tmp_path
 
 
 def _texts(value: Any, seen: set[int], depth: int = 12) -> Iterator[str]:
-    """All texts that a container or a cache keeps."""
+    """Yield all texts that a container or a cache keeps."""
     if id(value) in seen or depth == 0 or isinstance(value, type | type(sys) | Engine) or callable(value):
         return
     seen.add(id(value))
@@ -171,7 +171,7 @@ def _caches(value: Any) -> Iterator[Any]:
 
 
 def _kept(text: str) -> list[str]:
-    """The variables of modules that keep a text."""
+    """Return the variables of modules that keep a text."""
     variables = [
         (f"{name}.{key}", value)
         for name, module in list(sys.modules.items())

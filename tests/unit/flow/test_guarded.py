@@ -28,7 +28,7 @@ def test_every_hook_of_every_addon_is_guarded() -> None:
 
 
 class Broken(Guarded):
-    """Its hooks raise; `failed` does, too, if it is told to."""
+    """An addon whose hooks raise; `failed` raises, too, if it is asked to."""
 
     def __init__(self, error: BaseException, another: BaseException | None = None) -> None:
         self.error, self.another = error, another
@@ -93,7 +93,7 @@ def test_the_end_of_a_task_goes_on() -> None:
     assert asyncio.run(go())
 
 
-# Whatever fails on the way of a request: with redaction on it is refused, not sent as it came
+# A request whose hook fails in any way is refused while redaction is on, and not sent as it came
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hunter2"}]}'
 

@@ -12,5 +12,5 @@ def test_no_module_of_the_flow_is_known_to_one_that_it_imports() -> None:
     modules = {name for name in graph.modules if name.startswith("penumbra.flow.")}
     assert len(modules) > 20
     imports = {name: graph.find_modules_directly_imported_by(name) & modules for name in modules}
-    # Raises CycleError, with the circle.
+    # The call raises CycleError with the circle.
     assert list(TopologicalSorter(imports).static_order())

@@ -1,4 +1,4 @@
-"""Which addresses are this machine's own."""
+"""Addresses that are this machine's own."""
 
 import pytest
 

@@ -39,7 +39,7 @@ STEPS = [1, 2, 3, 7, 100_000]
 
 
 class Taker(layer.Layer):
-    """Keeps what it is given."""
+    """A layer that keeps the events that it gets."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -137,9 +137,8 @@ def test_where_nothing_but_requests_may_pass(name: str) -> None:
 
 
 def test_what_fails_ends_the_connection() -> None:
-    """Its client is not left waiting."""
+    """The client of a failed hook is not left waiting."""
     line = Line()
-    line.layer._said = None
     line.http.got = line.other.got = None  # type: ignore[assignment]
     line.say(REQUESTS["plain"])
     assert any(isinstance(one, commands.CloseConnection) for one in line.commands)

@@ -1,4 +1,4 @@
-"""The page: who may see it, what it shows, and the texts that are kept for it."""
+"""The page: access to it, its data, and the texts that are kept for it."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def test_the_link_and_what_a_browser_keeps_of_it_are_let_in(host: str) -> None:
         PageRequest("GET", HOST, token="x"),
         PageRequest("GET", HOST, cookie=TOKEN),
         PageRequest("GET", {**HOST, "authorization": f"Basic {TOKEN}"}),
-        # A name of somebody else's that leads to this machine.
+        # Somebody else's name leads to this machine.
         PageRequest("GET", {"host": "evil.example:8765"}, token=TOKEN, cookie=GATE.cookie),
         PageRequest("GET", {"host": "127.0.0.1:80"}, token=TOKEN),
         PageRequest("GET", {}, token=TOKEN),
-        # Another page, which has a browser ask.
+        # Another page has a browser ask.
         PageRequest("GET", {**HOST, "origin": "http://evil.example"}, cookie=GATE.cookie),
         PageRequest("GET", {**HOST, "origin": "null"}, cookie=GATE.cookie),
         PageRequest("GET", {**HOST, "sec-fetch-site": "cross-site"}, cookie=GATE.cookie),
         PageRequest("GET", {**HOST, "sec-fetch-site": "same-site"}, cookie=GATE.cookie),
         PageRequest("POST", {**HOST, "sec-fetch-site": "cross-site"}, token=TOKEN, is_start=True),
         PageRequest("POST", HOST, cookie=GATE.cookie),
-        # The proxied name, without having come through the proxy, and the other way round.
+        # A request with the proxied name has not come through the proxy, and the other way round.
         PageRequest("GET", {"host": "penumbra.local"}, token=TOKEN),
         PageRequest("GET", {"host": "penumbra.local", PROOF_HEADER: "x"}, token=TOKEN),
         PageRequest("GET", LOCAL, cookie=GATE.cookie),
@@ -91,11 +91,11 @@ def test_each_installation_has_its_token() -> None:
     assert token(b"a" * 32) != TOKEN == token(b"k" * 32)
 
 
-# What the page's exports take of the event loop
+# Time that exports of the page take from the event loop
 
 
 def of_turns(count):
-    """Figures of one long conversation."""
+    """Return the figures of one long conversation."""
     journal = Journal()
     for number in range(count):
         turn = TurnRecord(
@@ -123,7 +123,7 @@ def of_turns(count):
 
 
 async def turns_of_others(asked):
-    """What comes of a coroutine, and how often others had their turn meanwhile."""
+    """Return a coroutine's result, and how often other work had its turn meanwhile."""
     task, turns = asyncio.ensure_future(asked), 0
     while not task.done():
         turns += 1
@@ -154,7 +154,7 @@ def test_the_tables_that_there_are():
     assert asyncio.run(contents.table("others")) is None
 
 
-# Texts for the page: what was on its way when they were cleared does not come any more
+# Texts for the page: a text on its way is dropped when the texts are cleared
 
 
 class EngineHandle:

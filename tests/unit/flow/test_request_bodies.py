@@ -1,4 +1,4 @@
-"""A body that its request is refused for is let go as it arrives, whatever it says of its size."""
+"""The body of a refused request is dropped as it arrives, whatever its headers say of its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a request counts as taken by the provider: by its response, also where nobody has waited for us."""
+"""Requests that count as taken by the provider, by their responses, also where no caller waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a response's way, and what is known of flows: both within bounds."""
+"""The steps of a response's way, and the states of flows, within their bounds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def handle(engines: Engines) -> Any:
 
 
 def response_way(blank_flows: str = "all") -> ResponseWay:
-    """As the addon has it, with nobody to tell."""
+    """Return the steps as the addon has them, without reports."""
     return ResponseWay(
         Journal(lambda: None),
         lambda event: None,
@@ -74,7 +74,7 @@ def test_a_step_that_fails_leaves_the_others_to_their_work(
 
 @pytest.mark.parametrize("ending", ["complete", "failed"])
 def test_what_reads_a_response_goes_with_its_end(ending: str, engines: Engines) -> None:
-    """The flow may be kept for as long as mitmproxy runs."""
+    """The flow may be kept for as long as mitmproxy runs, so the reader goes at its end."""
 
     class Reader:
         def take(self, data: bytes) -> bytes:
@@ -91,7 +91,7 @@ def test_what_reads_a_response_goes_with_its_end(ending: str, engines: Engines) 
         await getattr(way, ending)(flow)
         gc.collect()
         assert there() is None
-        # It was streamed all the same.
+        # The response was streamed all the same.
         assert flow.response.stream
 
     asyncio.run(go())
@@ -142,7 +142,7 @@ def test_a_response_is_read_though_nothing_can_be_written(
 def test_no_number_of_flows_takes_the_state_of_one_under_way(
     monkeypatch: pytest.MonkeyPatch, engines: Engines
 ) -> None:
-    """A neighbour may open as many as he can."""
+    """A neighbour may open any number of flows."""
     monkeypatch.setattr(states, "MOST_FLOWS", 3)
     flows = [tflow.tflow() for _ in range(9)]
     for flow in flows:
@@ -162,7 +162,7 @@ def test_flows_whose_end_is_not_told_give_way(monkeypatch: pytest.MonkeyPatch, e
     current = engines.current
     assert current is not None
     assert current.handles == 3
-    # The same flow once more takes its own place.
+    # A second state of one flow takes the place of the first.
     states.begin(flows[2], handle(engines))
     assert current.handles == 3
     for flow in flows:

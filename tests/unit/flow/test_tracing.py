@@ -1,4 +1,4 @@
-"""Spans: what can't be sent is said once, and hinders nobody."""
+"""Spans: one that can't be sent is logged once, and hinders no request."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ BY_CELLS = (
     *("tsv heading", "rst table", "sqlite column", "sqlite list", "box table", "copy from stdin"),
     *("php env html", "php env"),
 )
-"""Where a cell, and nothing else, ends a value."""
+"""Forms in which the value ends where its cell ends."""
 BY_LINES = ("chpasswd fed", "cloud-init list")
 LAST = {
     form: text
     for form, text in (APART | SLOTS).items()
     if re.search(r"\{v\}(?=[\n ])", text) and form not in (*BY_CELLS, *BY_LINES)
 }
-"""Forms in which nothing but white space stands behind a value without quotes."""
+"""Forms in which only white space may follow a value without quotes."""
 
 
 def _only_values_go(text: str, values: tuple[str, ...]) -> None:

@@ -25,8 +25,8 @@ WRITTEN = [rule for written in FILES.values() for rule in written]
 
 
 _SOMEWHERE = re.compile(r"(\[(?:\\.|[^\]\\])*\])\{0,\d+\}\??\[(?:\\.|[^\]\\])*\]\1\{0,\d+\}")
-"""A sign somewhere within a run of many, `[a-z0-9]{0,99}[0-9][a-z0-9]{0,99}`: in front of it may stand what is in
-it, so that each of its places is gone through."""
+"""Matches a sign somewhere within a run of signs, `[a-z0-9]{0,99}[0-9][a-z0-9]{0,99}`. The run before the
+sign may contain the sign, so each of its places is tried."""
 
 
 def test_what_a_value_must_have_is_looked_for_from_its_beginning_only() -> None:
@@ -89,7 +89,8 @@ def test_secret_beside_its_name(name: str) -> None:
     assert redactor.redact(name + value).counts
     assert not redactor.redact(f"acme commit = {value}").counts
     assert not redactor.redact(f"acme key of\n{value}").counts
-    # What says a secret is a word, not a part of one; and what follows it says that this is none.
+    # The word before the value, as a whole, says that the value is a secret; the text after it says that the
+    # value is none.
     for other in ("acme_path", "acme-patch", "acme.author", "ACME_CAPITAL", "acme_key_id", "acmeTokenSha"):
         assert not redactor.redact(f"{other}={value}").counts
 

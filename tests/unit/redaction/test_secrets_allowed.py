@@ -55,7 +55,7 @@ def test_a_pattern_means_the_whole_value() -> None:
 
 def test_a_rule_by_its_name() -> None:
     assert "n0t-a-Real1" in redacted("rule:name-*")
-    # Its own form tells the token as well.
+    # The token has a form of its own as well.
     assert TOKEN not in redacted("rule:name-*")
 
 

@@ -243,7 +243,7 @@ def test_of_the_release_before_what_can_be_read_stays(tmp_path: Path) -> None:
 
 
 def test_old_rows_are_looked_for_once_a_minute_and_to_the_last() -> None:
-    """Nothing finds expired rows meanwhile, and a scan costs every write."""
+    """Nothing finds expired rows meanwhile, and a scan costs as much as a write."""
     connection, now, looks = sqlite3.connect(":memory:"), Clock(), list[str]()
     connection.execute("CREATE TABLE t (key BLOB PRIMARY KEY, used INTEGER, record BLOB)")
     eviction = Eviction(MEGABYTE)

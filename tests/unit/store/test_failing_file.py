@@ -40,7 +40,7 @@ class Moving:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test waits for locks or retries."""
+    """Make SQLite and the database try again at once, so that no test waits."""
     monkeypatch.setattr(database_file, "BUSY_MILLISECONDS", 1)
     monkeypatch.setattr(database_file, "_BUSY_AWAY_MILLISECONDS", 1)
     monkeypatch.setattr(database_file, "_FIRST_PAUSE", 0.0)

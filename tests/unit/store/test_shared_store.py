@@ -320,7 +320,7 @@ def test_a_connection_that_says_nothing_more_is_noticed(
     async def test() -> None:
         async with far_and_near(redis) as (relay, far, near):
             number = redis.client.info("stats")["total_connections_received"]
-            # Only present connections are held: a new one works.
+            # Only connections that are open now hang: a new one works.
             relay.lose_the_present()
             await until(lambda: redis.client.info("stats")["total_connections_received"] > number)
             heard = ledger(far)

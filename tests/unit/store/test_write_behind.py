@@ -50,7 +50,7 @@ def test_a_turn_is_one_transaction(database: Database) -> None:
         said.clear()
         assert await decisions.settle({b"a": KEPT})
         await kept.put(b"o" * 32, {"ref": "text"})
-        await decisions.put({b"b": KEPT}, behind=True)
+        await decisions.put({b"b": KEPT}, in_background=True)
         assert "COMMIT" not in said
         assert (await decisions.get([b"a", b"b"])).keys() == {b"a", b"b"}
         await database.written()
@@ -58,7 +58,7 @@ def test_a_turn_is_one_transaction(database: Database) -> None:
         assert rows(database) == 2
         await database.written()
         # The row is written without a waiting caller, too.
-        await decisions.put({b"c": KEPT}, behind=True)
+        await decisions.put({b"c": KEPT}, in_background=True)
         for _ in range(6_000):
             if rows(database) == 3:
                 return
@@ -77,7 +77,7 @@ async def test_what_memory_has_no_room_for_is_found_behind_its_writing(database:
 def test_closing_writes_what_waits(tmp_path: Path) -> None:
     database = Database(tmp_path / "penumbra.sqlite", 1 << 26)
     decisions = Table(database, SCHEMA, 60)
-    asyncio.run(decisions.put({b"a": KEPT}, behind=True))
+    asyncio.run(decisions.put({b"a": KEPT}, in_background=True))
     database.close()
     assert rows(database) == 1
 
@@ -89,7 +89,7 @@ def test_one_that_fails_leaves_the_others(database: Database, caplog: pytest.Log
     async def go() -> None:
         decisions = Table(database, SCHEMA, 60)
         database.later(fail)
-        await decisions.put({b"a": KEPT}, behind=True)
+        await decisions.put({b"a": KEPT}, in_background=True)
         await database.written()
 
     with caplog.at_level(logging.ERROR):
@@ -120,7 +120,7 @@ def test_who_puts_does_not_wait_and_who_asks_does(database: Database) -> None:
 
 
 def test_who_waits_no_longer_takes_nothing_from_others(database: Database) -> None:
-    """The others still wait for the write, and the rows are written."""
+    """The other callers still wait for the write, and the rows are written."""
     free = threading.Event()
 
     async def go() -> None:

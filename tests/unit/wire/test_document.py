@@ -1,4 +1,4 @@
-"""The JSON editor: what nobody edits stays as it was, to the byte."""
+"""The JSON editor: a value that is not edited stays as it was, to the byte."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STRINGS = st.sampled_from(
 
 @st.composite
 def json_texts(draw, depth=3):
-    """Random JSON as people and machines spell it: odd spacing, numbers, escapes, duplicate keys."""
+    """Return random JSON as people and machines spell it: odd spacing, numbers, escapes, duplicate keys."""
     kind = draw(st.sampled_from(["number", "string", "word", "array", "object"])) if depth else "string"
     if kind == "number":
         return draw(NUMBERS)
@@ -302,7 +302,7 @@ def test_an_edit_that_overlaps_is_an_error_and_nothing_else_is_put() -> None:
 
 
 def containers(document: Document, value: Any) -> list[Any]:
-    """Every value of a document, outer ones first."""
+    """Return every value of a document, outer ones first."""
     inner = [*document.items(value), *document.members(value).values()]
     return [value, *(each for one in inner for each in containers(document, one))]
 

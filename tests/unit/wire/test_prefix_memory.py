@@ -1,4 +1,4 @@
-"""Memory of prefixes: what it takes is bounded, and what is read with it is what is read without it."""
+"""The memory of prefixes is bounded, and reading with it gives the same values as reading without it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_few_states_of_a_fold_are_kept_and_they_count() -> None:
         (1, everything),
     ):
         assert fold(memory, LONG, given) == stepped, given
-    # A state takes some 200 bytes for each string.
+    # A state takes about 200 bytes for each string.
     assert alone + 10_000 < memory.bytes < alone + 20_000
     memory.forget(len(memory))
     assert memory.bytes == len(memory) == 0
@@ -78,13 +78,14 @@ def test_few_arrays_are_kept_those_used_last() -> None:
 
 
 def test_as_many_items_are_expected_to_change_as_did() -> None:
-    """Clients move cache breakpoints from the last message to the next: a fold is kept up to there."""
+    """Clients move cache breakpoints from the last message to the next: a computation is kept up to that
+    message."""
     memory = PrefixMemory()
     for count in range(10, 30, 2):
         stepped = fold(memory, [*LONG[:count], "marked"])
     assert stepped == [26, 27, 28]
     assert len(memory) == 1
-    # Another one has changed than was expected.
+    # Another item has changed than was expected.
     assert fold(memory, [*LONG[:27], "other", "marked"]) == [26, 27, 28]
     assert fold(memory, [*LONG[:27], "other", "marked", "more"]) == [27, 28, 29]
 
@@ -137,12 +138,12 @@ def test_arrays_unused_for_half_an_hour_are_dropped_a_few_at_once() -> None:
 
 
 def nothing(stepped: list[int], state: list[int], index: int) -> None:
-    """Makes nothing of an item, and notes that it was asked to."""
+    """Do nothing with an item, and note the call."""
     stepped.append(index)
 
 
 def test_what_begins_as_before_is_read_as_without_it() -> None:
-    """Whatever comes after, and however it is spaced."""
+    """The text after the prefix may be anything, in any spacing."""
     memory = PrefixMemory()
     arrays = ["[1, 2]", "[1,2]", '[1,2,{"a":1},"x"]', '[1,2,{"a":1},"x"]', '[1,2,{"a":1},"x","y"]']
     arrays += ['[1,2,{"a":1},"xy","y"]', '[1,2,{"a":1},"x" , "y"]', '[1,2,{"a":1}]', '[1,2 ,{"a":1},"x","z"]']
@@ -177,7 +178,7 @@ TAILS = (
 
 
 def edited(document: Document) -> tuple[list[Any], bytes]:
-    """Everything that can be said of a document, and what it is when all of it was edited."""
+    """Return all facts about a document, and its text after an edit of every value."""
     root, seen = document.root, list[Any]()
     for name, value in document.members(root).items():
         items = document.items(value)

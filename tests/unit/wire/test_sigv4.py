@@ -22,7 +22,7 @@ PATHS = [
 
 
 def signed(path: str, body: bytes, token: str | None = None, **headers: str) -> Signable:
-    """A request as botocore signs it."""
+    """Return a request as botocore signs it."""
     request = AWSRequest(
         "POST", HOST + path, headers={"Content-Type": "application/json", **headers}, data=body
     )

@@ -84,8 +84,8 @@ class Access:
     def _is_known(self, asked: PageRequest, is_proxied: bool) -> bool:
         cookie = self.proxied_cookie if is_proxied else self.cookie
         scheme, _, bearer = asked.headers.get("authorization", "").partition(" ")
-        given = asked.token or (bearer.strip() if scheme.lower() == "bearer" else "")
-        return _same(given, self.token) or _same(asked.cookie, cookie)
+        got = asked.token or (bearer.strip() if scheme.lower() == "bearer" else "")
+        return _same(got, self.token) or _same(asked.cookie, cookie)
 
 
 def token(key: bytes) -> str:
@@ -104,5 +104,5 @@ def _derived(secret: str, use: str) -> str:
     return hashlib.blake2b(use.encode(), key=secret.encode(), digest_size=24).hexdigest()
 
 
-def _same(given: str, wanted: str) -> bool:
-    return bool(given) and hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+def _same(got: str, wanted: str) -> bool:
+    return bool(got) and hmac.compare_digest(got.encode("utf-8", "replace"), wanted.encode())

@@ -227,10 +227,10 @@ class Events(Guarded):
         listeners.append(listener)
         self.set_header("Content-Type", "text/event-stream")
         try:
-            await self._say(b": here\n\n")
+            await self._send(b": here\n\n")
             while not listener.is_replaced:
-                await self._tell(listener.news)
-            await self._say(b"event: rest\ndata: 0\n\n")
+                await self._send_news(listener.news)
+            await self._send(b"event: rest\ndata: 0\n\n")
         except StreamClosedError:
             pass
         finally:
@@ -240,16 +240,16 @@ class Events(Guarded):
         if self.listener in self.page.listeners:
             self.page.listeners.remove(self.listener)
 
-    async def _tell(self, news: asyncio.Event) -> None:
+    async def _send_news(self, news: asyncio.Event) -> None:
         try:
             await asyncio.wait_for(news.wait(), _ALIVE)
             news.clear()
-            await self._say(b"data: %d\n\n" % time.time())
+            await self._send(b"data: %d\n\n" % time.time())
             await asyncio.sleep(_PAUSE)
         except TimeoutError:
-            await self._say(b": here\n\n")
+            await self._send(b": here\n\n")
 
-    async def _say(self, data: bytes) -> None:
+    async def _send(self, data: bytes) -> None:
         self.write(data)
         await self.flush()
 

@@ -273,7 +273,7 @@ _PATH_CHARACTERS = _NAME_CHARACTERS + b"/"
 _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 
-class _Rests:
+class _LongValues:
     """A `_Rests` finds the ends of long values in one text.
 
     A long value may be full of names, whose values all end where it does, so each end is looked for once.
@@ -334,7 +334,7 @@ class Assignments:
         is full of hashes, so that weak names do not count. `flags`, `tags`: `FLAGS`, `TAG_ENDS` matches
         somewhere.
         """
-        rests = _Rests(data)
+        long_values = _LongValues(data)
         read_to = 0
         for count, (start, end) in enumerate(_telling_names(data, low)):
             if not count % _CHECKED:
@@ -357,18 +357,18 @@ class Assignments:
                 continue
             if name.strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
                 continue
-            yield from _values(data, start, end, meaning.written, name, rests)
+            yield from _values(data, start, end, meaning.written, name, long_values)
         if flags:
-            yield from self._flagged(data, low, rests)
+            yield from self._flagged(data, low, long_values)
         if tags:
-            yield from self._tagged(data, low, rests)
+            yield from self._tagged(data, low, long_values)
 
     def _in_context(self, data: bytes, start: int) -> Name | None:
         """Return what the word before a bare `key` says of it; None without such a word."""
         before = _WORD_BEFORE.search(data, max(0, start - 24), start)
         return self._names.of_key(before[1].decode("ascii")) if before else None
 
-    def _tagged(self, data: bytes, low: bytes, rests: _Rests) -> Iterator[Span]:
+    def _tagged(self, data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]:
         """Yield the values of tags: `<string name="password">value</string>`."""
         for tag in _TAGS.finditer(low):
             for stem in _STEMS.finditer(low, *tag.span()):
@@ -377,12 +377,12 @@ class Assignments:
                     continue
                 name = self._names.judge(data[start:end].decode("utf-8", "replace"))
                 value = tagged_value(data, start, end) if name.strength > Strength.HINT else None
-                span = value and _judged(data, value, name, rests)
+                span = value and _judged(data, value, name, long_values)
                 if span:
                     yield span
                     break
 
-    def _flagged(self, data: bytes, low: bytes, rests: _Rests) -> Iterator[Span]:
+    def _flagged(self, data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]:
         """Yield the values of options: `--password value`, `["--password", "value"]`."""
         for match in FLAGS.finditer(low):
             flag = _DASHES.match(data, match.start())
@@ -393,15 +393,17 @@ class Assignments:
             name = self._names.judge(flag[0].decode("latin-1"))
             value = flag_value(data, flag.end())
             if value and data[value.start : value.start + 1] != b"-":
-                span = _judged(data, value, name, rests)
+                span = _judged(data, value, name, long_values)
                 if span:
                     yield span
 
 
-def _values(data: bytes, start: int, end: int, written: str, name: Name, rests: _Rests) -> Iterator[Span]:
+def _values(
+    data: bytes, start: int, end: int, written: str, name: Name, long_values: _LongValues
+) -> Iterator[Span]:
     """Yield the secrets among the values of the name at `start` to `end`."""
     for value in chain(values_after(data, start, end), typed(data, start, end)):
-        span = _judged(data, value, name, rests)
+        span = _judged(data, value, name, long_values)
         if span and (
             _says_passed(data, start, end, value)
             or _repeats(data, value, written)
@@ -414,7 +416,7 @@ def _values(data: bytes, start: int, end: int, written: str, name: Name, rests: 
         if span:
             yield span
         changed = changed_value(data, value)
-        if changed and (later := _judged(data, changed, name, rests)):
+        if changed and (later := _judged(data, changed, name, long_values)):
             yield later
         if span:
             break
@@ -516,12 +518,12 @@ def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
     return bare and value.style is Style.QUOTED and _SHA1.fullmatch(data, value.start, value.end) is not None
 
 
-def _judged(data: bytes, value: Value, name: Name, rests: _Rests) -> Span | None:
+def _judged(data: bytes, value: Value, name: Name, long_values: _LongValues) -> Span | None:
     """Return a value as the secret of its name, to the end of a long one."""
     if value.style not in _BETWEEN_QUOTES and _is_named_again(data, value):
         return None
     span = secret(data, value, name, "name", Strength.HINT)
-    return span._replace(end=rests.end(span.end)) if span and span.end - span.start >= LOOK else span
+    return span._replace(end=long_values.end(span.end)) if span and span.end - span.start >= LOOK else span
 
 
 def _is_named_again(data: bytes, value: Value) -> bool:

@@ -408,8 +408,8 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     match = _CALL.match(data, end)
     if match and (match[1] or not _KEYWORD.match(data, match.end())):
         value = read(data, match.end(), match[1] or b"", Style.APART, RUN_CODE)
-        given = match[1] and (_is_given_to(data, begin, end) or _is_declared(data, begin))
-        if value and given and _ONLY_ARGUMENT.match(data, value.end):
+        is_value = match[1] and (_is_given_to(data, begin, end) or _is_declared(data, begin))
+        if value and is_value and _ONLY_ARGUMENT.match(data, value.end):
             return value._replace(style=Style.QUOTED)
         return value
     return None

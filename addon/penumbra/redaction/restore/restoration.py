@@ -346,8 +346,8 @@ class Restoring:
             past_edits |= await self._read(request, conversation, new, scan)
         self._edits.update(past_edits)
         concealed = [(call.arguments, past_edits[key]) for key, call in calls if past_edits[key]]
-        for given, edits in concealed:
-            document.amend(given, edited(document.source(given), edits))
+        for arguments, edits in concealed:
+            document.amend(arguments, edited(document.source(arguments), edits))
         return bool(concealed)
 
     @staticmethod
@@ -448,12 +448,12 @@ class Restoring:
             return
         root, moved = _root(request), _first_move(request)
         for item in new:
-            given = parts.decoded_arguments(request.document, item.result.call)
-            path = restorer.read_from(item.tool, given, Folder(root, moved <= item.result.turn))
+            arguments = parts.decoded_arguments(request.document, item.result.call)
+            path = restorer.read_from(item.tool, arguments, Folder(root, moved <= item.result.turn))
             values: Mapping[str, str] = {}
             if path:
                 try:
-                    learned = scan(item.text, hint(given))
+                    learned = scan(item.text, hint(arguments))
                     values = exact(learned.values, item.text)
                 except RedactionError as error:
                     _log.warning("Penumbra does not put values of a result back: %s", place(error))

@@ -37,7 +37,7 @@ _OF_FILES = ("read", "edit", "write")
 _WORD = re.compile(r"[\w.-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _SETTLED = ("read", "edit", "write", "glob", "list", "grep", "web", "plan")
-"""Categories of tools whose calls change no folder."""
+"""Categories of tools whose calls leave the folder as it is."""
 _QUOTES = str.maketrans("", "", "\"'\\")
 _DOT = re.compile(r"(?:^|[;&|(\n])[ \t]*\.[ \t]")
 """Matches the shell's command that runs the lines of a file as its own."""
@@ -180,8 +180,8 @@ def read_from(tool: str, arguments: Any, folder: Folder) -> str:
 
 
 def _workdir(arguments: Any) -> str | None:
-    given = arguments.get("action", arguments) if isinstance(arguments, Mapping) else {}
-    folder = tools.first_of(given, folder_keys()) if isinstance(given, Mapping) else None
+    members = arguments.get("action", arguments) if isinstance(arguments, Mapping) else {}
+    folder = tools.first_of(members, folder_keys()) if isinstance(members, Mapping) else None
     return folder if isinstance(folder, str) else None
 
 
