@@ -537,6 +537,9 @@ def test_block_scattered() -> None:
     rule = {"block": "out", "until": "ok", "say": "[{n} in {blocks}]", "head": 0, "scattered": True, "min": 3}
     assert run(rule, "out\na\nok 1\nout\nb\nc\nok 2") == "[5 in 2]\nok 1\nok 2"
     assert run(rule, "out\nok 1") == "out\nok 1"
+    # The count is the step's own.
+    rule = {"block": r"out (?P<n>\d+)", "until": "ok", "say": "[{n}]", "min": 2}
+    assert run(rule, "out 7\na\nb\nok") == "out 7\n[2]\nok"
 
 
 def test_block_says_where_it_stood() -> None:

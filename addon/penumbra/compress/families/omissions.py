@@ -264,7 +264,7 @@ class Block:
     ) -> str:
         counts = {name: len(pattern.places(counted)) for name, pattern in self.counts.items()}
         return written(
-            self.say, {"n": len(counted), "blocks": blocks, **match.groupdict(), **values, **counts}
+            self.say, {**match.groupdict(), "n": len(counted), "blocks": blocks, **values, **counts}
         )
 
 

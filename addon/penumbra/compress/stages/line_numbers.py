@@ -37,7 +37,7 @@ _L = "L: "
 """The separator of the form `L12: `, in which an L precedes the number."""
 _BAR = " | "
 _PREFIX = re.compile(r"[ \t]{0,8}(?:([0-9]{1,7})(→|\t|: | \| |\| |\||:)|L([0-9]{1,7}): )")
-_BEHIND_COLON = re.compile(r"[ \t]{0,8}[0-9]{1,7}:( *)([^\r\n]?)")
+_AFTER_COLON = re.compile(r"[ \t]{0,8}[0-9]{1,7}:( *)([^\r\n]?)")
 _PREFIXES = {
     separator: re.compile(
         rf"[ \t]{{0,8}}([0-9]{{1,7}}){re.escape(separator)}{'(?! )' if separator == '|' else ''}"
@@ -270,7 +270,7 @@ def _is_table(lines: list[str]) -> bool:
 
 def _is_indented(lines: list[str]) -> bool:
     """True if the blanks after the colons are all of the code: one less of them would be no indentation."""
-    matches = [match for match in map(_BEHIND_COLON.match, lines) if match is not None]
+    matches = [match for match in map(_AFTER_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
         # The reader wrote a blank after the colon of an empty line.
         return False
