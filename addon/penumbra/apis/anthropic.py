@@ -1,7 +1,7 @@
 """Anthropic Messages: requests with the injected tool and hidden exchanges in them, and responses.
 
 A tool result is a `tool_result` block of a user message; its content is a string or a list of blocks, of
-which `text` blocks alone may change. Results of server tools stand in assistant messages and never change.
+which only `text` blocks may change. Results of server tools stand in assistant messages and never change.
 Responses, streamed or JSON, are lists of content blocks (`content_blocks.py`).
 """
 
@@ -55,7 +55,7 @@ _ERROR_TYPES = {
 
 
 class AnthropicFormat(ApiFormat):
-    """Bodies of `/v1/messages` and `/v1/messages/count_tokens`."""
+    """The format of bodies of `/v1/messages` and `/v1/messages/count_tokens`."""
 
     no_calls = "tool_choice", b'{"type":"none"}'
 
@@ -155,7 +155,7 @@ class AnthropicFormat(ApiFormat):
     def may_declare_after(self, request: Document) -> bool:
         messages = self.prompt(request).messages
         tools = map(request.members, request.items(request.top.get("tools")))
-        # The first tool that is not loaded later changes the prompt's head, and so costs the whole cache.
+        # The first tool that is loaded at once changes the head of the prompt, which costs the whole cache.
         loads = any(request.plain(tool.get("defer_loading")) is not True for tool in tools)
         return bool(messages) and loads and messages[-1].role == "user"
 
@@ -170,7 +170,7 @@ class AnthropicFormat(ApiFormat):
         document = Document(request)
         top = document.top
         if "thread" in top:
-            # The provider has all earlier messages, and this response.
+            # The provider has all earlier messages and this response.
             messages_there = document.items(top["messages"])
             marked = [one for one in messages_there if _cache_mark(document, one) is not None]
             # Earlier blocks are not sent again, so the cache breakpoint moves to the new ones.
@@ -229,8 +229,8 @@ class AnthropicFormat(ApiFormat):
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
-        """Return messages as they are inserted before another one. The API itself joins neighbours of one
-        role."""
+        """Return messages in the form in which they are inserted before another one. The API joins adjacent
+        messages of one role itself."""
         return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
@@ -252,7 +252,7 @@ class AnthropicFormat(ApiFormat):
         return document.render() if document.top else b""
 
     def _remove_thinking(self, document: Document, message: Raw) -> bool:
-        """Remove the thinking of a message that has other content too; return whether there is some."""
+        """Remove the thinking of a message if the message has other content; return whether it has."""
         content, left = self.blocks(document, message), self.without_reasoning(document, message)
         if content is None or not left or document.is_edited(*document.place(message)):
             return False
@@ -351,7 +351,7 @@ _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 @dataclass(slots=True)
 class AnthropicBlock(Block):
-    """A content block put together from its start and its deltas."""
+    """A content block, assembled from its start and its deltas."""
 
     _start: dict[str, Any] = field(default_factory=dict)
     _texts: dict[str, list[str]] = field(default_factory=dict)
@@ -393,7 +393,7 @@ class AnthropicBlock(Block):
 
 
 class AnthropicTurns(BlockTurns):
-    """Server-sent events, or one document."""
+    """The turns of a response in server-sent events or in one document."""
 
     usage = USAGE
     ends = ENDS
@@ -455,7 +455,7 @@ def _type(document: Document | None) -> str:
 
 
 def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | None:
-    """Read `diagnostics` of a message; the member is null where the compared prompts agree."""
+    """Read `diagnostics` of a message; the member is null if the compared prompts agree."""
     if "diagnostics" not in message:
         return None
     found = document.plain(message["diagnostics"])

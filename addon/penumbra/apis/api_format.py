@@ -1,6 +1,7 @@
-"""The base of the formats: the facts that each format states, and all that is derived from them.
+"""The base of the formats: the facts that each format states, and everything that is derived from these
+facts.
 
-A format states where the parts of a prompt stand (`message` and a few facts beside it). From that, this
+A format states the places of the parts of a prompt (`message` and a few other facts). From these facts, this
 module derives the results of a conversation with the calls that they answer, the texts outside of results,
 and the marks by which a hidden exchange is recognised.
 """
@@ -35,9 +36,9 @@ class Pairing:
 
     answered: Answered
     named: bool
-    """Every result names its call."""
+    """True if every result names its call."""
     wait: bool
-    """A result may answer a call of any message; False: of the last one that the model wrote."""
+    """True if a result may answer a call of any message, False if only of the model's last message."""
 
 
 @dataclass(slots=True)
@@ -116,16 +117,17 @@ class ApiFormat(ABC):
     messages = "messages"
     """The member that holds the messages."""
     opens_with_first = True
-    """The opening of a conversation is the user's first message; False: all messages before a response."""
+    """True if the opening of a conversation is the user's first message, False if all messages before a
+    response."""
     calls_wait = False
-    """A result may answer a call of any message; False: of the model's last message only."""
+    """True if a result may answer a call of any message, False if only of the model's last message."""
     names_calls = True
-    """Every result names the call that it answers."""
+    """True if every result names the call that it answers."""
     breaks_off = True
-    """A response that can't be completed breaks off; False: the response ends in an error, since others share
-    its connection."""
+    """True if a response that can't be completed breaks off; False if the response ends in an error, since
+    others share the connection."""
     joins_messages = False
-    """Messages of the model that stand side by side are one response."""
+    """True if adjacent messages of the model are one response."""
 
     no_calls = "tool_choice", b'"none"'
     """The member that forbids calls, and its value, JSON."""
@@ -246,16 +248,16 @@ class ApiFormat(ABC):
         return
 
     def compared_with(self, request: Document) -> Raw | None:
-        """Return the id of a response with whose prompt the provider is asked to compare this one; None: it
-        is not asked."""
+        """Return the id of a response with whose prompt the provider is asked to compare this one; None
+        without such a request."""
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
         """Keep a request valid whose reasoning from message `first` on belongs to another conversation;
         return whether the request has changed.
 
-        `offered`: the request may ask the provider to drop the reasoning; else the reasoning is removed where
-        the API allows that.
+        With `offered`, the request may ask the provider to drop the reasoning; otherwise the reasoning is
+        removed if the API allows that.
         """
         return False
 
@@ -299,13 +301,13 @@ class ApiFormat(ABC):
         return document.computed(place, len(items), Computation(list, list.copy, self.message), step)
 
     def blocks_beside(self, document: Document, value: Raw) -> tuple[Block, ...]:
-        """Return the blocks in the results of a message beside their texts."""
+        """Return the blocks other than texts in the results of a message."""
         message = document.about(value, self.message)
         texts = () if message.by_model else [text for part in message.of(Kind.RESULT) for text in part.texts]
         return tuple(result_blocks.find(document, value, texts))
 
     def read(self, document: Document) -> Conversation:
-        """Return the conversation of a request body. Unknown parts are left out and are no error."""
+        """Return the conversation of a request body. Unknown parts are ignored."""
         prompt, results = self.prompt(document), self.results()
         texts = [text for message in prompt.messages for text in results.add(message)]
         return results.conversation(prompt, self.opening(document), texts)
@@ -345,7 +347,7 @@ class ApiFormat(ABC):
                     yield PastCall(message.turn, part.name, part.arguments)
 
     def assistant_runs(self, document: Document) -> list[list[Message]]:
-        """Return the messages of the model, grouped by the response that they stand for."""
+        """Return the messages of the model, grouped by response."""
         messages = self.prompt(document).messages
         if not self.joins_messages:
             return [[message] for message in messages if message.by_model]
@@ -354,7 +356,8 @@ class ApiFormat(ABC):
         ]
 
     def replace_run(self, request: Document, run: list[Message], texts: Iterable[bytes]) -> bool:
-        """Put messages, JSON, in the place of those of one response; return whether these are unedited."""
+        """Replace the messages of one response by other messages (JSON); return whether the replaced ones are
+        unedited."""
         start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
         if request.is_edited(start, end):
             return False
@@ -413,7 +416,7 @@ class ApiFormat(ABC):
         )
 
     def without_reasoning(self, document: Document, message: Raw) -> list[bytes] | None:
-        """Return a message's blocks but for its reasoning; None if the message has no reasoning."""
+        """Return a message's blocks without its reasoning; None if the message has no reasoning."""
         reasoning = {id(part.block) for part in self.message(document, message).of(Kind.REASONING)}
         blocks = document.items(self.blocks(document, message))
         left = [document.source(block) for block in blocks if id(block) not in reasoning]

@@ -65,7 +65,7 @@ class Event:
 
 
 class Filter(Protocol):
-    """An edit of one response, beside hiding the injected tool."""
+    """An edit of one response in addition to hiding the injected tool."""
 
     def event(self, event: Event) -> Iterable[Event]:
         """Take one event of a stream; return the events that the client gets in its place."""
@@ -88,11 +88,11 @@ class InjectedCall:
     arguments: str
     """JSON text as the model wrote it, which may be cut off or no JSON at all."""
     aliases: tuple[str, ...] = ()
-    """Other ids by which parts of a response may name it."""
+    """Other ids by which parts of a response may name the call."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All ids by which parts of a response may name it."""
+        """All ids by which parts of a response may name the call."""
         return (self.id, *self.aliases)
 
 
@@ -115,9 +115,9 @@ class Failure:
     status: int | None
     """HTTP status, if there was a response."""
     body: bytes
-    """Body of that response, decoded, or the event that was the error: for the log."""
+    """The decoded body of that response, or the error event, for the log."""
     message: str
-    """The message for the client, in plain words of ours."""
+    """The message for the client, in Penumbra's words."""
     retry_after: float | None = None
     """Seconds that the provider asks clients to wait."""
     reported: bool = False
@@ -134,7 +134,8 @@ class CacheDiagnosis:
     cause: str = ""
     """The provider's word for the first difference, such as `messages_changed`; empty if there is none."""
     tokens: int = 0
-    """Input tokens after that difference, as the provider estimates them; 0 if it gives no number."""
+    """Input tokens after that difference, as the provider estimates them; 0 if the provider gives no
+    number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +143,16 @@ class Turn:
     """One upstream turn, as the model wrote it."""
 
     message: bytes | None = None
-    """The assistant message as a request would carry it, JSON, with calls of the injected tool. Of a turn
-    that broke off, the part that the API takes back alone, so without these calls. None if the API would take
-    nothing back."""
+    """The assistant message as a request would carry it, JSON, with calls of the injected tool. For a turn
+    that broke off, only the part that the API accepts back, without these calls. None if the API would accept
+    nothing."""
     injected: tuple[InjectedCall, ...] = ()
     real_calls: tuple[str, ...] = ()
     """Ids of the calls that the client answers, in order; empty for calls without one."""
     tokens: tuple[str, ...] = ()
     """Tokens that identify each call where ids are missing or not unique: see `Visible.tokens`."""
     made: tuple[MadeCall, ...] = ()
-    """Calls that a later request may give results for without repeating the call."""
+    """Calls for which a later request may have results without repeating the call."""
     text: str = ""
     """The visible text."""
     signatures: tuple[str, ...] = ()
@@ -236,16 +237,16 @@ class Visible:
     response_id: str = ""
     """Id of a response that the request only names; all other fields are empty then."""
     tokens: tuple[str, ...] = ()
-    """A short hash of name and arguments of each call, where the API's clients may drop ids or the
-    ids are those of many conversations."""
+    """A short hash of name and arguments of each call, if the API's clients may drop ids or ids recur in many
+    conversations."""
     item: str = ""
-    """Id of the message's last item, if the request has nothing but that id of it."""
+    """Id of the message's last item, if the request has only that id."""
     open: bool = False
     """True if the request ends with the message, which the next response continues."""
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """The exchange between provider and proxy while the client waited for one response."""
+    """The exchange between provider and proxy during one response of the client."""
 
     before: tuple[bytes, ...]
     """Messages of the turns that were continued, with their results, each JSON."""
@@ -256,7 +257,8 @@ class Hidden(msgspec.Struct, frozen=True):
     signed: bool = False
     """True if the client got reasoning with a signature."""
     response_id: str = msgspec.field(default="", name="answer_id")
-    """Id of the last turn's response, where the client knows another one. Its name in the store is older."""
+    """Id of the last turn's response, if the client knows a different id. The store uses an older name for
+    this field."""
     broken: bool = False
     """True if the response was never completed: no message follows the last one."""
 

@@ -33,7 +33,7 @@ _ERRORS = {
 
 
 class ConverseFormat(AnthropicFormat):
-    """Bodies of `/converse` and `/converse-stream`."""
+    """The format of bodies of `/converse` and `/converse-stream`."""
 
     opens_with_first = False
 
@@ -97,8 +97,8 @@ class ConverseFormat(AnthropicFormat):
         return encode({"role": "user", "content": [{"text": text}]})
 
     def without_calls(self, request: bytes) -> bytes:
-        # The API has no way to forbid calls, and wants tools where there were calls. Therefore only
-        # the injected tool is taken out, which `declare` put last.
+        # The API can't forbid calls, and requires tools if there were calls. Only the injected tool is
+        # therefore removed, which `declare` put last.
         document = Document(request)
         *_, before, last = document.items(_config(document)["tools"])
         document.edits.append(Edit(document.place(before)[1], document.place(last)[1], b""))
@@ -108,7 +108,7 @@ class ConverseFormat(AnthropicFormat):
         return request.members(_more(request)).get("thinking")
 
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
-        # Roles have to alternate: results that no response follows go into the message after them.
+        # Roles have to alternate, so results without a response after them go into the next message.
         last = Document(texts[-1])
         message = last.top
         content = request.members(after).get("content")
@@ -120,7 +120,7 @@ class ConverseFormat(AnthropicFormat):
         return texts[:-1]
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
-        # A cache breakpoint is a block of its own here.
+        # A cache breakpoint is a separate block in this API.
         blocks = request.items(request.members(message).get("content"))
         marks = [request.source(block) for block in blocks if "cachePoint" in request.members(block)]
         document = Document(text)
@@ -177,7 +177,7 @@ _TOKENS = {
 
 
 class InvokeFormat(AnthropicFormat):
-    """Bodies of `/invoke` and `/invoke-with-response-stream`."""
+    """The format of bodies of `/invoke` and `/invoke-with-response-stream`."""
 
     def error(self, status: int, message: str) -> bytes:
         return error(status, message)

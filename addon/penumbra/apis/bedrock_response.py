@@ -1,10 +1,9 @@
 """Responses of Amazon Bedrock, as event streams and as JSON: Converse, and InvokeModel with Anthropic's
 models.
 
-In a stream of Converse, calls and the like have a start; texts and reasoning begin with their first piece.
-Each message of a stream of InvokeModel carries one of Anthropic's events in base64, beside some padding; the
-last one has Bedrock's own figures. Both APIs lack a keep-alive and have Bedrock's errors. See
-`content_blocks.py`.
+In a stream of Converse, calls have a start event; texts and reasoning begin with their first piece. Each
+message of a stream of InvokeModel carries one of Anthropic's events in base64, beside some padding; the last
+one has Bedrock's own figures. Both APIs lack a keep-alive and have Bedrock's errors. See `content_blocks.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ConverseBlock(Block):
     """A block of a stream of Converse."""
 
     known: bool = True
-    """False: the block has content that this module can't put together."""
+    """False if the block has content that this module can't assemble."""
     _start: dict[str, Any] = field(default_factory=dict)
     _texts: dict[str, list[str]] = field(default_factory=dict)
     _lists: dict[str, list[Any]] = field(default_factory=dict)
@@ -195,7 +194,7 @@ def _content(document: Document) -> Raw | None:
 
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """Return an error object as the API writes it, in words of ours.
+    """Return an error object in the API's form, with Penumbra's words.
 
     The API names the error in a header, which is not at hand here; its clients read the object too.
     """
@@ -245,7 +244,7 @@ class Chunk:
         return self.message.raw
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the message's bytes with another event in it; the padding stays."""
+        """Return the message's bytes with its event replaced; the padding stays."""
         assert self.message.data is not None
         document = Document(self.message.data)
         document.replace(document.top["bytes"], b64encode(data).decode())

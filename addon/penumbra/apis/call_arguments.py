@@ -36,12 +36,12 @@ class Open(Protocol):
     """An `Open` opens an editor for a call's arguments."""
 
     def __call__(self, tool: str, *, freeform: bool = False) -> Arguments | None:
-        """Return None if the arguments stay unchanged. `freeform`: they are text, else JSON."""
+        """Return None if the arguments stay unchanged. With `freeform` they are text, otherwise JSON."""
         ...
 
 
 Rewrite = Callable[[Document, str], None]
-"""Puts a fragment of arguments into a copy of its call's last event."""
+"""A function that puts a fragment of arguments into a copy of the call's last event."""
 
 
 @dataclass(slots=True)
@@ -84,8 +84,8 @@ class Call:
 
 
 class CallArguments(ABC):
-    """The filter for one response. This class alone does for APIs whose calls arrive in one piece: each event
-    of theirs is a document like a whole response."""
+    """The filter for one response. For APIs whose calls arrive in one piece this class suffices, since each
+    of their events is a document like a whole response."""
 
     def __init__(self, open_: Open) -> None:
         self._open = open_
@@ -134,7 +134,7 @@ class CallArguments(ABC):
             edit_value(document, call.arguments, self._open(call.name, freeform=call.is_text))
 
     def _flush(self, keys: Iterable[Hashable]) -> list[Event]:
-        """Forget calls that have ended; return events with the text of theirs that was not passed on yet."""
+        """Forget calls that have ended; return events with the text that was not passed on yet."""
         calls = [self._calls.pop(key) for key in keys if key in self._calls]
         return [event for call in calls for event in call.flush()]
 
@@ -160,7 +160,7 @@ class NumberedArguments(CallArguments):
             return ()
         known, begun = self._calls.get(index), self._call(document, members.get(self.begins))
         if begun is not None:
-            # Some compatible servers give all arguments at once.
+            # Some compatible servers send all arguments at once.
             self._edit_whole(document, begun)
         if self.ends(document, members):
             for name in ("arguments", "input") if known is not None else ():
@@ -177,7 +177,7 @@ class NumberedArguments(CallArguments):
         return ()
 
     def rewrite(self, document: Document, text: str) -> None:
-        """Put a fragment of arguments into a copy of an event that has another."""
+        """Put a fragment of arguments into a copy of an event with a different fragment."""
         fragment = self._fragment(document, document.top)
         assert fragment is not None
         document.replace(fragment, text)

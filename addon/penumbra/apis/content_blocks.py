@@ -68,7 +68,7 @@ class Content:
     signature: str | None = None
     """Signature of reasoning, empty if it has none; None if the block is no reasoning."""
     is_text: bool = False
-    """True if the beginning of the block is of use alone."""
+    """True if the beginning of the block is useful by itself."""
     is_returnable: bool = False
     """True if the API takes the block back: it refuses text blocks without any visible character."""
 
@@ -80,7 +80,7 @@ class _Turn:
     """Blocks that are calls of the injected tool."""
     shows_calls: bool = False
     open: int = -1
-    """The block that is under way."""
+    """The index of the current block; -1 between blocks."""
     stop_reason: str = ""
     id: str = ""
     diagnosis: CacheDiagnosis | None = None
@@ -160,7 +160,7 @@ class BlockTurns(Turns):
             return (event,)
         if kind is EventKind.BLOCK_BEGINS or index not in seen.blocks:
             seen.blocks[index] = self.new_block()
-            # A number that begins anew names another block, hidden or not.
+            # If a number begins again, it names another block, which may or may not be hidden.
             seen.hidden.discard(index)
         seen.open = index if kind is not EventKind.BLOCK_ENDS else -1
         if kind is EventKind.BLOCK_BEGINS:
@@ -214,7 +214,7 @@ class BlockTurns(Turns):
         return replace(content, call=replace(content.call, arguments=block.arguments))
 
     def _turn(self, kept: Iterable[Content], all_: Iterable[Content], sent: Iterable[Content]) -> Turn:
-        """Return a turn. `kept`: the blocks that may be returned; `sent`: those with calls that the client
+        """Return a turn. `kept` are the blocks that may be returned, `sent` those with calls that the client
         answers."""
         made = [one.call for one in all_ if one.call is not None]
         sources = [one.source for one in kept]
@@ -237,8 +237,8 @@ class BlockTurns(Turns):
         return content.call is not None and content.call.name == self.injected_tool
 
     def _complete(self, indexes: Iterable[int], contents: dict[int, Content]) -> list[int]:
-        """Return the blocks of a broken-off message that can be sent: of unfinished ones only text, no
-        unanswered call, and no reasoning at the end."""
+        """Return the blocks of a broken-off message that can be sent: from unfinished blocks only text, and
+        neither unanswered calls nor reasoning at the end."""
         seen = self.seen
         kept = [
             index
@@ -300,8 +300,8 @@ def end_turn(document: Document, reason: Raw | None) -> None:
 
 
 def object_or_empty(text: str) -> bytes:
-    """Return a text if it is a JSON object, else an empty object: the APIs take nothing else as a call's
-    input."""
+    """Return a text if it is a JSON object, otherwise an empty object, since the APIs accept only objects as
+    a call's input."""
     try:
         data = text.encode()
         return data if isinstance(decode(data), dict) else b"{}"

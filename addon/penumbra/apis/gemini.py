@@ -50,7 +50,7 @@ _WRAPPERS = ("request", "generateContentRequest", "generate_content_request")
 
 
 class GeminiFormat(ApiFormat):
-    """Bodies of generateContent, streamGenerateContent and countTokens."""
+    """The format of bodies of generateContent, streamGenerateContent and countTokens."""
 
     names_calls = False
     messages = "contents"
@@ -357,7 +357,7 @@ class GeminiReading(Reading):
         self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
-        """Keep the reasons for the end of the turn; return whether this piece has one."""
+        """Keep the reasons for the end of the turn; return whether this piece states one."""
         candidates = map(document.members, document.items(response.get("candidates")))
         reasons = [document.string(member(candidate, "finishReason")) for candidate in candidates]
         feedback = document.members(member(response, "promptFeedback"))
@@ -375,7 +375,7 @@ class GeminiReading(Reading):
 
 
 class GeminiTurns(PieceTurns):
-    """Responses with some parts each, or one document."""
+    """The turns of a response in a stream of documents with parts, or in one document."""
 
     usage = USAGE
     ends = ENDS

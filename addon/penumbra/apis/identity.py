@@ -1,10 +1,10 @@
 """The identity of a caller, by the connected host and every credential of a request, whatever it claims.
 
-The *scope* is a hash over all of them with their names and kinds: another value, another header or another
-host is another scope. A login's token is replaced every few hours while the conversation goes on. So requests
-with such a token have a second hash without its value, the *possession*: content under it needs the proof of
-the history that a request carries. A claim (the account that a token or a body names) is hashed, too; it can
-separate callers and never join them.
+The *scope* is a hash over all of them with their names and kinds: a different value, header or host means a
+different scope. A login's token is replaced every few hours while the conversation goes on. Requests with
+such a token therefore have a second hash without its value, the *possession*: content under it needs the
+proof of the history that a request carries. A claim (the account that a token or a body names) is hashed,
+too; it can separate callers and never join them.
 
 The names of credentials are data: `rules/credentials.yaml`.
 """
@@ -29,8 +29,8 @@ from penumbra.wire.json_values import NotJson, decode
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
-"""Characters of a name, and names of a request, beyond any client's need. All names beyond these limits count
-as credentials."""
+"""The most characters of a name and the most names of a request, which no client needs. All names beyond
+these limits count as credentials."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Caller:
     """The caller of a request, and the conversation. All scopes are keyed hashes of 32 bytes."""
 
     scope: bytes
-    """Scope of stored content: no other scope gets it."""
+    """The scope of stored content, which no other scope gets."""
     session: str = ""
     """Name of the conversation, which all its requests share."""
     session_as_sent: str = ""
@@ -52,7 +52,7 @@ class Caller:
 
     @property
     def owner(self) -> bytes:
-        """The scope of content that a request has to prove by its history, or to carry itself."""
+        """The scope of content that a request must prove by its history or contain."""
         return self.possession or self.scope
 
     def elsewhere(self, response_id: str) -> bytes:

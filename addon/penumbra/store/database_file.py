@@ -40,8 +40,7 @@ class Lifetime:
     """The time for which rows of a table are kept."""
 
     begin: Callable[[], float]
-    """The function that returns the time in seconds before which rows must have been last used to be
-    expired."""
+    """The function that returns a time in seconds; rows last used before that time are expired."""
     leaves_last: bool = False
     """True if rows of all other tables are deleted first when the database is too large."""
 
