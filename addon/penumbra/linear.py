@@ -123,7 +123,6 @@ class Linear:
         end <= length. For searches that are made thousands of times."""
 
     def search(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
-        """Return the first match between two places."""
         stop = len(text) if end is None or end > len(text) else end
         if start > stop and (start := min(start, len(text))) > stop:
             return None
@@ -131,7 +130,6 @@ class Linear:
         return None if spans[0] == NOWHERE else Found(text, spans)
 
     def match(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
-        """Return the match that begins at `start`."""
         stop = len(text) if end is None or end > len(text) else end
         if start > stop and (start := min(start, len(text))) > stop:
             return None
@@ -139,7 +137,6 @@ class Linear:
         return None if spans[0] == NOWHERE else Found(text, spans)
 
     def fullmatch(self, text: bytes) -> Found | None:
-        """Return the match that covers the whole text."""
         spans = self._ask(_WHOLE, text, 0, len(text))
         return None if spans[0] == NOWHERE else Found(text, spans)
 
@@ -148,7 +145,6 @@ class Linear:
         return self._ask(_ANYWHERE, text, start, end)[0]
 
     def finditer(self, text: bytes, start: int = 0, end: int | None = None) -> Iterator[Found]:
-        """Yield all matches, one after the other."""
         stop = len(text) if end is None or end > len(text) else end
         start = min(start, len(text))
         while start <= stop:

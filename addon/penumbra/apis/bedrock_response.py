@@ -261,7 +261,6 @@ class ChunkReader:
         return [Chunk(message, _event(message)) for message in self._messages.feed(data)]
 
     def close(self) -> list[Chunk]:
-        """Return the chunks that are left at the end of the stream."""
         return [Chunk(message, None) for message in self._messages.close()]
 
 

@@ -311,7 +311,6 @@ class GeminiReader:
         return self._reader.feed(data)
 
     def close(self) -> Sequence[Piece]:
-        """Return the pieces that are left at the end of the stream."""
         if self._reader is not None:
             return self._reader.close()
         return [SseEvent(bytes(self._blank), "", None)] if self._blank else []

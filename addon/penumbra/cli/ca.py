@@ -191,7 +191,6 @@ first start makes one.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit code. Raises Failure."""
     asked, rest = action("ca", arguments or ["show"], ("show", "make", "trust", "remove"))
     parser = Parser(f"ca {asked}")
     settings()

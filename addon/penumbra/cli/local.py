@@ -31,7 +31,6 @@ _KERNEL = (6, 8)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit code. Raises Failure."""
     if arguments[0].startswith("-"):
         raise Failure("local: no program given, for example: penumbra local Claude", code=WRONG)
     if problem := lacking():

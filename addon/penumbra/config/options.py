@@ -107,7 +107,6 @@ class Option(Generic[T]):
 
     @property
     def full_name(self) -> str:
-        """Return the option's name in mitmproxy."""
         return f"{PREFIX}{self.name}"
 
     @property

@@ -147,7 +147,6 @@ class FlowState:
         self._records[type(record)] = record
 
     def drop(self, kind: type) -> None:
-        """Forget the record of this class, if there is one."""
         self._records.pop(kind, None)
 
     def end(self) -> None:
@@ -174,12 +173,10 @@ def of(flow: Flow) -> FlowState | None:
 
 
 def all_states() -> tuple[FlowState, ...]:
-    """Return the states of all flows under way."""
     return tuple(_STATES.values())
 
 
 def by_id(flow_id: str) -> FlowState | None:
-    """Return a flow's state by the flow's id."""
     return _STATES.get(flow_id)
 
 

@@ -455,6 +455,5 @@ def _signs() -> Any:
 
 
 def signs(data: bytes) -> frozenset[Sign]:
-    """Return the signs that are in a text."""
     numbers = tuple(_PATTERNS)
     return frozenset(numbers[index] for index in _signs().Match(data) or ())

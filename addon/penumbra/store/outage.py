@@ -131,7 +131,6 @@ class Row(NamedTuple):
         return (*self.put(), "NX")
 
     def weigh(self) -> int:
-        """Return the approximate bytes of the row."""
         return len(self.record) + _ROW_BYTES
 
 
@@ -173,7 +172,6 @@ class DelayedRows:
         return [row for row, _ in zip(self._delayed.values(), range(count), strict=False)]
 
     def remove(self, rows: Sequence[Delayed]) -> None:
-        """Remove delayed rows that were written."""
         for row, over in rows:
             # A later row of the name may have come meanwhile.
             if self._delayed.get(row.name) == (row, over):

@@ -65,7 +65,6 @@ class MessageReader:
     _broken: bool = False
 
     def feed(self, data: bytes) -> list[StreamMessage]:
-        """Return the messages that these bytes complete."""
         self._buffer += data
         messages: list[StreamMessage] = []
         while not self._broken and self._is_complete():

@@ -118,7 +118,6 @@ class SseReader:
     """True if the last line ended in CRLF."""
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """Return the events that these bytes complete."""
         if self._passing:
             return [SseEvent(data, "", None)] if data else []
         events: list[SseEvent] = []
@@ -233,7 +232,6 @@ class LineReader:
     _scanned: int = 0
 
     def feed(self, data: bytes) -> list[JsonLine]:
-        """Return the lines that these bytes complete."""
         if self._passing:
             return [JsonLine(data, is_whole=False)] if data else []
         self._buffer += data
@@ -251,7 +249,6 @@ class LineReader:
         return lines
 
     def close(self) -> list[JsonLine]:
-        """Return the pieces that are left at the end of the stream."""
         rest = self._taken()
         return [JsonLine(rest)] if rest else []
 
@@ -307,7 +304,6 @@ class ArrayReader:
     _over: bool = False
 
     def feed(self, data: bytes) -> list[ArrayItem]:
-        """Return the items that these bytes complete."""
         if self._passing:
             return [ArrayItem(data, None, is_part=True)] if data else []
         self._buffer += data
@@ -323,7 +319,6 @@ class ArrayReader:
         return items
 
     def close(self) -> list[ArrayItem]:
-        """Return the pieces that are left at the end of the stream."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         self._scanned = self._begin = 0

@@ -119,7 +119,6 @@ class Contents:
             return None if shared is None else shared.samples()
 
     def database(self) -> dict[str, float]:
-        """Return figures of this machine's database."""
         with self.handle() as handle:
             return handle.engine.database.samples()
 
