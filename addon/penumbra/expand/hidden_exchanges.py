@@ -169,8 +169,8 @@ class Original:
     tool: str = ""
     family: str = ""
     before: int = 0
-    """Lines of a file that precede the first line of the text, where the call tells that. The number is
-    negative where a heading precedes the file's first line."""
+    """The number of the file's lines before the text, if the call tells it. A heading before the file's first
+    line counts as negative."""
 
 
 Find = Callable[[str], Awaitable[Original | None]]

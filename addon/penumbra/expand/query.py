@@ -135,9 +135,9 @@ def result(
 ) -> str:
     """Return the answer to a query.
 
-    `tool` is the injected tool's name, for the calls that the answer suggests; a search takes `seconds` of
-    the thread's processor time, as `clock` measures it. `before`: how many lines of a file precede the text,
-    where its lines have no numbers.
+    `tool` is the injected tool's name, for the calls that the answer suggests. A search takes at most
+    `seconds` of the thread's processor time, as `clock` measures it. `before` is the number of the file's
+    lines before the text, for lines without numbers.
     """
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
@@ -164,9 +164,8 @@ def result(
 
 
 def _before(text: str) -> int:
-    """Return how many lines of its file precede a text whose lines have the file's numbers, so that `lines`
-    means the numbers that marks name. The result is negative where a heading precedes the first line of the
-    file, and 0 for all other texts."""
+    """Return the number of the file's lines before a text whose lines are numbered, so that `lines` means the
+    numbers that marks name. A heading before the file's first line counts as negative. Other texts have 0."""
     places = {number - place for place, number in enumerate(line_numbers.split(text)[0], 1) if number}
     return places.pop() if len(places) == 1 else 0
 

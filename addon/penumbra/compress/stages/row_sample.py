@@ -13,17 +13,17 @@ from penumbra.compress.size import cut, size
 from penumbra.compress.stages import json_prune, json_table
 
 _ENDS = 3
-"""A quarter of the rows that a table has at least."""
+"""A table has at least four times as many rows."""
 _LONGEST = 400
-"""Characters of a row that are always shown; where the rows are few, more of each are."""
+"""Characters of a row that are always shown; a table of few rows shows more of each."""
 _FEW = 160
-"""Bytes for each row from which the rows are few, and all of them are shown, in part."""
+"""Bytes per row; if the room gives each row as many, all rows are shown in part."""
 _SHORTEST = 20
 """Characters that each cell keeps."""
 _NOTE = 29
 """Bytes of the mark for the missing part of a cell."""
 _HEADS = 3
-"""Divisor of the size that gives the most for the lines above rows."""
+"""The lines above rows take at most the room divided by this number."""
 _LOOKED_AT = 50
 """Lines of a text whose separators are counted."""
 _COLUMNS = 30
