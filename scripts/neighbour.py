@@ -37,9 +37,9 @@ from support.sandbox import Mitmdump
 PAUSE = 0.05
 """Seconds between the second client's requests."""
 ASKS_MARK = b',"asks":1}'
-"""How a request ends whose answer asks for originals."""
+"""The end of a request whose answer asks for originals."""
 CALLS = 5_000
-"""How many of them."""
+"""The number of originals that such an answer asks for."""
 _REF = re.compile(rb"shadow_[0-9a-f]{18,32}")
 _KEPT = 4 << 20
 LINE = "{:<34} {:>11} {:>12} {:>10} {:>6}  {}"

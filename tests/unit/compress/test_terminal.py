@@ -80,25 +80,7 @@ def test_moves_to_far_places_make_no_text_longer(text: str, shown: str) -> None:
 
 pieces = st.lists(
     st.sampled_from(
-        [
-            "a",
-            "bc ",
-            "error",
-            "\n",
-            "\r",
-            "\r\n",
-            "\b",
-            ESC,
-            "[",
-            "]",
-            "m",
-            "\x9b",
-            "\x9d",
-            "é",
-            "\x07",
-            "K",
-            ";",
-        ]
+        [*"a\n\r\b[]m\x9b\x9dé\x07K;", ESC, "bc ", "error", "\r\n"]
         + [f"{ESC}[{n}{kind}" for n in ("", "1", "2", "9;4") for kind in "ABCDEFGHJKPXms"]
         + [f"{ESC}M", f"{ESC}c", f"{ESC}7", f"{ESC}8", f"{ESC}]0;t\x07"]
     ),
