@@ -2,7 +2,7 @@
 keys.
 
 The messages are read one after the other, and none depends on later ones: reading goes on from where it ended
-a turn ago. May run outside of the event loop.
+a turn ago. These functions may run outside of the event loop.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def read(
     """Return the request in a document, or None if the document is no request of the API. Raises
     OverrideError and NotJson.
 
-    `caller` may be a scope alone. `threshold` is the header's value, `memory` that of messages read before.
+    `caller` may be only a scope. `threshold` is the header's value, `memory` the memory of messages read
+    before.
     """
     if not api.fits(document):
         return None

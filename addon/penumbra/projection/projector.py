@@ -34,8 +34,7 @@ def settings_of(settings: Settings, *, adopts: bool) -> Settings:
     """Return a proxy's settings for an engine that sends, keeps and waits for nothing.
 
     `adopts` says that conversations may begin in the middle, as in recorded requests. Otherwise each
-    conversation is taken as if Penumbra had seen it from its first request on, since logs don't show all of
-    that.
+    conversation counts as seen by Penumbra from its first request on, which logs don't show.
     """
     return replace(
         settings,
@@ -88,7 +87,7 @@ class Projected:
 
 
 class Projector:
-    """State: one engine, which must be closed."""
+    """A `Projector` holds one engine, which must be closed."""
 
     def __init__(self, settings: Settings, user_rules: Loaded | None = None) -> None:
         self._settings = settings

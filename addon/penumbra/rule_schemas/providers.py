@@ -35,7 +35,7 @@ class CacheRule(Strict, frozen=True):
 
 
 class RequestExample(Strict, frozen=True):
-    """A request, and the API that it must be recognised as; null: none."""
+    """A request, and the API that must be recognised, or null."""
 
     host: str
     """The host of the request."""

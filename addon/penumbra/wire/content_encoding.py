@@ -18,7 +18,7 @@ import zstandard
 MOST_CODINGS = 3
 """Most codings of a body: no server needs more, and each takes time."""
 _PIECE = 65_536
-"""Decoded bytes of one step, where the library takes a bound."""
+"""Decoded bytes of one step, if the library accepts a limit."""
 _ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32
 """Coded bytes of one step. One block of zstd takes at least four bytes and writes up to 128 KiB, one of
 brotli takes a few and writes up to 16 MiB; after the end of a gzip member, the remainder is copied."""
@@ -28,11 +28,11 @@ _BROTLI_TAKES_A_BOUND = hasattr(brotli.Decompressor, "can_accept_more_data")
 
 
 class NotDecodable(ValueError):
-    """Unknown coding, too many codings, or broken data. The message contains no data."""
+    """Raised for an unknown coding, too many codings, or broken data. The message contains no data."""
 
 
 class TooLarge(NotDecodable):
-    """The decoded body exceeds the limit."""
+    """Raised if the decoded body exceeds the limit."""
 
 
 def codings(header: str) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ class _Step(Protocol):
 
 
 class _Zlib:
-    """gzip, of any number of members, or deflate, which is one."""
+    """A decoder of gzip with any number of members, or of deflate."""
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -149,7 +149,7 @@ class _Zlib:
         while data and not self._is_followed:
             if self._inflate.eof:
                 if not self._is_member(data):
-                    # Zeros may fill the last block of a tape.
+                    # Zeros may follow, since they fill the last block of a tape.
                     self._is_followed = bool(data.strip(b"\0")) or not self._has_members
                     return
                 self._inflate = zlib.decompressobj(self._window)
@@ -271,7 +271,8 @@ _ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 Decode = Callable[[bytes], bytes]
-"""Decodes the next bytes. Raises NotDecodable, and then at every call."""
+"""A function that decodes the next bytes. After raising NotDecodable once, it raises the error at every
+call."""
 
 SUPPORTED = tuple(_STEPS)
 MOST_BYTES = 64 * 1024 * 1024

@@ -14,7 +14,7 @@ from penumbra.rule_schemas.shell_rules import LogRules
 from penumbra.short_texts import remembered
 
 _LOOKED_AT = 240
-"""The most lines of a text that are looked at, spread over it."""
+"""The most lines of a text that are examined, taken from all over the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def is_log(path: str, text: str) -> bool:
 @rules.until_changed
 @remembered(1_024)
 def is_data(path: str) -> bool:
-    """True if the file of this path is no text that people write: a log, a dump, what is built or locked."""
+    """True if people don't write the file of this path: a log, a dump, a build product or a lock file."""
     return _is_one(path, _rules().data)
 
 

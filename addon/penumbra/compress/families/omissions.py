@@ -69,8 +69,8 @@ class Fold:
         return _replaced(lines, gone, marks)
 
     def _runs(self, lines: list[str], fitting: Mapping[int, re.Match[str]]) -> Iterable[Sequence[_Match]]:
-        """Return the runs of fitting lines with one value of the group `by`. Empty lines may stand within a
-        run if `blanks`, any lines if `scattered`."""
+        """Return the runs of fitting lines with one value of the group `by`. A run may contain empty lines
+        with `blanks`, and any lines with `scattered`."""
         scattered: dict[str, list[_Match]] = {}
         runs: list[list[_Match]] = []
         for position, match in fitting.items():
@@ -181,8 +181,8 @@ class Block:
             yield match, min(position + self.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
-        """Return the values for a mark that name the places of a block's lines in their file; None: the lines
-        name no place."""
+        """Return the values for a mark that name the places of a block's lines in their file; None if the
+        lines name no place."""
         values: dict[str, object] = {}
         for name, pattern in self.places.items():
             found = [match.group(name) for match in pattern.matches(left_out) if match is not None]
@@ -232,8 +232,8 @@ class Block:
         return _replaced(lines, set(inside), marks)
 
     def _shown(self, left_out: list[str]) -> tuple[dict[int, str], list[int]]:
-        """Return the failures among lines by position: the first of each kind, and the frames below it; and
-        the positions of the lines that are neither among these nor counted there."""
+        """Return the failures among lines by position (the first of each kind, with the frames below it), and
+        the positions of the lines that are neither shown nor counted with a failure."""
         failing = self._failing(left_out)
         first = failure_lines.first_of_kinds([left_out[at] for at in failing])
         shown = {failing[at]: line for at, line in first.items()}

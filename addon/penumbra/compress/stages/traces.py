@@ -1,4 +1,4 @@
-"""Stack traces: own frames kept, runs of library frames counted.
+"""The stage that keeps the program's own frames of stack traces and counts runs of library frames.
 
 A frame is one line, or two where the language prints the source line below it (Python). The first
 and the last frame of a trace stay whatever they are, and so does every line that is no frame
