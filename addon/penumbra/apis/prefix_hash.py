@@ -172,7 +172,6 @@ def call(name: str, arguments: Any) -> bytes:
 
 
 def arguments_hash(document: Document, arguments: Raw) -> bytes:
-    """Return a hash of a call's arguments."""
     return document.about(arguments, _arguments_hash)
 
 

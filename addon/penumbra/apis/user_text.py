@@ -150,7 +150,6 @@ def _kind_of(document: Document, message: Raw) -> _MessageKind:
 
 
 def _texts(document: Document, message: Raw) -> Iterator[Raw]:
-    """Yield the texts of a message."""
     members = document.members(message)
     content = members.get("content", members.get("parts")) if members else message
     if content is None:

@@ -353,7 +353,6 @@ def _print(shell: str, environment: Mapping[str, str]) -> int:
 
 
 def _variables(proxy: proxy_process.Proxy, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for the program."""
     trusted = certificates.with_bundle(proxy.ca, agent_environment.extra_files(environment))
     if trusted.bundle is None:
         print(f"penumbra: no bundle of certificates: {one_line(trusted.problem)}", file=sys.stderr)

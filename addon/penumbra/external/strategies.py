@@ -414,7 +414,6 @@ _SERVICE = Contract(PATH, lambda key: {"x-api-key": key}, _service_body, _servic
 
 @cache
 def strategy_rules() -> Mapping[str, Any]:
-    """Return the content of rules/strategies.yaml."""
     loaded: dict[str, Any] = rules.load("strategies.yaml")
     return loaded
 

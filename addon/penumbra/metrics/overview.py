@@ -191,7 +191,6 @@ def session(journal: Journal, name: str) -> Record | None:
 
 
 def with_turns(found: Session, turns: list[Record]) -> Record:
-    """Return a session with its turns."""
     kinds = {kind: in_words(kind) for kind in found.amounts.secrets}
     return {**found.record(), "amounts": amounts(found.amounts), "turns": turns, "kinds": kinds}
 

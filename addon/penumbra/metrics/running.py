@@ -36,7 +36,6 @@ _log = logging.getLogger(__name__)
 
 
 def folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the files."""
     state = environment.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
     return Path(state) / "penumbra" / "running"
 

@@ -219,7 +219,6 @@ class Making:
         self.stretch(start, end)
 
     def view(self, joints: Sequence[int] | None = None, reach: int = 0, *, apart: bool = False) -> View:
-        """Return the view."""
         return View(b"".join(self._pieces), self._starts, self._origins, self._lengths, joints, reach, apart)
 
 

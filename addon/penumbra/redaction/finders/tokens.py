@@ -79,7 +79,6 @@ _TELLING = tuple(_SPEC["telling"].split())
 
 
 def prefixed_tokens(data: bytes) -> Iterator[Span]:
-    """Yield whole tokens with their prefixes."""
     dotted = False
     for match in TAIL.finditer(data):
         joint, end = match.span()
