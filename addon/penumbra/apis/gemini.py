@@ -317,7 +317,6 @@ class GeminiReader:
 
 
 def ends_array(piece: Piece) -> bool:
-    """Return whether a piece is the end of an array."""
     return isinstance(piece, ArrayItem) and piece.data is None and not piece.is_part and b"]" in piece.raw
 
 

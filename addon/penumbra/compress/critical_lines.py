@@ -173,7 +173,6 @@ def is_quoted(line: bytes) -> bool:
 
 
 def is_warning(line: bytes) -> bool:
-    """True if a line is a warning."""
     return bool(_patterns().warning.search(line))
 
 

@@ -98,7 +98,6 @@ class Facts:
 
 
 def facts_of(text: bytes) -> set[bytes]:
-    """Return the facts of a text."""
     return set(chain.from_iterable(_by_piece(set(text.translate(_APART).split()), _facts_in).values()))
 
 

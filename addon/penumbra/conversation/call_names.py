@@ -35,7 +35,6 @@ def is_plain(call_id: str) -> bool:
 
 
 def call_key(call_id: str, arguments_hash: bytes) -> bytes:
-    """Return the key of a call's arguments."""
     return f"call {call_id} ".encode("utf-8", "surrogatepass") + arguments_hash
 
 
