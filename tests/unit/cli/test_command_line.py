@@ -139,7 +139,7 @@ def test_units_start_this_very_installation(capsys):
         service.main(["--upstart"])
 
 
-def test_what_local_capture_lacks_is_told(monkeypatch):
+def test_what_local_capture_lacks_is_reported(monkeypatch):
     monkeypatch.setattr(local, "version_of", lambda package: "0.12.15")
     assert local.lacking("Darwin", "24.0") == ""
     assert "needs Linux 6.8" in local.lacking("Linux", "6.1.0-9-amd64")

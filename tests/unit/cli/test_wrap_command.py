@@ -41,7 +41,7 @@ def test_ours_come_first_and_all_else_is_the_programs(given, wanted):
         ("--print-env=csh", "allowed: sh, fish or powershell"),
     ],
 )
-def test_what_cannot_be_meant_is_told(given, words):
+def test_what_cannot_be_meant_is_reported(given, words):
     with pytest.raises(Failure, match=words) as failed:
         wrap.read(given.split(), {})
     assert failed.value.code == 2

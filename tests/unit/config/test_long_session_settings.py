@@ -61,7 +61,7 @@ def test_the_bare_word_off_is_a_word_in_yaml(name: str, tmp_path: Path) -> None:
     assert (made.context_guard, made.lossy, made.mode, made.dedup) == ("on", "on", "disabled", False)
 
 
-def test_misspelt_names_of_the_compaction_are_told() -> None:
+def test_misspelt_names_of_the_compaction_are_reported() -> None:
     given = '{"inputTrimByte": 7, "compactargs": true, "x\\ny": 1, "toolOnly": true}'
     settings = load({"tool_compaction": given}, {})
     assert settings.tool_compaction.tool_only

@@ -70,7 +70,7 @@ def test_what_an_option_says_of_itself_is_read_again(option):
                 parser.read(outside)
 
 
-def test_what_mitmproxy_is_told():
+def test_the_options_that_mitmproxy_gets():
     told = {}
 
     class Loader:
@@ -359,7 +359,7 @@ def test_the_database_lies_in_the_users_state_folder(tmp_path):
         ({}, "~/p.yaml", "penumbra_config: got '~/p.yaml': No such file"),
     ],
 )
-def test_a_home_that_is_not_known_is_told(monkeypatch, options, config, told):
+def test_a_home_that_is_not_known_is_reported(monkeypatch, options, config, told):
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     with pytest.raises(SettingsError) as error:
         load(options, {}, config)

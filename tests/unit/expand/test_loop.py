@@ -202,7 +202,7 @@ def test_an_answer_that_cannot_be_read_goes_on_as_it_comes(monkeypatch: pytest.M
     assert one.keep_alive == b""
 
 
-def test_reasoning_in_front_of_the_hidden_turn_is_not_late() -> None:
+def test_reasoning_before_the_hidden_turn_is_not_late() -> None:
     one = continued()
     one.feed(start(1) + text(0, "Done.") + end("end_turn", 1))
     done = one.end_turn()

@@ -159,7 +159,7 @@ def test_a_pattern_shows_numbers_and_context() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "a(?=b)", r"(a)\1", "*", "x" * 2000])
-def test_patterns_that_cannot_be_used_are_told(pattern: str) -> None:
+def test_patterns_that_cannot_be_used_are_reported(pattern: str) -> None:
     found = parse(json.dumps({"id": REF, "pattern": pattern}))
     said = found if isinstance(found, str) else result(TEXT, found, TOOL)
     assert "pattern" in said
@@ -240,7 +240,7 @@ def test_pages_are_smaller_than_what_is_cut() -> None:
     assert expand.page_bytes(100) == 16_000
 
 
-def test_a_page_of_the_usual_size_says_nothing_of_room() -> None:
+def test_a_page_of_the_usual_size_says_nothing_of_space() -> None:
     assert expand.LITTLE_SPACE not in ask("x\n" * 20_000, page_bytes=16_000)
     assert expand.LITTLE_SPACE in ask("x\n" * 20_000, page_bytes=15_999)
 

@@ -99,7 +99,7 @@ def test_the_architecture_names_every_folder_of_the_package():
     assert named == {path.parent.name for path in (ROOT / "addon/penumbra").glob("*/__init__.py")}
 
 
-def test_the_architecture_names_the_layers_that_are_held():
+def test_the_architecture_names_the_layers_that_are_checked():
     contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
     shown = text("docs/architecture.md").partition("Imports lead downwards")[2].split("```")[1]

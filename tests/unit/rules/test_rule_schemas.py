@@ -68,11 +68,11 @@ def test_a_file_that_nobody_reads_has_no_schema() -> None:
         ("advisories.yaml", {"date": "soon", "holes": [], "examples": []}, "date: got 'soon', allowed: a date"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told(name: str, content: Any, told: str) -> None:
+def test_what_is_wrong_is_reported(name: str, content: Any, told: str) -> None:
     assert next(problems(schema_of(name), content)) == told
 
 
-def test_all_that_is_wrong_is_told() -> None:
+def test_all_that_is_wrong_is_reported() -> None:
     content = {"families": [{"name": 1, "steps": [{"fold": "x", "mim": 4}, {"drop": 3}]}]}
     assert list(problems(schema_of("commands/x.yaml"), content)) == [
         "families[0].name: got 1, allowed: a text",
@@ -83,7 +83,7 @@ def test_all_that_is_wrong_is_told() -> None:
     ]
 
 
-def test_a_pattern_that_is_none_of_re2s_is_told() -> None:
+def test_a_pattern_that_is_none_of_re2s_is_reported() -> None:
     content = {"families": [{"name": "x", "what": "y", "steps": [{"drop": ["a", "b(?=c)"]}]}]}
     (told,) = broken_patterns(schema_of("commands/x.yaml"), content)
     assert told.startswith("families[0].steps[0].drop[1]: got 'b(?=c)', allowed: a pattern of RE2 (")

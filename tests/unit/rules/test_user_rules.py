@@ -112,7 +112,7 @@ def test_tools_and_errors_take_the_place_of_ours(tmp_path: Path) -> None:
         ("prices.yaml", {}, "no file of this name is read, allowed: commands/*.yaml, secrets/*.yaml, tools.yaml, providers.yaml, shell.yaml"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_left_out_and_told(name: str, content: Any, told: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_left_out_and_reported(name: str, content: Any, told: str, tmp_path: Path) -> None:
     (line,) = use(tmp_path, name, content)
     assert line.startswith(f"{name}: {told}")
     assert "\n" not in line
@@ -185,14 +185,14 @@ TARGET = r"//(?P<target>\S+) .*"
         ({"block": TARGET, "counts": {"ok": "x"}, "say": "{oks}"}, "say: got {oks}, allowed: n, blocks, ok, target"),
     ],
 )  # fmt: skip
-def test_a_name_that_nothing_stands_for_is_told(step: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_a_name_that_nothing_stands_for_is_reported(step: dict[str, Any], told: str, tmp_path: Path) -> None:
     """The literal name would replace the content of the lines."""
     content = {"families": [family("x", steps=[step])], "calls": {"x y": "x"}}
     content["examples"] = [{"family": "x", "call": "x", "text": "a", "gives": None}]
     assert use(tmp_path, "commands/x.yaml", content) == [f"commands/x.yaml: x: steps[0]: {told}"]
 
 
-def test_two_families_of_one_name_are_told(tmp_path: Path) -> None:
+def test_two_families_of_one_name_are_reported(tmp_path: Path) -> None:
     first, second = family("x", match=["a"]), family("x", match=["b"])
     assert use(tmp_path, "commands/a.yaml", {"families": [first]}) == []
     told = use(tmp_path, "commands/b.yaml", {"families": [second]})
