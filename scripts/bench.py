@@ -59,7 +59,6 @@ STREAM_MARK = b',"stream":true}'
 
 
 def stream_events() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return the events of a streamed response."""
     message = {**json.loads(ANSWER), "content": [], "stop_reason": None}
     yield "message_start", {"type": "message_start", "message": message}
     block = {"type": "text", "text": ""}
@@ -275,7 +274,6 @@ AFTER_RESPONSE = 0.1
 
 
 def quantiles(values: list[float]) -> tuple[float, float]:
-    """Return the median and the 99th percentile."""
     cuts = statistics.quantiles(values, n=100, method="inclusive")
     return cuts[49], cuts[98]
 

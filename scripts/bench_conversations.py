@@ -32,7 +32,6 @@ class Tools:
         return self.chance.randint(1, most)
 
     def source(self) -> str:
-        """Return a file with line numbers, as tools that read files return it."""
         lines: list[str] = []
         for _ in range(self.chance.randint(6, 28)):
             name = f"{self.word()}_{self.word()}"
@@ -48,7 +47,6 @@ class Tools:
         return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, 1))
 
     def hits(self) -> str:
-        """Return hits of grep."""
         files = [f"src/{self.word()}/{self.word()}.py" for _ in range(self.chance.randint(3, 9))]
         return "\n".join(
             f"{file}:{number * 7}:    {self.word()} = {self.word()}({self.word()}, {self.word()})"

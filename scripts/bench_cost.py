@@ -154,7 +154,6 @@ class Forwarder:
 
 
 def plain(body: Body) -> bytes:
-    """Return the unchanged request's body."""
     return json.dumps({key: value for key, value in body.items() if key != "api"}).encode()
 
 
@@ -186,7 +185,6 @@ class Bill:
         self.evidence = 0
 
     def add(self, body: bytes) -> None:
-        """Add one request."""
         now = parts(body)
         sizes = [self._sizes.setdefault(part, token_estimate.estimate(part)) for part in now]
         same = 0

@@ -53,7 +53,6 @@ class Outputs:
         return self.chance.choice(self.sources)
 
     def diff(self) -> str:
-        """Return a patch of a file in which some lines are changed."""
         before = self.source().split("\n")
         after = [line if self.chance.random() < 0.95 else f"{line}  # {self.tools.word()}" for line in before]
         path = self.chance.choice(self.paths)
@@ -76,7 +75,6 @@ class Outputs:
         return f"<script>var a = 1;</script><h2>{self.tools.word()}</h2><p>{words}</p><ul>{rows}</ul>"
 
     def job(self) -> str:
-        """Return the log of a CI job."""
         lines: list[str] = []
         for _ in range(60):
             stamp = f"2026-11-20T0{self.chance.randint(0, 9)}:{self.chance.randint(10, 59)}:07.1234567Z"
@@ -86,7 +84,6 @@ class Outputs:
         return "\n".join(lines)
 
     def prose(self) -> str:
-        """Return text as scripts print it."""
         return "\n".join(
             " ".join(self.tools.word() for _ in range(self.chance.randint(2, 16)))
             + f" {self.tools.number(999)}"
@@ -94,7 +91,6 @@ class Outputs:
         )
 
     def kinds(self) -> dict[str, Kind]:
-        """Return all kinds with their calls."""
         path = {"file_path": "/srv/app/src/reader.py"}
         tools = self.tools
         return {

@@ -93,7 +93,6 @@ class Recording:
         return cls(document["prompt"], turns, document["answer"])
 
     def steps(self) -> list[Step]:
-        """Return all calls in their order."""
         return [step for _, steps in self.turns for step in steps]
 
     def answers(self) -> Iterator[Response]:
@@ -158,7 +157,6 @@ class Paper:
         print(self._paint("1" if strong else "2" if weak else "0", text) if text else "", flush=True)
 
     def head(self) -> None:
-        """Print the head of the table."""
         titles = (
             f"{'tool':<5} {'call':<{self._title}} {'bytes':>16} {'tokens':>14} {'saved':>6}  what was done"
         )
@@ -166,7 +164,6 @@ class Paper:
         self.say("-" * self.width, weak=True)
 
     def row(self, step: Step, event: Mapping[str, Any]) -> None:
-        """Print the row of one result."""
         sizes = [f"{before:,} -> {after:,}" for before, after in (event["bytes"], event["tokens"])]
         saved = share(*event["tokens"])
         title = step.title if len(step.title) <= self._title else step.title[: self._title - 1] + "…"
@@ -180,7 +177,6 @@ class Paper:
 
 
 def share(before: int, after: int) -> str:
-    """Return the saving in percent."""
     return f"{(before - after) / before:.0%}" if before > after else "0%"
 
 
@@ -193,7 +189,6 @@ def done_to(event: Mapping[str, Any]) -> str:
 
 
 def texts(body: Any) -> dict[str, str]:
-    """Return the results of a request by call id."""
     return {
         block["tool_use_id"]: block["content"]
         for message in body["messages"]

@@ -78,7 +78,6 @@ class Asking(Provider):
 
 
 def conversation(results: list[str], command: str = "./x", end: bytes = b"}") -> bytes:
-    """Return an agent's request with these results of a command, of which the last are new."""
     calls = [
         {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": command}}
         for number in range(len(results))
@@ -101,7 +100,6 @@ def conversation(results: list[str], command: str = "./x", end: bytes = b"}") ->
 
 
 def _words(number: int, size: int) -> str:
-    """Return lines that are all different."""
     chance = random.Random(number)
     lines, length = [], 0
     while length < size:
@@ -226,7 +224,6 @@ async def attack(port: int, made: list[bytes], case: str) -> str:
 
 
 def run(case: str, address: Address, folder: Path, options: dict[str, str]) -> Waits:
-    """Measure one case in a new proxy."""
     made = CASES[case]()
     proxy = Mitmdump(
         address,

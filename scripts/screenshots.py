@@ -42,7 +42,6 @@ class Picture:
 
 
 def pictures(session: str, result: int) -> tuple[Picture, ...]:
-    """Return the manual's pictures."""
     return (
         Picture("page", "now"),
         Picture("page-session", f"session/{session}"),
@@ -52,7 +51,6 @@ def pictures(session: str, result: int) -> tuple[Picture, ...]:
 
 
 def free_port() -> int:
-    """Return a port at which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -81,7 +79,6 @@ def link(home: Path) -> str:
 
 
 def data(address: str, path: str) -> Any:
-    """Return the data that the page itself requests."""
     base, _, token = address.partition("/?")
     with urllib.request.urlopen(f"{base}/data/{path}?{token}", timeout=30) as response:
         return json.load(response)
@@ -96,7 +93,6 @@ def chosen(address: str) -> tuple[str, int]:
 
 
 def take(address: str, folder: Path) -> None:
-    """Take all pictures of a page."""
     with Browser() as browser:
         browser.prefers("light")
         browser.open(address)
