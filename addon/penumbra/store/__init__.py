@@ -1,1 +1,1 @@
-"""State that is kept from request to request: on disk and sealed, or in a shared store."""
+"""Storage of state between requests: encrypted on disk, or in a shared store."""

@@ -1,7 +1,7 @@
 """States of conversations: the time and the tool of the last request, and learned limits.
 
-A limit is learned from a refusal that a smaller request has answered, so that later turns need no refusal.
-Times only influence what is sent; no text contains them.
+When the provider refuses a request and accepts a smaller one, the limit is stored, so that later requests
+obey it. Times only influence what is sent; no text contains them.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _WRITE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LearnedLimits:
-    """Limits on later requests of a conversation; sizes of 0 are unknown."""
+    """Limits on later requests of a conversation; a size of 0 means that the limit is unknown."""
 
     tokens: int = 0
-    """Estimated tokens of the whole body."""
+    """Most estimated tokens of the whole body."""
     bytes: int = 0
-    """Bytes of the body."""
+    """Most bytes of the body."""
     most: int = 0
-    """Characters of one result."""
+    """Most characters of one result."""
     window: int = 0
-    """Tokens of a request and its response, by the provider's count."""
+    """Most tokens of a request and its response together, as the provider counts them."""
     drop: bool = False
     """True if reasoning is bound to another prefix, so that the provider must be asked to drop the
     reasoning."""
     arguments: bool = False
-    """True if arguments of calls may have a shortened form."""
+    """True if arguments of calls may be shortened."""
     tools_first: bool = False
     """True if the provider has refused a tool declared after a message."""
 
@@ -58,8 +58,8 @@ class ConversationState:
     """The known state of a conversation at its next request. Everything but `idle` is stored."""
 
     idle: float | None = None
-    """Seconds since the last request or response; 0 while the provider was asked to keep its cache; None if
-    there was none."""
+    """Seconds since the last request or response; 0 while the provider keeps its cache, as the request asked;
+    None if there was no request."""
     limits: LearnedLimits = NO_LIMITS
     tool: str = ""
     """Name of the injected tool that the last request declared; empty if it declared none."""
@@ -76,7 +76,7 @@ class ConversationState:
 
 
 class Conversations:
-    """Learned limits and times by conversation."""
+    """The states of all conversations, by key."""
 
     def __init__(
         self, table: KeyedValues[ConversationState], clock: Clock = time.time, steady: Clock | None = None
@@ -88,7 +88,8 @@ class Conversations:
 
     async def past(self, key: bytes, start: bytes = b"") -> ConversationState:
         """Return the state of a conversation. `start` is a key that all conversations with the same beginning
-        share: their requests keep its cache, too; empty without one."""
+        share, since a request of any of them keeps the beginning in the provider's cache; `start` may be
+        empty."""
         entries = await self._table.get([key, start] if start else [key], latest=True)
         if (entry := entries.get(key)) is None:
             return ConversationState()
@@ -99,12 +100,12 @@ class Conversations:
     async def sent(
         self, key: bytes, tool: str = "", *, waits: bool = False, revised: bool = False, life: float = 0.0
     ) -> None:
-        """Note that a request of this conversation goes out, which declares `tool`, or none while the
-        conversation `waits` for it. The provider keeps the request for `life` seconds at most.
+        """Note that a request of this conversation is sent. It declares the injected tool `tool`, or no such
+        tool while `waits` is true. The provider caches the request for `life` seconds at most.
 
-        The state is written at most once a minute, and at once while the conversation waits, when one of
-        these values changes, and when it is `revised`, which means that decisions replaced earlier ones.
-        `Stores.written` tells when that is safe from a restart.
+        The state is written at most once a minute, but at once if `waits` is true, if one of these values has
+        changed, or if `revised` says that decisions replaced earlier ones. `Stores.written` waits until the
+        state is on disk or in the shared store.
         """
         now = self.clock()
         entry = await self._entry(key) or ConversationState(seen=now)
@@ -120,20 +121,19 @@ class Conversations:
             self._table.note({key: entry})
 
     async def answered(self, key: bytes) -> None:
-        """Note the end of a response, until which the cache was in use."""
+        """Note the end of a response; the provider has used its cache until now."""
         if (entry := await self._entry(key)) is not None:
             self._table.note({key: replace(entry, seen=self.clock())})
 
     async def learn(self, key: bytes, limits: LearnedLimits) -> None:
-        """Store a limit and return when it is safe from a restart; decisions may have changed
-        because of it."""
+        """Store limits that may change decisions, and return once a restart can't lose them."""
         now = self.clock()
         entry = await self._entry(key, latest=True) or ConversationState(seen=now)
         entry = replace(entry, limits=entry.limits.learned(limits), written=now)
         await self._table.put({key: replace(entry, revision=secrets.token_hex(8))})
 
     async def inherit(self, earlier: bytes, key: bytes) -> None:
-        """Give a conversation that continues `earlier` its limits, except where it has newer ones."""
+        """Copy limits of the conversation `earlier` to its continuation, unless that has newer ones."""
         limits = (await self.past(earlier)).limits
         if limits != LearnedLimits():
             await self.learn(key, limits.learned((await self.past(key)).limits))
@@ -171,6 +171,6 @@ SCHEMA = Schema(
     _unpack,
     _MEMORY,
     news=lambda entry: News.VALUE,
-    # Another proxy may have declared the tool, which then stays.
+    # If another proxy has declared the tool meanwhile, the tool must stay declared.
     passes=lambda entry: entry.waits,
 )

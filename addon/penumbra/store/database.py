@@ -1,9 +1,9 @@
-"""One SQLite file, the thread that uses it, and the longest time that a caller waits for it.
+"""The SQLite database: its file, its thread, and the longest time that a caller waits for it.
 
 The database's own thread opens the file at the start, so that the event loop never waits for a disk. While
-the file can't be opened or written, the same tables live in memory (`database_file.py`). A database that
-hangs delays one request; later requests go on without it until it answers. Background writes that follow each
-other quickly are done in one transaction.
+the file can't be opened or written, the same tables live in memory (`database_file.py`). If the database
+hangs, one request waits for it; later requests do without it until it answers. Background writes that follow
+each other quickly share a transaction.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from penumbra.store.database_file import FAILURES, WARNING_ID, DatabaseFile, Evi
 from penumbra.store.key_file import Seal
 
 _PAUSE = 0.005
-"""Seconds by which writes are delayed, so that a request is sent before its decisions are packed: both need
-Python's interpreter lock."""
+"""Seconds by which writes are delayed. A request can then be sent before its decisions are packed, since both
+tasks need Python's interpreter lock."""
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _LONGEST_WRITE = 10.0
-"""Seconds that a caller waits for the disk; another program's write and the first opening take less."""
+"""Most seconds that a caller waits for the disk. The first opening and other programs' writes take less."""
 _LONGEST_HANG = 60.0
-"""Seconds that a new decision waits for a disk that hangs; clients wait longer than that for a response."""
+"""Most seconds that a new decision waits for a disk that hangs. Clients wait longer for a response."""
 _AWAY_BYTES = 64_000_000
-"""Bytes kept in memory while there is no file."""
+"""Most bytes of rows in memory while the file can't be used."""
 _MUCH_WAITING = 16_000_000
-"""The number of waiting bytes above which no new decisions are made that must be remembered."""
+"""Waiting bytes above which no new decisions are made that must be stored."""
 _MOST_WAITING = 64_000_000
-"""The number of waiting bytes above which new rows are dropped."""
+"""Waiting bytes above which new rows are dropped."""
 _log = logging.getLogger(__name__)
 
 
@@ -62,11 +62,11 @@ class Database:
         self.filled: set[str] = set()
         """Tables with new rows since any process opened the file."""
         self.patience = _LONGEST_WRITE
-        """Longest seconds that a caller waits for a write."""
+        """Most seconds that a caller waits for the disk."""
         self.last_patience = _LONGEST_HANG
-        """Longest seconds that a request waits for a hanging disk if it can't do without the database."""
+        """Most seconds that a request waits for a hanging disk if it can't do without the database."""
         self.failures = 0
-        """Number of look-ups without an answer."""
+        """Number of look-ups that got no answer."""
         self.forgotten = 0
         """Number of rows that were dropped before they were written, because memory was short."""
         self._overdue: Future[None] | None = None
@@ -86,9 +86,9 @@ class Database:
         self._eviction.max_bytes = max_bytes
 
     def add(self, table: str, lifetime: Lifetime, merge: Merge | None = None) -> None:
-        """Add a table, which is created when it is first used.
+        """Add a table; it is created at its first use.
 
-        `merge` combines a record of the file and one of memory; without `merge`, the record of memory wins.
+        `merge` combines a record in the file with one in memory; without `merge`, the record in memory wins.
         """
         self._eviction.add(table, lifetime)
         self.file.add(table, merge)
@@ -100,7 +100,7 @@ class Database:
         """Run `work` and return its result. Its changes are committed when it returns and undone when it
         raises.
 
-        Raises DiskAway if the disk does not answer in time, and at once while it hangs.
+        Raises DiskAway if the disk does not answer in time. While the disk hangs, DiskAway is raised at once.
         """
         if self.hangs:
             self.failures += 1
@@ -120,9 +120,9 @@ class Database:
         return self._thread.submit(self._run, work)
 
     def later(self, work: Work[object], size: int = 0, rows: int = 1) -> None:
-        """Queue work without waiting for it; work that follows soon shares its transaction. Later runs and
-        submissions see its result. `size` is the number of bytes and `rows` the number of rows that the work
-        writes. The rows are dropped if too many bytes wait already."""
+        """Queue work without waiting for it; work that is queued soon after shares its transaction. Later
+        calls of `run` and `submit` see its result. `size` is the number of bytes and `rows` the number of
+        rows that the work writes. The rows are dropped if too many bytes wait already."""
         if self._unwritten + size > _MOST_WAITING:
             self.forgotten += rows
             return
@@ -143,7 +143,7 @@ class Database:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether new decisions can be written: the disk answers, and not too many bytes wait."""
+        """Return whether new decisions can be written. The disk must answer and few bytes wait."""
         return not self.hangs and self._unwritten <= _MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
@@ -265,7 +265,7 @@ class Database:
         return result
 
     def _evict(self) -> None:
-        """Delete one more batch of old rows, after other work that came meanwhile."""
+        """Delete the next batch of old rows; other work that was queued meanwhile is done before."""
         if (connection := self.file.open) is None:
             return
         try:

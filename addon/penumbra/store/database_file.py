@@ -1,10 +1,10 @@
 """The connection to the database: in the file, or in memory while the file can't be opened or written.
 
-Meanwhile a warning with a constant id is logged, rows of the file are still read from it, and new rows are
-written to it as soon as that is possible. A damaged or foreign file is moved aside and a new one begun; a new
-one is begun, too, where the file was removed. Rows of the old file move to the new one when they are asked
-for. Rows of a format that this release can't read are dropped. Only the user can read the file and its
-folder.
+While the file fails, a warning with a constant id is logged, its rows are still read, and new rows are
+written to it as soon as that is possible. A damaged file, or one of another program, is moved aside; a new
+file takes its place, and also the place of a removed file. Rows of the old file are copied to the new one
+when a request needs them. Rows of a format that this release can't read are dropped. Only the user can read
+the file and its folder.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _STEP_ROWS = 500
 _STEP_BYTES = 4_000_000
 _STEP_PAGES = 1_000
 _EXPIRY_SECONDS = 60
-"""Seconds between two scans of a table for expired rows. Expired rows are never found, so there is no hurry,
-and a scan costs as much as a write."""
+"""Seconds between two scans of a table for expired rows. There is no hurry, since look-ups ignore expired
+rows, and a scan costs as much as a write."""
 _SPARE = 10
-"""A file that is too large is shrunk by one part in this many, so that not every write has to shrink it."""
+"""A file that is too large is shrunk to its limit minus one part in this many, so that not every write has to
+shrink it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +50,16 @@ class Eviction:
     """An `Eviction` deletes expired rows of all tables, and the oldest rows beyond `max_bytes`, the size
     limit of the file.
 
-    Beyond the size limit the oldest rows of all tables are deleted first and decisions last: the first form
-    in which a result was sent is final, and other rows can be made again. Rows are deleted in steps, so that
-    no request waits for all of them. All methods but `add` run in the database's thread.
+    The oldest rows of all other tables are deleted before decisions are: the first form in which a result was
+    sent is final, and other rows can be made again. Rows are deleted in steps, so that no request waits for
+    all of them. All methods but `add` run in the database's thread.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._lifetimes: dict[str, Lifetime] = {}
         self._expired: float | None = None
-        """The time before which expired rows of the first table are gone; None: some may be left."""
+        """The expiry time of the first table at the last complete scan; None if expired rows may be left."""
 
     def add(self, table: str, lifetime: Lifetime) -> None:
         """Let a table's rows expire. Rows of other tables are deleted only beyond the size limit."""
@@ -97,9 +98,9 @@ class Eviction:
             if excess <= 0 or not (gone := self._remove(connection, excess * size)):
                 break
             removed += gone
-        # Pages beyond the size limit go back to the system; the other free pages are written next. Each
-        # call frees one page, because it is a row without columns, and before Python 3.12 the module steps to
-        # the first row only.
+        # Free pages beyond the size limit are given back to the file system; later rows use the other free
+        # pages. Each call frees one page only: SQLite frees a page per result row, and before Python 3.12 the
+        # module `sqlite3` reads only the first row, which has no columns.
         for _ in range(min(pages - most, _STEP_PAGES)):
             connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
         left = pragma(connection, "page_count")
@@ -155,21 +156,21 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 VERSION = 2
-"""Version of the tables. Tables of an earlier release with other columns are dropped, since their rows are
-useful for a day at most."""
+"""Version of the tables. If an earlier release made a table with other columns, the table is dropped, since
+its rows are useful for a day at most."""
 _SEALED = 1
 """The first version whose files can't be read without the key."""
 APPLICATION = 0x50454E55
 """SQLite's `application_id` of Penumbra's files."""
 BUSY_MILLISECONDS = 2_000
-"""Milliseconds for which another program's write is waited for."""
+"""Most milliseconds that SQLite waits for another program's write."""
 _CHECKED_BYTES = 32_000_000
 """The size in bytes up to which a whole file is checked at the start; damage of a larger file is found
 later."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG_BYTES = 4_000_000
 _LOG_SHARE = 8
-"""The write-ahead log may have the file's size limit divided by this."""
+"""The write-ahead log may be as large as the file's size limit divided by this number."""
 
 
 class Foreign(Exception):
@@ -181,11 +182,11 @@ class Readable(Foreign):
 
 
 def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
-    """Configure a connection, check its file, and return it. Closes it before raising Foreign or
-    sqlite3.DatabaseError.
+    """Configure a connection, check its file, and return the connection. Raises Foreign and
+    sqlite3.DatabaseError, after the connection is closed.
 
-    `names` are the tables that a file without Penumbra's marks may have, `max_bytes` is the size limit of the
-    file.
+    `names` are the tables that a file without Penumbra's version and `application_id` may have. `max_bytes`
+    is the size limit of the file.
     """
     try:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
@@ -197,7 +198,7 @@ def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: 
         connection.execute(f"PRAGMA journal_size_limit = {log}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {log // pragma(connection, 'page_size')}")
         marks = (("application_id", APPLICATION), ("user_version", VERSION))
-        # Marks are written only where they differ, since another process may be writing.
+        # The version and the id are written only if they differ, since another process may be writing.
         if any(pragma(connection, name) != value for name, value in marks):
             with connection:
                 for name, value in marks:
@@ -218,7 +219,7 @@ def unusable(error: Exception) -> str:
 
 def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
     """Check whether the file is Penumbra's and usable. Raises Foreign, sqlite3.DatabaseError."""
-    # One transaction reads all marks, since another first start may be writing them.
+    # One transaction reads the version and the id, since another new process may be writing them.
     connection.execute("BEGIN")
     application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
     there = tables(connection)
@@ -273,7 +274,7 @@ def find(
 
 
 def write(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Write rows, in place of present ones. In the order of keys, each page of the index changes once."""
+    """Write rows or replace present ones, in the order of keys: each page of the index then changes once."""
     connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", sorted(rows))
 
 
@@ -292,10 +293,11 @@ def carry_over(
 
 
 class OlderRows:
-    """Rows of an earlier file, which are only read. No method raises: unreadable rows count as absent."""
+    """The rows of an earlier file, which is only read. No method raises; unreadable rows count as absent."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_copy: bool = False) -> None:
-        """The connection reads a file that can't be written, or a copy that is deleted with this object."""
+        """`connection` reads a file that can't be written. With `is_copy`, it reads a copy that is deleted
+        with this object."""
         self._connection = connection
         self._is_copy = is_copy
 
@@ -313,8 +315,8 @@ class OlderRows:
 
     @classmethod
     def lying(cls, path: Path) -> OlderRows | None:
-        """Return the rows of a file that can't be opened for writing. Without space for SQLite's side files,
-        the write-ahead log is left out."""
+        """Return the rows of a file that can't be opened for writing. Rows in the write-ahead log are left
+        out if SQLite can't create the files to read it."""
         has_log = path.with_name(f"{path.name}-wal").exists()
         # An immutable connection takes no lock, which would keep the file open as long as it exists.
         for options in ("mode=ro", "mode=ro&immutable=1") if has_log else ("mode=ro&immutable=1",):
@@ -332,7 +334,7 @@ class OlderRows:
         return None
 
     def find(self, table: str, keys: Sequence[bytes], since: float) -> list[Row]:
-        """Return rows like the function `find`. Damage of a page loses the rows on that page only."""
+        """Return rows like the function `find`. If a page is damaged, only its rows are lost."""
         try:
             return list(find(self._connection, table, keys, since))
         except sqlite3.DatabaseError:
@@ -357,10 +359,10 @@ class OlderRows:
 WARNING_ID = "PENUMBRA_DATABASE_UNAVAILABLE"
 MOVED_ID = "PENUMBRA_DATABASE_MOVED"
 FAILURES = (sqlite3.DatabaseError, OSError, Foreign)
-"""Errors of a file's use."""
+"""Errors that may occur while the file is used."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _BUSY_AWAY_MILLISECONDS = 50
-"""Milliseconds for which another program's write is waited for after one took too long."""
+"""Most milliseconds that SQLite waits for another program's write when a failed file is tried again."""
 _BUSY_START = 5.0
 _BUSY_PAUSE = 0.02
 _FIRST_PAUSE = 0.5
@@ -383,16 +385,16 @@ class DatabaseFile:
         self.renewals = 0
         """Number of files that were removed or damaged and replaced."""
         self.open: sqlite3.Connection | None = None
-        """The connection in use, to the file or to memory."""
+        """The connection in use, to the file or to a database in memory."""
         self._tables: dict[str, Merge | None] = {}
         self._created: set[str] = set()
         self._file: sqlite3.Connection | None = None
-        """The file's connection while it can't be written."""
+        """The connection to the file while the file can't be written."""
         self._inode: tuple[int, int] | None = None
         self._tried, self._pause = 0.0, _FIRST_PAUSE
         self._is_returning = False
         self._forgotten: set[str] = set()
-        """Tables whose rows in the file must not be found again."""
+        """Names of tables whose rows in earlier files must not be found again."""
         self._moved = False
 
     def add(self, table: str, merge: Merge | None) -> None:
@@ -405,7 +407,7 @@ class DatabaseFile:
         return self._tables.keys()
 
     def look_after(self) -> None:
-        """React to a file that was removed, or that can be used again."""
+        """Begin a new file if the open one was removed, or use a failed file again if possible."""
         if self.failed:
             if time.monotonic() >= self._tried + self._pause:
                 self._come_back()
@@ -441,8 +443,9 @@ class DatabaseFile:
         self._close()
 
     def _opened(self) -> sqlite3.Connection:
-        """Open the connection. SQLite does not wait while the kind of journal changes, as happens when two
-        processes start for the first time at once: the opening is tried again."""
+        """Open the connection. If two processes start for the first time at once, one finds the file locked
+        while the other changes the kind of journal. SQLite does not wait then, so the opening is tried
+        again."""
         limit = time.monotonic() + (0 if self._is_returning else _BUSY_START)
         while True:
             try:
@@ -471,8 +474,8 @@ class DatabaseFile:
     def _create(self, connection: sqlite3.Connection) -> None:
         with connection:
             for name in (*self._tables,):
-                # Rows are stored in the order of their writing, and only the index in that of the keys,
-                # which are random: many new rows change few pages.
+                # The table stores rows in the order of their writing, and only the index is in the order of
+                # the random keys. Many new rows thus change few pages.
                 connection.execute(
                     f"CREATE TABLE IF NOT EXISTS {name} "
                     "(key BLOB PRIMARY KEY, used INTEGER NOT NULL, record BLOB NOT NULL)"
@@ -503,8 +506,9 @@ class DatabaseFile:
         return True
 
     def _was_removed(self, path: Path) -> None:
-        """Begin a new file, since the open one was removed. Another process may have made one in its place,
-        whose log SQLite would delete when the connection closes (with Python 3.11 it does)."""
+        """Begin a new file, since the open one was removed. Another process may have made a new file already;
+        SQLite would delete the log of that file when this connection closes. Python 3.11 can't prevent
+        that."""
         connection, self.open, self._inode = self.open, None, None
         self._created = set()
         self._drop_older()

@@ -1,7 +1,7 @@
 """The ledger of decisions about results: the form in which a result was first sent is final.
 
-The key of a decision is a keyed hash of caller, call and text, and also of the earlier calls if the call's id
-is not unique.
+The key of a decision is a keyed hash of caller, call and text. It also covers the earlier calls if the id of
+the call is not unique.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from penumbra.store.table import pack_text, unpack_text
 _MEMORY_CHARACTERS = 32_000_000
 _ENTRY_CHARACTERS = 500
 KNOWN_VALUE = "known-value"
-"""The name under which values are counted that only an earlier text of the caller has shown to be secret."""
+"""Name for counts of values that are known as secrets only from an earlier text of the caller."""
 PLACEHOLDER_NOTE = "placeholder_note"
-"""The stage that notes at a result's end that its call contained placeholders."""
+"""Name of the stage that adds a note to the end of a result if its call contained placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts about a decision, for display. Sizes are those of the text before and after the decision."""
+    """Facts about a decision, for display. Sizes are those of the text before and after it was changed."""
 
     how: str = "kept"
     """`kept` (as it came), `shortened`, `duplicate`, `adopted` (already seen raw by the provider),
@@ -37,14 +37,13 @@ class Facts:
     referents: tuple[str, ...] = ()
     """Keys (hex) of earlier texts that this one refers to."""
     ref: str = ""
-    """Reference before the text, by which the model can ask for the original; empty if nothing was left
-    out."""
+    """Reference by which the model can ask for the original; empty if nothing was left out."""
     bytes_before: int = 0
     bytes_after: int = 0
     characters_before: int = 0
     lines_before: int = 0
     token_mark: int = 0
-    """The count that the original states (`Original token count: 8123`); 0 without one."""
+    """Token count that the original text states (`Original token count: 8123`); 0 if it states none."""
     tokens_before: int = 0
     tokens_after: int = 0
     redactions: Mapping[str, int] = field(default_factory=dict)
@@ -90,8 +89,8 @@ _DEFAULTS = _VALUES(Facts())
 
 
 def _pack(decision: Decision) -> bytes:
-    """Return the record: the size of the facts, the facts that differ from their defaults, and the form if
-    that is not the original."""
+    """Return the record. It consists of the size of the facts, the facts that differ from their defaults, and
+    the changed text, if it was changed."""
     known = zip(_NAMES, _VALUES(decision.facts), _DEFAULTS, strict=True)
     facts = orjson.dumps({name: value for name, value, default in known if value != default})
     form = b"" if decision.text is None else pack_text(decision.text)

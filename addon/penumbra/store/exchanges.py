@@ -1,11 +1,10 @@
-"""Responses that the proxy has forwarded, with the injected tool's name and the parts that the client did not
-see.
+"""Storage of forwarded responses: the name of the injected tool, and the parts that the client did not see.
 
-A later request finds a response by the ids of its tool calls, or by its calls and words (white space apart)
-where ids are missing or not unique; always together with the whole history before it, so that a request
-without that history gets nothing back. Where the provider keeps the history, the response's id takes its
-place, and the latest results and calls are stored with it. Signed reasoning is stored with the hidden
-exchanges before it.
+A later request contains an earlier response. The response is looked up by the ids of its tool calls, or by
+its calls and its text without white space if ids are missing or not unique. The key also covers the whole
+history before the response, so that a request with another history finds nothing. If the provider stores the
+history, the key covers the id of the response instead, and the latest results and calls are stored with it.
+Signed reasoning is stored with the keys of the hidden exchanges before it.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ _RESULT_BYTES = 250
 
 @dataclass(frozen=True, slots=True)
 class ProviderResult:
-    """A result that the provider keeps in the history before a response."""
+    """A result in a history that the provider stores."""
 
     digest: bytes
     """Digest of the text; empty if no later text may refer to it."""
     key: bytes
-    """Key in the ledger; empty for results before the first known result."""
+    """Key of the decision about the result; empty for results before the first known one."""
     tool: str
     name: str
-    """Name of the result's call in references, without secrets."""
+    """Name that references use for the result's call, without secrets."""
     complete: bool
 
 
@@ -59,8 +58,8 @@ class PastResponse:
     history: bytes = prefix_hash.START
     """Hash of the history including the response; stored only under a response's id."""
     undecided: bool = False
-    """True if the request had neither tools nor a history and the response no words: the next request decides
-    whether the injected tool is declared."""
+    """True if the request had neither tools nor a history and the response had no text. The next request then
+    decides whether the injected tool is declared."""
     declared_at: bytes = b""
     """Hash of the history up to the message after which the injected tool is declared; empty if it is
     declared with the other tools."""
@@ -95,8 +94,8 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
-    """Return all keys of a response, since clients may drop the ids of calls and the words beside them.
-    `visible.item` is the id by which a request may refer to it."""
+    """Return all keys of a response: clients may drop the ids of calls and the text beside them, and each
+    form has a key. `visible.item` is the id by which a request may refer to it."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:
@@ -105,13 +104,13 @@ def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
 
 
 def signature_key(owner: bytes, signature: str) -> bytes:
-    """Return the key of reasoning, which does not depend on the surrounding words."""
+    """Return the key of signed reasoning; the key does not depend on the surrounding text."""
     return _digest(owner, b"signed", utf8(signature))
 
 
 def orphan_key(scope: bytes, known_by: str) -> bytes:
-    """Return the key of reasoning whose continuation was lost; `known_by` is empty for any reasoning of the
-    caller."""
+    """Return the key of reasoning whose continuation was lost. If `known_by` is empty, the key stands for any
+    reasoning of the caller."""
     return _digest(scope, b"orphan", utf8(known_by))
 
 

@@ -1,7 +1,7 @@
-"""Sums of each day, over all conversations and for each of them: sizes and counts, no content.
+"""Daily sums of sizes and counts, over all conversations and for each conversation. They hold no content.
 
 Several proxies write into one file, so a row is read and written in one transaction. A record is a tree of
-sums with any names, so that each release can add sums which others do not know.
+sums with arbitrary names, so that a release can add sums that other releases don't know.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ from penumbra.store.table import Clock, compress, decompress
 
 TABLE = "history"
 DAYS = 92
-"""The number of days that are kept."""
+"""The number of days whose sums are stored."""
 MOST_CONVERSATIONS = 300
-"""The number of conversations that are kept for a day; the sums of the smallest are added up under
-`OTHERS`."""
+"""The number of conversations that are stored for a day; the smallest ones are added up under `OTHERS`."""
 OTHERS = "(others)"
 _MOST_NAMES = 500
 """The most names in one branch of a tree."""
 _SECONDS_A_DAY = 86_400.0
 Tree = dict[str, Any]
-"""Numbers, texts and trees by name."""
+"""A tree maps names to numbers, texts and trees."""
 
 
 class History:
@@ -77,8 +76,8 @@ class History:
         return {name: record for name, record in both.items() if record}
 
     def _merged(self, key: bytes, first: bytes, second: bytes) -> bytes:
-        """Return the sums of two records of a day, the second of which was written while the file could not
-        be."""
+        """Return the sums of two records of a day; the second one was written to memory while the file
+        failed."""
         trees = [
             orjson.loads(decompress(data))
             for record in (first, second)
@@ -89,7 +88,7 @@ class History:
         return self._seal.close(key, compress(orjson.dumps(record)))
 
     def _add(self, day: str, more: Tree, connection: sqlite3.Connection) -> None:
-        # Taking the lock here waits for other processes, and keeps them from writing in between.
+        # The write lock is taken before the row is read, so that no other process writes in between.
         connection.execute("BEGIN IMMEDIATE")
         key = _key(self._database.key, day)
         there = read(connection, self._database.key, [day]).get(day, {})
@@ -108,7 +107,7 @@ def days(now: float, count: int) -> list[str]:
 
 
 def read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> dict[str, Tree]:
-    """Return the records of some days, except those sealed with another key."""
+    """Return the records of some days, except those that were sealed with another key."""
     seal, records = Seal(key, TABLE), dict[str, Tree]()
     for name in names:
         row_key = _key(key, name)

@@ -1,9 +1,8 @@
 """The installation's key, and the keys derived from it that seal rows and identify a shared store.
 
-The key is 32 random bytes in a file that only its owner can have read or written: no link, no pipe, owned by
-the user. Each table has a key of its own; each record is bound to its table and row, so that no record can
-take the place of another. A record that can't be opened counts as absent: another key wrote it, or it was
-changed.
+The key is 32 random bytes in a regular file that the user owns and nobody else can have read or written. Each
+table has a key of its own; each record is bound to its table and row, so that no record can take the place of
+another. A record that can't be opened counts as absent: another key wrote it, or it was changed.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLO
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a regular file that the user owns, not through a link, and return the descriptor; a new file gets
-    mode 0600. Raises OSError."""
+    """Open a regular file that the user owns, and return its descriptor. Links are refused, and a new file
+    gets mode 0600. Raises OSError."""
     descriptor = os.open(path, flags | _SAFE, 0o600)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and (not _IS_POSIX or status.st_uid == os.geteuid()):
@@ -165,7 +164,7 @@ class SharedPlace:
         return self.derived("installation")
 
     def derived(self, purpose: str) -> bytes:
-        """Return 32 bytes for one purpose, equal at every proxy."""
+        """Return 32 bytes for one purpose; they are the same at every proxy with this key."""
         derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"penumbra fleet {purpose}".encode())
         return derived.derive(self.key)
 

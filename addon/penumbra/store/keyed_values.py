@@ -1,4 +1,4 @@
-"""Interface of tables that hold typed values under keys, and the memory for recently used values."""
+"""The interface of tables that map keys to typed values, and a cache of recently used values."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Entry(NamedTuple, Generic[V]):
 
     value: V
     used: float
-    """Time of the last use that was written to the store."""
+    """Time in seconds of the last use that was written to the store."""
 
 
 class RecentValues(Generic[V]):
     """Values by key, in the order of their last use."""
 
     def __init__(self, most: int, weigh: Callable[[V], int]) -> None:
-        """`most` limits the weight of all values together; with 0 no value is kept. A single heavier value is
-        kept alone."""
+        """`most` limits the weight of all values together; if it is 0, no value is kept. A value that is
+        heavier than `most` is kept alone."""
         self._most = most
         self._weigh = weigh
         self._entries: OrderedDict[bytes, Entry[V]] = OrderedDict()
@@ -40,13 +40,13 @@ class RecentValues(Generic[V]):
     def find(self, keys: Iterable[bytes]) -> dict[bytes, Entry[V]]:
         """Return the values found under keys, in the order of the keys."""
         known = self._entries
-        # C code runs over all keys at once, since a long conversation has thousands of keys.
+        # `filter` tests all keys in C, since a long conversation has thousands of keys.
         found = {key: known[key] for key in filter(known.__contains__, keys)}
         deque(map(known.move_to_end, found), 0)
         return found
 
     def put(self, key: bytes, value: V, used: float) -> None:
-        """Set a value and drop the values that were not used for the longest time."""
+        """Set a value, and drop the least recently used values beyond the limit."""
         if not self._most:
             return
         self.pop(key)
@@ -61,7 +61,7 @@ class RecentValues(Generic[V]):
             self._total -= self._weights.pop(key)
 
     def items(self) -> ItemsView[bytes, Entry[V]]:
-        """Return all pairs, the one used last at the end."""
+        """Return all pairs of key and entry; the most recently used pair is the last."""
         return self._entries.items()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -79,12 +79,12 @@ _REFRESHES_PER_TTL = 4
 
 
 class News(Enum):
-    """The form in which a value is announced to the other proxies of a shared store, for times of
-    an outage."""
+    """What a proxy announces to the others when it sets a value; they use it while the store is out of
+    reach."""
 
     NOTHING = "nothing"
     KEY = "key"
-    """Only the key is announced: a proxy with the same request makes the same value."""
+    """Only the key is announced, since each proxy makes the same value from the same request."""
     VALUE = "value"
 
 
@@ -93,7 +93,7 @@ class Schema(Generic[V]):
     """The contents of a table."""
 
     name: str
-    """Name of the table; part of the key that seals its records."""
+    """Name of the table; the key that seals its records is derived from this name, too."""
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
     """A function that may raise any error in `table.UNREADABLE`, since another release may have written the
@@ -105,8 +105,8 @@ class Schema(Generic[V]):
     """True if rows of all other tables are deleted first when the database is too large."""
     news: Callable[[V], News] = lambda value: News.NOTHING
     passes: Callable[[V], bool] = lambda value: False
-    """True if another proxy on the same file is likely to replace a value in memory, so that
-    `get(latest=True)` reads it again."""
+    """A function that returns whether another proxy is likely to replace a value, so that `get(latest=True)`
+    must read it again although it is in memory."""
 
 
 class KeyedValues(ABC, Generic[V]):
@@ -129,23 +129,23 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
-        """Set values and return when they are safe from a restart. With `in_background`, return at once;
-        `Stores.written` then waits until they are safe."""
+        """Set values, and return once a restart can't lose them. With `in_background`, return at once;
+        `Stores.written` then waits for that."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:
         """Set values of keys that have none, and mark present values as used. The keys must not be in memory.
-        `Stores.written` waits until they are safe from a restart."""
+        `Stores.written` waits until a restart can't lose the values."""
 
     @abstractmethod
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """Set values unless another proxy was first; the values of `over` replace present ones.
+        """Set values whose keys have none; values whose keys are in `over` replace present ones.
 
-        Return whether all of them are valid; if not, `get` returns the valid ones. `Stores.written` waits
-        until they are safe from a restart. `unasked` says that the values were made for an outage, and are
-        valid even where nothing can be written.
+        Return whether all of these values are valid now. If not, another proxy was first, and `get` returns
+        the valid ones. `Stores.written` waits until a restart can't lose them. With `unasked`, the values are
+        valid even if nothing can be written, because they were made during an outage.
         """
 
     @abstractmethod

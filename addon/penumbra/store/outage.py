@@ -1,5 +1,5 @@
-"""Outages of the shared store: rows that are written later, checks whether a store can be shared, and
-announcements of other proxies' writes."""
+"""Outages of the shared store. This module keeps rows that must be written later, checks whether a store can
+be shared, and follows announcements of other proxies' writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RECENT_SECONDS = 30.0
 
 
 class Reach(Enum):
-    """The extent to which a store can be used."""
+    """How much of a store can be used."""
 
     WHOLE = "whole"
     FULL = "full"
@@ -42,12 +42,12 @@ class Reach(Enum):
 
 @dataclass(slots=True)
 class Outage:
-    """The extent to which the store can be used, and the time since when."""
+    """How much of the store can be used, and since when."""
 
     clock: Callable[[], float] = time.monotonic
     reach: Reach = Reach.WHOLE
     count: int = 0
-    """Number of failures after a time without any."""
+    """Number of outages; failures during an outage are not counted again."""
     tries: int = 0
     """Tries since the store was whole; counted up to 10."""
     _began: float = 0.0
@@ -71,16 +71,16 @@ class Outage:
         return True
 
     def pause(self, *, hurries: bool = False) -> float:
-        """Return the seconds to the next try. `hurries` says that other proxies may read invalid rows
-        meanwhile."""
+        """Return the seconds to wait before the next try. With `hurries` they are few, because other proxies
+        may read invalid rows meanwhile."""
         pause = (_HURRIED if hurries else _BACKOFF).compute(self.tries)
         self.tries = min(self.tries + 1, 10)
         return pause
 
     @property
     def is_tried_out(self) -> bool:
-        """Return whether the last try is so recent that requests start no new one; during longer outages, a
-        try counts as recent for longer."""
+        """Return whether the last try is so recent that requests start no new one. The longer the outage, the
+        longer a try counts as recent."""
         wait = min(_LONGEST_WAIT, (self.clock() - self._began) / 4)
         return self.clock() - self._tried < wait
 
@@ -95,7 +95,7 @@ class Outage:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether the store has been whole for so long that every proxy knows it: no proxy pauses for
+        """Return whether the store has been whole for so long that every proxy has noticed. No proxy pauses
         longer than twice the outage."""
         pause = min(_LONGEST_PAUSE, 2 * self._length) + _HEARING
         return self.reach is Reach.WHOLE and self.clock() - self._ended > pause
@@ -107,7 +107,7 @@ class Outage:
 
 
 _MOST_BYTES = 64_000_000
-"""Bytes of delayed rows, beyond which the oldest are dropped."""
+"""Most bytes of delayed rows; beyond that, the oldest ones are dropped."""
 _LOST_SECONDS = 10.0
 """Seconds for which a write can be lost by a store that is killed or replaced by a replica."""
 _RECENT_BYTES = 8_000_000
@@ -140,7 +140,7 @@ Delayed = tuple[Row, bool]
 
 @dataclass(slots=True)
 class DelayedRows:
-    """State: delayed rows by name, and the rows written last."""
+    """The rows that must be written later, by name, and the rows that were written last."""
 
     clock: Callable[[], float] = time.monotonic
     forgotten: int = 0
@@ -173,7 +173,7 @@ class DelayedRows:
 
     def remove(self, rows: Sequence[Delayed]) -> None:
         for row, over in rows:
-            # A later row of the name may have come meanwhile.
+            # A later row of the same name may have been delayed meanwhile.
             if self._delayed.get(row.name) == (row, over):
                 del self._delayed[row.name]
                 self._bytes -= row.weigh()
@@ -189,8 +189,7 @@ class DelayedRows:
             self._recent_bytes -= self._recent.popleft()[1].weigh()
 
     def delay_recent(self) -> None:
-        """Delay the rows written last once more after a failure, to be added where the store has
-        lost them."""
+        """After a failure, delay the rows that were written last: lost ones are then added again."""
         begun = self.clock() - _LOST_SECONDS
         rows = [row for when, row in self._recent if when >= begun and row.name not in self._delayed]
         self._recent.clear()
@@ -230,9 +229,9 @@ _ADVICE: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("", ("NoPermissionError",), "needed: the rights that docs/deploy.md names"),
     ("", ("ReadOnlyError",), "needed: the one that it is a replica of"),
 )
-"""Advice, by scheme of the address and words of the error."""
+"""Advice for the user, by the scheme of the address and by words of the error."""
 _ARGUMENTS = ", with args beginning"
-"""Errors about unknown commands quote their arguments, which are data."""
+"""The start of the part of an error that quotes the arguments of an unknown command, which are data."""
 
 
 class UnfitStore(exceptions.RedisError):
@@ -240,7 +239,7 @@ class UnfitStore(exceptions.RedisError):
 
 
 def info(replies: Sequence[Any]) -> dict[str, str]:
-    """Return the values of the store's `INFO`; empty where this user may not ask."""
+    """Return the values of the store's `INFO`; empty if this user may not call `INFO`."""
     facts: dict[str, str] = {}
     for reply in replies:
         if isinstance(reply, Mapping):
@@ -259,8 +258,8 @@ def check(facts: Mapping[str, str]) -> None:
 
 
 def warnings(facts: Mapping[str, str], key: bytes, latest_key: bytes | None) -> list[str]:
-    """Return warnings for the operator. `key` is a mark of this proxy's key, `latest_key` that of the last
-    proxy."""
+    """Return warnings for the operator. `key` identifies this proxy's key, and `latest_key` that of the proxy
+    that started last."""
     lines = []
     policy = facts.get("maxmemory_policy", "")
     if policy not in ("", "noeviction"):
@@ -277,7 +276,7 @@ def warnings(facts: Mapping[str, str], key: bytes, latest_key: bytes | None) -> 
 
 
 def at_start(error: BaseException, url: str) -> str:
-    """Return why the store can't be asked, and a likely correction."""
+    """Return why the store can't be used, and a likely correction."""
     reason, scheme = why(error), url.partition(":")[0].lower()
     advice = (
         tip for of, words, tip in _ADVICE if of in ("", scheme) and any(each in reason for each in words)
@@ -286,7 +285,7 @@ def at_start(error: BaseException, url: str) -> str:
 
 
 def why(error: BaseException) -> str:
-    """Return an error on one line, without data."""
+    """Return the text of an error on one line, without any data of a command."""
     reason = str(error).partition(_ARGUMENTS)[0]
     return one_line(reason if isinstance(error, UnfitStore) else f"{type(error).__name__}: {reason}")
 
@@ -296,18 +295,18 @@ Rows = Sequence[tuple[bytes, bytes]]
 _MEMORY_BYTES = 64_000_000
 _NEWS_ROW_BYTES = 200
 _LONGEST_NAME = 100
-"""Bytes; Penumbra's names are shorter."""
+"""Most bytes of a name; Penumbra's own names are shorter."""
 _BETWEEN_CONNECTIONS = EqualJitterBackoff(1.0, 1.0)
 QUIET_SECONDS = 10.0
 """Seconds without announcements after which a connection is tested."""
 _RETRACTED = b"-"
-"""Record with which a release took back an announcement."""
+"""Record by which an earlier release took back an announcement."""
 _DECODER = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class StoreNews:
-    """State: recent announcements of all proxies."""
+    """The recent announcements of all proxies."""
 
     def __init__(self, client: Redis, channel: bytes) -> None:
         self._client = client
@@ -342,8 +341,8 @@ class StoreNews:
                 await asyncio.sleep(_BETWEEN_CONNECTIONS.compute(0))
 
     async def _listen(self, channel: PubSub) -> None:
-        """Listen on one connection. Raises the error of a broken connection, and OSError for a silent one,
-        since a listener learns of a lost peer in no other way."""
+        """Listen on one connection. Raises the error of a broken connection. Raises OSError if the connection
+        is silent, since a listener can't detect a lost peer otherwise."""
         is_asked = False
         while True:
             message = await channel.get_message(timeout=QUIET_SECONDS)
@@ -361,5 +360,5 @@ class StoreNews:
         try:
             self.note(_DECODER.decode(data))
         except msgspec.MsgspecError:
-            # The announcement is another release's.
+            # Another release has sent the announcement.
             return

@@ -1,4 +1,4 @@
-"""Tables of originals, tool calls, restored values, and texts of external compressors."""
+"""Tables of original texts, tool calls, restored values, and texts of external compressors."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _RENEWED = 16_384
 
 
 class Originals:
-    """Texts by scope and reference. `carried` is the table of originals that clients send again; None: the
-    same table."""
+    """The original texts, by scope and reference. `carried` is the table of originals that clients send
+    again; if it is None, `table` holds them, too."""
 
     def __init__(self, table: KeyedValues[str], carried: KeyedValues[str] | None = None) -> None:
         self._table = table
@@ -40,7 +40,7 @@ class Originals:
         await table.add({_key(scope, ref): text for ref, text in texts.items()})
 
     async def renew(self, scope: bytes, refs: Collection[str]) -> set[str]:
-        """Mark originals as used that requests still carry, and return the references of those that are not
+        """Mark originals that requests still contain as used, and return the references of those that are not
         stored."""
         keys = {_key_again(scope, ref): ref for ref in refs}
         due = [key for key in keys if key not in self._renewed]
@@ -62,20 +62,21 @@ class Originals:
 
 
 def _key(scope: bytes, ref: str) -> bytes:
-    """Return the key of a text: references are written in conversations, which are private."""
+    """Return the key of a text. It is a hash, since references are written in conversations, which are
+    private."""
     return hashlib.blake2b(ref.encode("utf-8", "replace"), key=scope[:64], digest_size=16).digest()
 
 
 _key_again = lru_cache(maxsize=_RENEWED)(_key)
-"""`_key` with a cache, for references that every turn carries again. Ids that a model asks for may be longer
-than references, and are not cached."""
+"""`_key` with a cache, for references that every request repeats. A text that a model passes as a reference
+may be long, so it is not cached."""
 
 
 _MEMORY_CHARACTERS = 8_000_000
 _ENTRY_CHARACTERS = 500
 
 _LONGEST_ARGUMENTS = 64_000
-"""Characters; of calls with longer arguments only the name is stored."""
+"""Most characters of stored arguments; if they are longer, only the name of the call is stored."""
 
 Clean = Callable[[str], Awaitable[str]]
 """Returns a text without its secrets. Raises RedactionError."""
@@ -136,7 +137,7 @@ _MEMORY = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Characters `start` to `end` of a text are a value; `mark` is its placeholder."""
+    """The place of a value in a text, from character `start` to `end`, and its placeholder `mark`."""
 
     start: int
     end: int
@@ -145,7 +146,7 @@ class Stretch:
 
 Stretches = Sequence[Stretch]
 Restorations = KeyedValues[Stretches]
-"""Values of placeholders, by the key of a string."""
+"""The places of restored values in a string, by the key of the string."""
 
 
 def _pack(stretches: Stretches) -> bytes:
@@ -161,4 +162,4 @@ RESTORATIONS = Schema("restorations", _pack, _unpack, _MEMORY)
 
 COMPRESSED = Schema("compressed", pack_text, unpack_text)
 Compressed = KeyedValues[str]
-"""Texts by key. The first text of a key stays, so that all requests get the same."""
+"""Compressed texts by key. The first text of a key is final, so that all requests get the same one."""

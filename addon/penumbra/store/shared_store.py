@@ -1,7 +1,7 @@
 """A Redis or Valkey that several proxies share.
 
-Commands of the same moment are sent in one round trip. While the store does not answer in time, values in
-memory are valid; writes are delayed and made before the store is read again.
+Commands that are issued at the same moment share a round trip. While the store does not answer in time,
+values in memory are valid and writes are delayed. Delayed writes are done before the store is read again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SECONDS_A_BYTE = 1 / 50_000_000
 _SECONDS_A_COMMAND = 0.000_25
 _START_SECONDS = 2.0
 _ROUND_TRIPS = 2
-"""Concurrent round trips; commands that come meanwhile wait for the next one."""
+"""Most round trips at the same time; further commands wait for the next one."""
 _PREFIX = b"penumbra:"
 _WRITTEN_AT_ONCE = 200
 _PROBE = b"x" * 100
@@ -48,11 +48,12 @@ _PROBE_MILLISECONDS = 60_000
 _KEY_MILLISECONDS = 30 * 86_400_000
 _SECONDS_AFTERWARDS = 0.005
 _GRACE = 0.15
-"""Seconds for which a store that is back is left to proxies that have writes to take back."""
+"""Seconds for which a store that is back is not used, so that each proxy can first take back its failed
+writes."""
 _LOOK_SECONDS = 0.25
-"""Seconds within which the store has to answer a request that depends on the answer."""
+"""Most seconds in which the store must answer if a request can't go on without the answer."""
 _LONGEST_LOOK = 0.75
-"""Greatest number of seconds that such a request waits for the state of the store."""
+"""Most seconds that such a request waits until it is known whether the store is back."""
 _TAKE_BACK = """
 for number, name in ipairs(KEYS) do
   local nonce, former = ARGV[2 * number], ARGV[2 * number + 1]
@@ -61,8 +62,8 @@ for number, name in ipairs(KEYS) do
   end
 end
 """
-"""A script that takes back records. Each record begins with random bytes of its own, so that another proxy's
-record is never deleted."""
+"""A script that takes back records. Each record begins with its own random bytes, so that the script never
+touches a record of another proxy."""
 _FAILURES = (exceptions.RedisError, OSError, TimeoutError, EOFError)
 _log = logging.getLogger(__name__)
 
@@ -80,8 +81,8 @@ class StoreFigures:
     conflicts: int = 0
     """Number of decisions that another proxy had made first."""
     guessed: int = 0
-    """Number of results that another proxy had sent and whose form could not be looked up; each may have
-    broken a prefix."""
+    """Number of results that another proxy had sent and whose form could not be looked up. Each may have
+    changed a prefix that the provider had cached."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,11 +92,12 @@ class _Batch:
     done: asyncio.Future[list[Any] | None]
     commands: list[Command] = field(default_factory=list)
     afterwards: list[Command] = field(default_factory=list)
-    """Commands that are sent afterwards if no answer comes."""
+    """Commands that are sent on the same connection if no answer comes."""
 
 
 class SharedStore:
-    """State: connections, delayed rows, and whether the store can be used. Belongs to one event loop."""
+    """A `SharedStore` keeps the connections, the delayed rows, and whether the store can be used. It belongs
+    to one event loop."""
 
     def __init__(self, place: SharedPlace) -> None:
         self.place = place
@@ -122,10 +124,10 @@ class SharedStore:
         self._round_trips = 0
         self._delayed = DelayedRows()
         self._doubtful: set[bytes] = set()
-        """Names of rows that others may read although their values were not sent."""
+        """Names of rows that other proxies may read although this proxy did not use their values."""
         self._wanted = asyncio.Event()
         self._trial: asyncio.Future[None] | None = None
-        """The present try to reach the store."""
+        """The try to reach the store that is running now."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._holders = 1
         self._returning: list[WeakMethod[Callable[[], None]]] = []
@@ -155,8 +157,8 @@ class SharedStore:
             closing.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def on_return(self, method: Callable[[], None]) -> None:
-        """Call a method when the store is back and all delayed rows are written, as long as the method's
-        object exists: tables are dropped with their engines."""
+        """Call a method each time that the store is back and all delayed rows are written. Only a weak
+        reference to the method's object is kept."""
         self._returning = [each for each in self._returning if each() is not None]
         self._returning.append(WeakMethod(method))
 
@@ -169,7 +171,7 @@ class SharedStore:
 
     @property
     def asking(self) -> int:
-        """Return the number of round trips that are under way or wait."""
+        """Return the number of round trips that are running or waiting."""
         return self._round_trips + len(self._waiting)
 
     @property
@@ -220,12 +222,11 @@ class SharedStore:
         former: Mapping[bytes, bytes] | None = None,
     ) -> list[bool] | None:
         """Write the rows of `put`, and those of `add` whose names have no row. Return one boolean for each
-        row of `add`: whether it was written.
+        row of `add`, true if the row was written.
 
         Returns None if the command failed or its outcome is unknown. `news` is announced to the other
-        proxies. With `former`, rows count only if they are known to be written: if not, they are taken back,
-        and the records of `former` take the place of rows that were put; the announcement follows once they
-        are known to be written.
+        proxies. With `former`, rows are valid only if the store confirms them. Unconfirmed rows are deleted,
+        or replaced by their earlier records in `former`. The announcement is sent after the confirmation.
         """
         publish = [self.news.command(news)] if news else []
         if not self.is_whole:
@@ -245,13 +246,13 @@ class SharedStore:
         added = [reply is not None for reply in replies[: len(add)]]
         self._delayed.note_written([*put, *(row for row, is_ours in zip(add, added, strict=True) if is_ours)])
         if former is not None:
-            # The row is valid, whether other proxies hear of it or not.
+            # The rows are valid even if the announcement fails.
             await self._ask(publish)
         return added
 
     async def look_again(self) -> bool:
-        """Return whether the store can be read, and try it now if it is away: for a request that can't tell
-        what others have sent. A store that does not come back is tried seldom."""
+        """Return whether the store can be read. If it is away, it is tried now, unless it was tried recently:
+        the request depends on what other proxies have sent."""
         if self.outage.reach is not Reach.AWAY:
             return True
         if self._trial is None:
@@ -266,14 +267,14 @@ class SharedStore:
         """Delay rows, which are written before the store is read again."""
         self._delayed.delay(rows, over=over)
         if self._delayed and self.is_whole:
-            # The store has failed in between and is back.
+            # The store failed after the write began, and is back already.
             self._fail(Reach.FULL, "a row was not written")
 
     # Asking
 
     async def _ask(self, commands: Sequence[Command], afterwards: Sequence[Command] = ()) -> list[Any] | None:
-        """Return a reply for each command; None if one of them has none. The store then gets the commands of
-        `afterwards`, if it got the others."""
+        """Return a reply for each command; None if a command failed or got no reply. In this case the
+        commands of `afterwards` are sent, too."""
         if self.outage.reach is Reach.AWAY:
             return None
         if not commands:
@@ -281,7 +282,7 @@ class SharedStore:
         loop = asyncio.get_running_loop()
         if not self._waiting:
             self._waiting.append(_Batch(loop.create_future()))
-            # Keys that are asked for in this turn of the loop share the round trip.
+            # All commands that are issued in this iteration of the event loop share the round trip.
             loop.call_soon(self._flush)
         batch = self._waiting[-1]
         start = len(batch.commands)
@@ -455,8 +456,8 @@ class SharedStore:
 
 
 async def _within(seconds: float, task: asyncio.Task[T]) -> T:
-    """Return the task's result. Raises TimeoutError; time in which this process was busy with other work does
-    not count."""
+    """Return the task's result. Raises TimeoutError after `seconds`, without the time in which this process
+    was busy with other work."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     for _ in range(_TICKS):
         done, _pending = await asyncio.wait({task}, timeout=seconds / _TICKS)
@@ -466,8 +467,8 @@ async def _within(seconds: float, task: asyncio.Task[T]) -> T:
 
 
 async def _send_afterwards(connection: Any, commands: Sequence[Command]) -> None:
-    """Send commands on the connection that did not answer, which is closed afterwards: the store runs them
-    after those sent before, whenever that is, or runs none of them."""
+    """Send commands on the connection that did not answer; the connection is closed afterwards. If the store
+    runs them at all, it runs them after the commands that were sent before."""
     if not commands or connection is None or not connection.is_connected:
         return
     sending = connection.send_packed_command(connection.pack_commands(commands), check_health=False)
@@ -476,7 +477,7 @@ async def _send_afterwards(connection: Any, commands: Sequence[Command]) -> None
 
 
 def _taking_back(rows: Sequence[Row], former: Mapping[bytes, bytes]) -> Command:
-    """Return the command that deletes these very records and no others."""
+    """Return the command that deletes or restores these records, unless another proxy has replaced them."""
     milliseconds = max((row.milliseconds for row in rows), default=0)
     pairs = ((row.record[:NONCE_BYTES], former.get(row.name, b"")) for row in rows)
     parts = (part for pair in pairs for part in pair)
@@ -503,12 +504,13 @@ _INLINE = 20
 _MOST_DOUBTFUL = 10_000
 _LEAST_PRUNED = 1_000
 _EMPTY_SECONDS = 5.0
-"""Seconds for which a table counts as empty after it was found so."""
+"""Seconds for which a table counts as empty after it was found empty."""
 
 
 class SharedTable(KeyedValues[V]):
-    """A table that several proxies share: the values used last here are in memory, all of them in the shared
-    store. While the store can't be used, memory alone is valid, and new rows are written to the store later.
+    """A table that several proxies share. The shared store has all values, and memory has those that this
+    proxy used last. While the store can't be used, memory alone is valid, and new rows are written to the
+    store later.
     """
 
     def __init__(
@@ -520,13 +522,14 @@ class SharedTable(KeyedValues[V]):
         self._milliseconds = int(ttl * 1000)
         self._marker = store.name("filled", schema.name.encode())
         self._marked = float("-inf")
-        """Time in seconds at which the mark was last written."""
+        """Time in seconds at which the row that marks the table as filled was last written."""
         self._empty_until = 0.0
         self._doubtful: LRUCache[bytes, None] = LRUCache(_MOST_DOUBTFUL)
-        """Keys of values whose writing has no known outcome; the valid values must replace them."""
+        """Keys of values that may have been written although the write failed; the valid values must replace
+        them."""
         self.unwritten: set[bytes] = set()
-        """Keys of values in memory that were not written at once, so that another proxy may be first. Keys
-        that leave memory leave this set later, too."""
+        """Keys of values in memory that were not written at once, so that another proxy may write them first.
+        Keys of values that are no longer in memory are removed later."""
         store.on_return(self.forget_unwritten)
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
@@ -542,7 +545,7 @@ class SharedTable(KeyedValues[V]):
             announced = {key: self._announced(key) for key in asked if key not in found}
             return found | self._unpacked({key: record for key, record in announced.items() if record})
         there = {key: record for key, record in zip(asked, records, strict=True) if record is not None}
-        # A full store lacks what other proxies have announced.
+        # If the store is full, values that other proxies have announced are missing in it.
         for key in asked:
             if key not in there and key not in found and (record := self._announced(key)):
                 there[key] = record
@@ -566,7 +569,7 @@ class SharedTable(KeyedValues[V]):
                 self._late(values)
                 self._store.delay(put, over=True)
                 if news:
-                    # Other proxies need the value: they find it if the store was only late.
+                    # Other proxies need the value, so the store is tried again in case it was only late.
                     await self._store.look_again()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
@@ -583,7 +586,7 @@ class SharedTable(KeyedValues[V]):
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """See `KeyedValues.settle`. Values that can't be written are not kept."""
+        """See `KeyedValues.settle`. Without `unasked`, values that can't be written are not kept."""
         if not values:
             return True
         first = [key for key in values if key not in over]
@@ -605,8 +608,8 @@ class SharedTable(KeyedValues[V]):
             former=former,
         )
         if added is None:
-            # The row may have been written although its value will not be sent: under these keys the values
-            # in memory are valid.
+            # The rows may have been written although their values will not be used. The values in memory are
+            # the valid ones of these keys.
             self._doubtful.update(dict.fromkeys(values))
             self._store.delay(await self._rows_in_memory(values), over=True)
             return False
@@ -644,7 +647,7 @@ class SharedTable(KeyedValues[V]):
         return True
 
     async def _give_way(self, keys: Sequence[bytes], values: Mapping[bytes, V]) -> bool:
-        """Take the values of other proxies that were first, and return whether they are the same."""
+        """Replace values by those that other proxies wrote first, and return whether they are the same."""
         self.forget(keys)
         there = await self.get(keys)
         if unreadable := {key: values[key] for key in keys if key not in there}:
@@ -657,21 +660,21 @@ class SharedTable(KeyedValues[V]):
         return await self._rows({key: entry.value for key, entry in self._memory.find(keys).items()})
 
     def _late(self, keys: Iterable[bytes]) -> None:
-        """Note keys whose values are in memory and not written yet."""
+        """Note keys whose values are in memory and are not written yet."""
         self.unwritten.update(keys)
         if len(self.unwritten) > 2 * len(self._memory) + _LEAST_PRUNED:
-            # Rows that memory lacks are read from the store, whichever proxy put them.
+            # A value that is not in memory is read from the store anyway, so its key is not needed here.
             self.unwritten = {key for key in self.unwritten if key in self._memory}
 
     def forget_unwritten(self) -> None:
-        """Drop values that were not written at once, since the store's are valid after an outage, whichever
-        proxy was first."""
+        """Drop values that were not written at once. After an outage the values in the store are valid,
+        whichever proxy wrote them."""
         self.forget(self.unwritten)
         self.unwritten.clear()
         self._doubtful.clear()
 
     def _announced(self, key: bytes) -> bytes | None:
-        """Return the announced record of a key; None without one, and where this proxy has taken it back."""
+        """Return the announced record of a key; None if there is none or if this proxy has taken it back."""
         return None if key in self._doubtful else self._store.news.record(self._named(key))
 
     def _news(self, values: Mapping[bytes, V], rows: Iterable[Row]) -> list[tuple[bytes, bytes]]:
@@ -683,8 +686,8 @@ class SharedTable(KeyedValues[V]):
         ]
 
     def _mark(self) -> list[Row]:
-        """Return the row that marks the table as filled for other proxies, where the mark is
-        missing or old."""
+        """Return the row that tells other proxies that the table is not empty; no row if it was written
+        recently."""
         now = self._clock()
         if self._name in self._store.filled and now - self._marked < self.refresh:
             return []

@@ -1,4 +1,4 @@
-"""The tables that are kept from request to request, in the database of this machine or in a shared store."""
+"""All tables of stored values, in this machine's database or in a shared store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 _DAY = 86_400.0
 _REVISIONS = 4_000
-"""Number of conversations whose revision of decisions is remembered."""
+"""Most conversations whose latest revision of decisions is kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class Gaps:
 
     is_away: bool
     elsewhere: frozenset[bytes] = frozenset()
-    """Keys that another proxy has decided about, in a form that follows from the request."""
+    """Keys of results that another proxy has decided about; the request alone determines the decision."""
 
 
 class Stores:
     """The tables, one attribute for each.
 
-    Times are seconds since the last use: `originals_ttl`, a day for texts that can be made again, and `ttl`
-    for all other values. `shared` holds everything but this machine's history; if None, the database holds
-    everything.
+    Values expire some seconds after their last use: `originals_ttl` for originals, a day for texts that can
+    be made again, and `ttl` for all other values. `shared` holds everything but this machine's history; if
+    None, the database holds everything.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Stores:
         self.history = History(database, time.time, STEADY)
 
     async def written(self) -> None:
-        """Return when all values put so far are safe from a restart."""
+        """Wait until a restart can't lose any value that was put so far."""
         await self.database.written()
 
     @property
@@ -93,7 +93,7 @@ class Stores:
         return self.database.failures if self.shared is None else self.shared.figures.failures
 
     async def lacks(self, past: Collection[bytes], sent: Iterable[bytes]) -> bool:
-        """Return whether decisions beyond `past` may be found now, because the store has just returned.
+        """Return whether decisions that `past` lacks may be found now, because the store has just come back.
         `sent` holds the keys of results that some proxy has sent."""
         if not self.is_away:
             return False
@@ -110,10 +110,10 @@ class Stores:
     def gaps(
         self, state: ConversationState, past: Collection[bytes], keys: Collection[bytes], *, whole: bool
     ) -> Gaps | None:
-        """Return the gaps in the store's answer about a request with these keys; None: there are none.
+        """Return the gaps in the store's answer about a request with these keys; None if there are none.
 
-        A result in a conversation that a proxy has seen before was sent during an outage if the model has
-        answered it and the store does not know it.
+        A result that the model has answered, in a conversation seen before, was sent during an outage if the
+        store does not know it.
         """
         if not whole:
             return Gaps(True, self.decisions.elsewhere(keys))

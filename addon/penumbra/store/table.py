@@ -1,9 +1,9 @@
-"""A table in the database of this machine; the values used last are also in memory.
+"""A table in the database of this machine; the most recently used values are also in memory.
 
 A value is used when it is put and when it is read. The time of last use is written at most once an hour, so
 that the cost of a turn does not grow with its history. Values are packed, sealed and read in the database's
-thread. The clock counts time as it passes while the process runs: setting the system's clock forward makes
-nothing old.
+thread. Expiry goes by a clock that measures real time while the process runs, so that values don't expire
+when the system's clock is set forward.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from penumbra.store.database_file import Lifetime, Row
 from penumbra.store.keyed_values import Entry, KeyedValues, Schema
 
 Clock = Callable[[], float]
-"""Seconds since 1970."""
+"""A function that returns seconds since 1970."""
 _SLEEPS_TOO: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 def passed() -> float:
-    """Return seconds since a fixed moment; time asleep counts."""
+    """Return seconds since a fixed moment, including the time in which the machine slept."""
     return time.monotonic() if _SLEEPS_TOO is None else time.clock_gettime(_SLEEPS_TOO)
 
 
 class SteadyTime:
-    """A clock that never advances more than real time. The system's clock may be put back."""
+    """A clock that never advances faster than real time. Like the system's clock, it may be set back."""
 
     def __init__(self, clock: Clock = time.time, passed: Clock = passed) -> None:
         self._clock, self._passed = clock, passed
@@ -71,23 +71,22 @@ class Table(KeyedValues[V]):
         clock: Clock = time.time,
         steady: Clock | None = None,
     ) -> None:
-        """`ttl` is the time in seconds from the last use of a value to its expiry, by `steady`; None: by
-        `clock`. `clock` gives the time of a use."""
+        """`ttl` is the time in seconds from the last use of a value to its expiry. `steady` measures it, or
+        `clock` if `steady` is None. `clock` gives the time of a use."""
         super().__init__(schema, ttl, clock)
         self._database = database
         self._seal = database.seal(schema.name)
         self._files = database.file.renewals
         self._was_empty: bool | None = None
-        """The database was empty when asked; None: not asked."""
+        """True if the table was empty when that was looked up; None if it was not looked up."""
         self._steady = steady or clock
         database.add(schema.name, Lifetime(self._begin, schema.leaves_last))
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
-        """See `KeyedValues.get`. Proxies on one file each go by their own memory, except where
-        `Schema.passes` says otherwise."""
+        """See `KeyedValues.get`. A value in memory hides newer ones in the file, unless `Schema.passes`."""
         now = self._clock()
         if self._files != self._database.file.renewals:
-            # A new file replaces the one that had the rows of the values in memory.
+            # A new file has replaced the one that contained the rows of the values in memory.
             self._files = self._database.file.renewals
             known = {key: entry.value for key, entry in self._memory.items()}
             self._database.submit(partial(self._write, known, now))
@@ -106,7 +105,7 @@ class Table(KeyedValues[V]):
                 self._remember(key, found[key], now)
         if missing or stale:
             read: dict[bytes, V] = await self._asked(partial(self._read, missing, stale, now), {})
-            # A newer value may have been put meanwhile.
+            # A newer value may have been set meanwhile.
             meanwhile = self._memory.find(missing)
             for key in filter((read.keys() | meanwhile).__contains__, missing):
                 newer = meanwhile.get(key)
@@ -133,7 +132,7 @@ class Table(KeyedValues[V]):
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """See `KeyedValues.settle`. Nothing new is settled while the disk is late."""
+        """See `KeyedValues.settle`. Without `unasked`, nothing is set while the disk is late."""
         if values and not (unasked or self._database.is_whole):
             return False
         await self.put(values, in_background=True)
@@ -161,7 +160,7 @@ class Table(KeyedValues[V]):
         return self._was_empty and self._name not in self._database.filled
 
     async def _asked(self, work: Work[T], otherwise: D) -> T | D:
-        """Return the result of `work`; `otherwise` while the disk hangs."""
+        """Return the result of `work`, or `otherwise` if the disk does not answer."""
         try:
             return await self._database.run(work)
         except DiskAway:
@@ -246,10 +245,10 @@ class Table(KeyedValues[V]):
 
 
 class _Codecs(threading.local):
-    """Codecs of one thread: making one costs more than most texts."""
+    """The codecs of one thread, kept because making one takes longer than most uses of it."""
 
     def __init__(self) -> None:
-        # Level 1 takes a third of the default level's time for a twentieth more bytes.
+        # Level 1 takes a third of the default level's time, and its output is only 5% larger.
         self.compressor = zstandard.ZstdCompressor(level=1)
         self.decompressor = zstandard.ZstdDecompressor()
 
@@ -267,7 +266,7 @@ def decompress(data: bytes) -> bytes:
 
 
 def pack_text(text: str) -> bytes:
-    """Return a text compressed; lone surrogates survive."""
+    """Return a text compressed; unpaired surrogates are preserved."""
     return compress(text.encode("utf-8", "surrogatepass"))
 
 
