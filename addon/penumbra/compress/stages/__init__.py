@@ -1,1 +1,1 @@
-"""The steps of the pipeline: each a pure function from text to text."""
+"""The stages of the pipeline. Each is a pure function from text to text."""

@@ -15,9 +15,9 @@ _SHARE = 15
 _SOME = 2
 """The least percentage of unreadable characters, NULs included, in a line within a binary region."""
 _WORD = 3
-"""The fewest characters of a line without unreadable characters that ends a binary region."""
+"""The fewest characters that a readable line must have to end a binary region."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
-"""The control characters that no text holds."""
+"""The control characters that no text contains."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
 
 
@@ -42,7 +42,7 @@ def suppress(text: str) -> str | None:
 
 
 def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield (first line, line after the last one) of each run of unreadable lines, with the lines between."""
+    """Yield the first line of each binary region and the line after its last one."""
     start = end = -1
     for position, line in enumerate(lines):
         binary, some = _judged(line)

@@ -1,4 +1,4 @@
-"""Encoded data, which nobody reads: its kind, its size and a hash stand in its place."""
+"""The stage that replaces encoded data (hex or base64) by its kind, its size and a hash."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import re
 from penumbra.compress.size import encode
 
 _LEAST = 1_200
-"""The characters up to which a text is left alone."""
+"""The length in characters of the longest text that is not changed."""
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}={0,2}")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
 def named(text: str) -> str | None:
-    """Return the text with a name in place of each run of encoded data; None if it has none."""
+    """Return the text with a description in place of each run of encoded data; None if it has none."""
     if len(text) <= _LEAST:
         return None
     short = _BLOB.sub(_name, text)
@@ -22,7 +22,7 @@ def named(text: str) -> str | None:
 
 
 def _name(match: re.Match[str]) -> str:
-    """Return the name of a run of encoded data; a run of words, dashes or parts of a path stays."""
+    """Return the description of a run of encoded data, or the run itself if it is words or a path."""
     blob = match[0]
     digest = hashlib.sha256(encode(blob)).hexdigest()[:12]
     if _HEX.fullmatch(blob):

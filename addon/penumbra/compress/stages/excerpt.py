@@ -1,4 +1,4 @@
-"""The excerpt of a long result: a heading with its kind and size, and its most useful parts.
+"""The stage that writes the excerpt of a long result: its kind, its size and its most useful parts.
 
     [search result in part; 40093 bytes, 795 lines]
     src/a.py:
@@ -61,32 +61,32 @@ _LIMITS = {
     Kind.REPORT: (32_000, 0),
     Kind.OTHER: (4_500, 30),
 }
-"""The limit of each kind of excerpt in standard mode, in bytes with the heading: the least, and the factor of
-the square root of the original's bytes. A text four times as large may have an excerpt twice as large. The
-limit falls again for texts whose lines are too many to be compared."""
+"""The limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is the
+least limit. The second number, times the square root of the original's bytes, may give a higher limit. For
+texts with too many lines to compare, the limit falls again."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
-"""The limit of a file in aggressive mode; in standard mode the limit of a file is a part of the hard
+"""The limit of a file in aggressive mode, as in `_LIMITS`. In standard mode it is a part of the hard
 limit."""
 _LEAST_NEW = 1_000
-"""Bytes of a text from which its share of new lines is counted."""
+"""Bytes that a text must exceed for its share of new lines to be counted."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
 _OF_RUNS = (Kind.COMMAND, Kind.OTHER)
 _OF_ROWS = (Kind.COMMAND, Kind.LIST, Kind.DATA, Kind.OTHER)
 """Kinds whose lines may be rows of tables."""
 _MOST = 24_000
-"""Bytes above which the size of the original adds nothing to a limit."""
+"""Bytes above which a limit no longer grows with the size of the original."""
 _FILE = 5 / 8
-"""Part of the hard limit that is the limit of a file: an agent reads a larger file for a part of it, and can
-ask for the others."""
+"""The limit of a file as a part of the hard limit. An agent usually needs only a part of a larger file, and
+can ask for the others."""
 _AS_NEW = {Kind.COMMAND: (_LEAST_NEW, 0.15), Kind.OTHER: (_LEAST_NEW, 0.15)}
 _AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
-"""The least limit of a text of which nothing is new, in bytes and as a part of its usual limit."""
+"""The smallest limit of a text that contains nothing new: in bytes, and as a part of its usual limit."""
 _NEW_OR_NOT = (Kind.FILE, Kind.REPORT)
 """Kinds whose limit does not depend on how much of the text is new."""
 _SHARE = 0.75
-"""Part of an excerpt that failure lines may take."""
+"""The part of an excerpt that failure lines may take."""
 _SHARE_OF_QUOTED = 0.25
-"""Part of an excerpt that they may take where the text may be quoted: in lists, and reports of an agent."""
+"""The same part where a text may quote failures: in lists, and in reports of an agent."""
 _MORE = 6_000
 """Bytes by which failure lines may enlarge an excerpt that would leave them out."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
@@ -95,7 +95,7 @@ _FRAMES = re.compile(
     rb"^[ \t>]*[0-9]{1,6}(?: +[0-9]{1,6})?(?: ?[|\xe2]|[:-](?: {2}|\t)| ?[+-](?: {2}|\t)| {4,})[^\n]*",
     re.MULTILINE,
 )
-"""Lines of code with their numbers, as programs print them around an error, too."""
+"""Numbered lines of code, which programs also print around an error."""
 _STRING = rb'"(?:[^"\\\n]++|\\.)*+"?'
 _TEXTS = re.compile(rb"(%b)(?:\s*+:\s*+(%b))?+|[^\t\n\"]{200,}+" % (_STRING, _STRING))
 """The strings of JSON, with their keys, and the long cells of a table of JSON. Short strings and strings
@@ -107,8 +107,8 @@ _RUN = re.compile(rb'[^\t\n"]{200,}+')
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """Keys of strings that programs wrote."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
-"""The percentages of the byte limit for the beginning, the end, the lines in which programs say how they
-ended, failures, definitions in a file, headings, and rows that differ from others."""
+"""These percentages of the byte limit are for the beginning, the end, the lines in which programs say how
+they ended, failures, definitions in a file, headings, and rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
 """The percentages of the limit for the beginning and the end of a file, whose other passages are more
 useful."""
@@ -117,15 +117,16 @@ _DIFFERING = 75
 _ENDS = 3
 """Rows that are shown at each end of a table."""
 _NAMED = 4
-"""The names of files left out may take the limit divided by this."""
+"""The limit divided by this number is the space for the names of files that are left out."""
 _MOST_FAILURES = 64
 _USED = 84
-"""Per cent of its limit that an excerpt of a file takes: less than a whole file that just fits."""
+"""The percentage of its limit that an excerpt of a file takes. It is thus smaller than a whole file that just
+fits."""
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
-"""An excerpt is made only where its limit is at most this part of the text: else a turn in which the model
-asks for a missing part costs more than the excerpt saves. The part is smaller where any line may be the
-wanted one: in changes, records and results of unknown tools."""
+"""An excerpt is made only if its limit is at most this part of the text. A larger excerpt saves less than a
+turn costs in which the model asks for a missing part. The part is smaller where any line may be the wanted
+one: in diffs, JSON and results of unknown tools."""
 _LEAST = 1_000
 """Bytes of the smallest limit that `target_ratio` gives."""
 _COLUMNS_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
@@ -202,7 +203,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
         return limit
     if not exceeds(text, _LEAST_NEW) or len(text) > facts.LONGEST or (seen := source.shown_before()) is None:
         return limit
-    # From this share on, the text is within its limit.
+    # At this share of new lines, the limit reaches the size of the text.
     enough = ((size(text) + 1) / limit - part) / (1 - part)
     share = facts.share_new(text, seen, min(1.0, enough))
     return min(limit, max(least, int(limit * (part + (1 - part) * share))))
@@ -229,17 +230,16 @@ def _is_list(text: str) -> bool:
 
 
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
-    """Return whether lines of a text that look like failures may be failures. In a source file they are
-    code."""
+    """Return whether lines that look like failures may be failures. In a source file, such lines are code."""
     if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB):
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
     return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
 
 
 def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
-    """Return the failure lines of a text. In the run of a known command these are all that look so, without
-    quoted code; elsewhere only lines that state a failure. `above`: returns the heading of the line at a
-    place."""
+    """Return the failure lines of a text. In the output of a known command or an error, every line that looks
+    like a failure counts; elsewhere, only lines that state a failure count. Quoted code never counts. `above`
+    returns the heading of the line at an offset."""
     call = source.call
     runs = kind is Kind.COMMAND and bool(call.family) and prints(call.family) == "run"
     if runs and not source.is_error and not call.mixed and critical_lines.all_passed(data):
@@ -249,8 +249,8 @@ def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], by
 
 
 def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
-    """Return a text of the same length in which the parts that report no failure are dots: quoted code, names
-    of files, prose."""
+    """Return a text of the same length in which dots replace the parts that report no failure: quoted code,
+    names of files, prose."""
     data = _FRAMES.sub(_blank, data)
     if kind is Kind.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
@@ -264,7 +264,7 @@ def _blank(match: re.Match[bytes]) -> bytes:
 
 
 def _unless_telling(match: re.Match[bytes]) -> bytes:
-    """Return a string as dots if it is long; as it is if its key or its lines say that a program wrote it."""
+    """Return dots in place of a long string, unless its key or its lines show that a program wrote it."""
     key, value = (match[1], match[2]) if match.re is _TEXTS and match[2] else (b"", match[0])
     if value.startswith(b'"'):
         if (whole := _LONG.fullmatch(value)) is None:
@@ -279,7 +279,7 @@ def _unless_telling(match: re.Match[bytes]) -> bytes:
 
 
 def kind_of(source: Source) -> Kind:
-    """Return the kind of a result. The call decides; the shape only separates JSON and diffs from text."""
+    """Return the kind of a result. The call decides, but the shape shows JSON and diffs."""
     kind = _BY_CATEGORY.get(source.call.category, Kind.OTHER)
     if kind is Kind.FILE and source.call.shows_data:
         kind = Kind.DATA
@@ -295,7 +295,7 @@ def kind_of(source: Source) -> Kind:
 
 
 def limit_of(kind: Kind, source: Source) -> int:
-    """Return the most bytes of a result of a kind: fewer in aggressive mode, more for an error."""
+    """Return the limit of a kind in bytes. The limit is lower in aggressive mode and higher for an error."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE
@@ -327,8 +327,8 @@ def _heading(kind: Kind, source: Source) -> str:
 
 def _extent(text: str, kind: Kind, source: Source) -> str:
     """Return `1234 bytes, 40 lines`, or `1234 bytes, lines 81 to 120` for a file whose line numbers are
-    known, since the text may be a page of the file. A single line is not counted, since it may hold many in
-    escapes."""
+    known, since the text may be a page of the file. The count is omitted for a single line, which may contain
+    many escaped lines."""
     lines = line_count(text)
     extent = counted(size(text), "byte")
     numbers = line_numbers.split(text)[0] if kind in _OF_FILES else ()
@@ -341,7 +341,7 @@ def _extent(text: str, kind: Kind, source: Source) -> str:
 
 
 class _Parts:
-    """The parts of one text that its excerpt may show; what they have in common is worked out once."""
+    """A `_Parts` finds the parts of one text that its excerpt may show, and computes shared data once."""
 
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
@@ -365,7 +365,7 @@ class _Parts:
         return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
     def file_above(self, place: int) -> bytes:
-        """Return the heading that the line at a place needs (its file, its service); else nothing."""
+        """Return the heading of the line at an offset, such as its file or service; empty if it has none."""
         named = self._headings.named if self._is_readable else {}
         line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:
@@ -379,7 +379,7 @@ class _Parts:
 
     @cached_property
     def _needs(self) -> Needs:
-        """The headings of each unit; a piece of a line has those of its line."""
+        """The headings of each unit. A unit that is a piece of a line has the headings of the line."""
         lines = [*self._units.lines, len(self._units)]
         return {
             unit: [lines[heading] for heading in headings]
@@ -401,8 +401,8 @@ class _Parts:
 
     @cached_property
     def _numbered(self) -> tuple[Sequence[int], Sequence[str], str]:
-        """The numbers of a file's lines, the lines without numbers, and what a mark adds to numbers that are
-        not those of the file."""
+        """The numbers of a file's lines, the lines without numbers, and the words that a mark adds if the
+        numbers are not known to be the file's."""
         numbers, contents = line_numbers.split(self._text)
         if line_numbers.separator_of(self._lines):
             return numbers, contents, ""
@@ -435,7 +435,7 @@ class _Parts:
         return chosen.written(self._numbers_left_out)
 
     def _parts(self, room: int, failures: Sequence[int]) -> str:
-        """Return the lines with most new facts, below their headings."""
+        """Return the lines with the most new facts, below their headings."""
         first = self._headings.first
         self._room_for_names = min(room // _NAMED, sum(size(self._lines[at]) + 2 for at in first))
         chosen = Selection(self._units, room - self._room_for_names, self._facts, self._needs)
@@ -456,7 +456,7 @@ class _Parts:
         chosen.take([units[line] for line in lines if line < len(units)], share)
 
     def _lines_between(self, first: int, end: int) -> range:
-        """Return the lines that begin between two places."""
+        """Return the lines that begin between two offsets."""
         last = min(bisect_left(self._starts, end), len(self._lines))
         return range(bisect_left(self._starts, first), last)
 
@@ -475,7 +475,7 @@ class _Parts:
         return f"{left_out(self._data, first, end)[:-1]}{self._names(missing)}]"
 
     def _names(self, heads: Sequence[int]) -> str:
-        """Return the names in some headings, by folder, as far as they fit."""
+        """Return the file names in these headings, grouped by folder, as many as fit."""
         folders: dict[str, list[str]] = {}
         for line in heads:
             name = self._lines[line].removeprefix("+++ ").removeprefix("b/").split("\t")[0].rstrip(": ")

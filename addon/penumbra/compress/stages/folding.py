@@ -1,11 +1,10 @@
-"""Lines and groups of lines that repeat directly after each other, written once with a count.
+"""The stage that writes lines or groups of lines that repeat directly after each other once, with a count.
 
     waiting for the server
     [the line above 41 more times]
 
-Reversible: the lines, written as often as counted, are the text. A text that already holds such a marker is
-left alone, so that every marker is true. Where only parts of the text are shown, a marker is shown with the
-lines that it counts, or not at all.
+The text can be restored from the counts. A text that already contains such a marker is not changed, so that
+every marker is true. An excerpt shows a marker only together with the lines that it counts.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ def fold(text: str) -> str | None:
 def _starts(lines: list[str]) -> list[int]:
     """Return the positions at which cycles may begin, in order.
 
-    Each line of a cycle's second round also stands a few lines earlier. So as many such lines must follow
-    each other as the cycle has lines.
+    In the second round of a cycle, each line also occurs a few lines earlier. A cycle can therefore begin
+    only before a run of such lines that is as long as the cycle.
     """
     last: dict[str, int] = {}
     again: list[int] = []
@@ -84,7 +83,7 @@ def _cycle(lines: list[str], start: int) -> tuple[int, int]:
 
 
 def _repeats(lines: list[str], start: int, period: int) -> int:
-    """Return how many times the cycle at `start` follows itself, at least once."""
+    """Return how often the cycle at `start` is repeated after its first round."""
     position = start + period
     while position < len(lines) and lines[position] == lines[position - period]:
         position += 1
@@ -109,7 +108,7 @@ def _counts(line: str) -> tuple[int, int] | None:
 
 
 def counted_lines(lines: Sequence[str]) -> dict[int, int]:
-    """Return the position of each marker, and that of the first line that it counts."""
+    """Map the position of each marker to that of the first line that it counts."""
     counts = ((at, _counts(line)) for at, line in enumerate(lines) if line.startswith("[the "))
     return {at: max(0, at - found[0]) for at, found in counts if found is not None}
 

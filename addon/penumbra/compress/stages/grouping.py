@@ -1,4 +1,4 @@
-"""Search hits with their file named once.
+"""The stage that names the file of search hits only once.
 
     src/a.py:12:import os          src/a.py:
     src/a.py-13-import re     ->   12:import os
@@ -6,9 +6,9 @@
                                    src/b.py:
                                    7:import os
 
-Reversible: `ungroup` writes the names out again, and `group` gives up where that would not restore
-the text. A file that is named by two spellings (some agents make the names of hits relative and
-leave those of the lines around them absolute) is named by the longer one.
+`ungroup` writes the names out again, and `group` changes nothing where that would not restore the text. Some
+agents write relative paths in hits and absolute paths in the lines around them. Such a file gets its absolute
+path everywhere.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def group(text: str) -> str | None:
             current = name
         grouped.append(line[len(path) + 1 :])
     whole = "\n".join(grouped)
-    # Only other lines that look like a name or a hit could be restored wrongly.
+    # Restoring can only fail if another line looks like a name or a hit.
     if not is_plain and ungroup(whole) != "\n".join(_spelled(lines, paths, names)):
         return None
     return whole
@@ -78,9 +78,9 @@ def ungroup(text: str) -> str:
 
 
 def _paths(lines: list[str]) -> list[str]:
-    """Return the name of the file before each line, as it is spelled there; empty if there is none.
+    """Return the file name at the beginning of each line; empty if there is none.
 
-    Hits come first, so that the lines around them are known by their file's name.
+    The names of hits are found first, since they identify the lines around the hits.
     """
     paths = [found[1] if found is not None and _is_path(found[1]) else "" for found in map(_HIT.match, lines)]
     others = [position for position, path in enumerate(paths) if not path]
@@ -98,12 +98,13 @@ def _paths(lines: list[str]) -> list[str]:
 
 @remembered(1_024)
 def _is_path(name: str) -> bool:
-    """True if a text may name a file: a time of day or a word may not."""
+    """Return whether a text may be the name of a file, unlike a time of day or a word."""
     return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()
 
 
 def _near(line: str, last: str, coming: str) -> str:
-    """Return the name before a line around a hit (`path-12-text`), which is that of the last or next hit."""
+    """Return the file name before a line near a hit (`path-12-text`). The last or the next hit has the same
+    name."""
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):
         start = line.find(name + "-") if name else -1
@@ -115,7 +116,7 @@ def _near(line: str, last: str, coming: str) -> str:
 
 
 def _names(paths: list[str]) -> dict[str, str]:
-    """Return the name of a file by its spellings: the absolute path that ends in the relative one."""
+    """Map each spelling of a file's name to the absolute path that ends in it, or else to itself."""
     names = {path: path for path in paths if path}
     absolute = [path for path in names if path[0] == "/" or _DRIVE.match(path)]
     for path in absolute:

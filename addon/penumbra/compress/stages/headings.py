@@ -26,18 +26,18 @@ _TITLE = re.compile(
 _LONGEST = 240
 """Length of the longest title, in characters."""
 _BELOW = 30
-"""Greatest number of lines that one title heads."""
+"""The greatest number of lines that belong to one title."""
 _PLACE = re.compile(r"(?<![\w@$./\\-])[\w@$./\\-]{1,240}\.\w{1,8}\W{0,6}?(?::|#L|(?:lines? ?|L))[0-9]")
 """A file with a line number."""
 _BEGINS = 240
-"""Characters at the beginning of a line in which a place is looked for."""
+"""The number of characters at the beginning of a line that are searched for a place."""
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}:?")
 _NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
 """The end of a line that states columns which the next lines share."""
 _ARROW = re.compile(r" *--> \S")
 """The line below a message, with the message's place."""
 _RECORD = re.compile(r"-\[ RECORD [0-9]+ \]|\*{10,} [0-9]+\. row \*{10,}|commit [0-9a-f]{7,64}\b")
-"""The first line of a record that a database shell lists by columns, and of a commit."""
+"""The first line of a commit, or of a record that a database shell prints with one column a line."""
 _COMMIT_HEADER = re.compile(
     r"\[?(?:Author|AuthorDate|Commit|CommitDate|Date|Merge|Reflog|tree|parent|author|gpg)\b"
 )
@@ -58,13 +58,13 @@ _NAME = re.compile(r"[ \t]*(?:- )?\"?(?:[a-z]{1,12}[iI]d|id|name|key|path|title)
 _OPENS = ":{[("
 """Last characters of lines that open a block."""
 _OPENING = re.compile(r"- |(?:FAIL(?:ED|URE)?|PASS(?:ED)?|ERROR|OK|(?:not )?ok)\b|[✓✔✗✘✖●]")
-"""Beginnings of lines that open a block: an item, and a verdict with its report below."""
+"""The beginnings of lines that open a block: an item of a list, or a verdict above its report."""
 _REMARK = re.compile(r"(?:#|//) ?\w")
 """The beginning of a comment, which heads the block that the next line opens."""
 _SERVICE = re.compile(r"[\w.-]{1,200} *\|")
 """The name of a service on a line of its own. Lines of a service may be indented or empty."""
 _IN_FILE = re.compile(r"[ \t]{1,8}(?:\(?[0-9]{1,7}[:,][0-9]{1,7}\)?|[0-9]{1,7}:)(?:[:\s]|$)")
-"""The beginning of a line with a place in a file that a line above names."""
+"""The beginning of an indented line with a line number in a file that a line above names."""
 _HUNK = re.compile(r"@@+ .*@@|## -[0-9,]+ \+[0-9,]+ ##")
 _FILE_OPENS = re.compile(r"diff -|Index: |(?:Binary files|Files) .* differ")
 _COMMIT = re.compile(r"(?:commit|From|changeset:) +[0-9a-f:]{7}")
@@ -100,7 +100,7 @@ class Headings:
     first: Sequence[int]
     """Headings that are chosen before other lines: files with hits or changes, titles of a page."""
     named: Mapping[int, int]
-    """The line that names the file or service of a failure line, by the number of the failure line."""
+    """For each line, the line that names its file or service."""
 
     @classmethod
     def of(
@@ -209,9 +209,9 @@ def files_above(lines: Sequence[str]) -> dict[int, int]:
 
 
 def opened_above(lines: Sequence[str]) -> dict[int, int]:
-    """Return the heading of each line that stands in a block or record: the line that opens the block (a key,
-    a bracket, a branch of a tree), the comment above that line, the message above its place, the first line
-    of a record or commit."""
+    """Map each line in a block or record to its heading: the line that opens the block (a key, a bracket, a
+    branch of a tree), the comment above that line, the message above a place, or the first line of a record
+    or commit."""
     above: dict[int, int] = {}
     outer: list[tuple[int, int, bool]] = []
     record, is_commit, message, remark = -1, False, -1, (-2, 0)
@@ -251,7 +251,7 @@ def opened_above(lines: Sequence[str]) -> dict[int, int]:
 
 
 def located_below(lines: Sequence[str]) -> dict[int, int]:
-    """Return for each line the next one, if that states the line's place in a file."""
+    """Map each line to the next one if that one states the line's place in a file."""
     return {number - 1: number for number, line in enumerate(lines) if number and _ARROW.match(line)}
 
 

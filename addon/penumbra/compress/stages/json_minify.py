@@ -1,7 +1,6 @@
-"""JSON and JSON Lines without the blanks between their tokens.
+"""The stage that removes the blanks between the tokens of JSON and JSON Lines.
 
-Strings, numbers, key order and duplicate keys stay as they are spelled: only blanks outside
-strings go. The text must be valid JSON, else nothing is done.
+Strings, numbers, key order and duplicate keys do not change. A text that is not valid JSON is not changed.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from penumbra.compress.size import encode
 _BLANKS = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
 _LEAST_AMONG = 512
-"""The fewest characters, without blanks, of a value that is searched for among lines."""
+"""The fewest characters, without blanks, of a value that is searched for among lines of other text."""
 _MOST_AROUND = 2_000
 """The most characters of the lines around such a value, which stay as they are."""
 _ATTEMPTS = 4
@@ -42,7 +41,7 @@ def minify(text: str) -> str | None:
 
 
 def are_values(text: str) -> bool:
-    """True if the text is several JSON values after each other, not one a line."""
+    """Return whether the text is several JSON values after each other, but not one a line."""
     return bool(_values(text.strip(" \t\r\n")))
 
 
@@ -77,7 +76,8 @@ def among_lines(text: str) -> tuple[str, str, str]:
             end = _end_of_value(text, position)
             if end - position >= _LEAST_AMONG and position + len(text) - end <= _MOST_AROUND:
                 value = text[position:end]
-                # A form of the value that was sent once is measured without its blanks as well.
+                # The size without blanks decides, so that a value counts the same before and after it is
+                # minified.
                 if len(minify(value) or value) >= _LEAST_AMONG:
                     return (text[:position], value, text[end:])
         position = text.find("\n", position) + 1

@@ -32,11 +32,11 @@ _LONGEST_NAME, _NAMES = 120, 4
 _WHOLE, _STRING = 40, 300
 """The length in characters up to which an array or object, or a string, is one unit."""
 _DEEPEST = 64
-"""The depth from which members are only counted: each depth reads all that is in it once more."""
+"""The depth from which members are only counted, since each further depth parses its content once more."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
 """The percentages of the byte limit for names of objects, beginnings of long strings, and failures."""
 _MARK = 6
-"""The bytes that a gap costs on average: all gaps of an object share one mark."""
+"""The average bytes of the mark for a gap. They are few, since all gaps of an object share one mark."""
 _MORE, _TRIES = 1.5, 8
 """The first budget of the units as a multiple of the byte limit, and the number of tries with ever smaller
 budgets until the JSON fits."""

@@ -1,13 +1,13 @@
-"""JSON arrays of objects as tables: each key written once.
+"""The stage that writes JSON arrays of objects as tables, so that each key is written once.
 
     {"total":30,"items":"[table 1]"}
     [table 1: 30 objects; the same in all: "type":"user"; columns "id","name","address.city"]
     1 <tab> alpha <tab> Oslo
     2 <tab> "12" <tab> Bergen
 
-Nothing is lost but the order of the keys within an object. Numbers keep their spelling. A cell is
-a JSON value, with the quotes left off a string that can't be taken for anything else. An empty cell
-is a key that is not there. Objects within objects become columns with dotted names.
+Only the order of the keys within an object is lost. Numbers keep their spelling. A cell is a JSON value; a
+string has no quotes if it can't be mistaken for another value. An empty cell means that the object lacks the
+key. Objects within objects become columns with dotted names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SPARSEST = 8
 _MOST_INNER = 12
 _DEPTH = 4
 _PAGE = 1_000
-"""The average characters of lines that are pages of an answer, and no rows."""
+"""The least average length, in characters, of lines that are pages of an answer instead of rows."""
 _SHARED_PREFIX = 20
 """The fewest characters of a common beginning of a column's strings that is written once."""
 _PLAIN = re.compile(
@@ -77,7 +77,7 @@ def _tables(text: str) -> str | None:
 
 
 def _pages(lines: Sequence[str]) -> str | None:
-    """Return long values, one a line, each with its own tables; None if none has any."""
+    """Return the values, one a line, with all their tables below; None if they have no tables."""
     writer = _Writer()
     shells = [writer.value(line, 0) for line in lines]
     is_alone = all(shell == f'"[table {number}]"' for number, shell in enumerate(shells, 1))
@@ -119,7 +119,7 @@ class _Writer:
 
 
 def _rows(sources: Sequence[str]) -> list[Row | None]:
-    """Return the rows, up to the first text that is no row, which is None."""
+    """Return the rows up to the first text that is not a row. None replaces that text."""
     rows: list[Row | None] = []
     for number, source in enumerate(sources):
         if not (number + 1) % time_budget.PIECE:
@@ -131,7 +131,8 @@ def _rows(sources: Sequence[str]) -> list[Row | None]:
 
 
 def _row(source: str) -> Row | None:
-    """Return the members of a compact object; None if it is none, has a key twice, or escapes in a key."""
+    """Return the members of a compact object; None if it is no object, has a key twice, or escapes in a
+    key."""
     if source[:1] != "{":
         return None
     members = _MEMBERS.decode(source)

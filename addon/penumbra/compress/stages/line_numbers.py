@@ -1,4 +1,4 @@
-"""Numbered lines of a file, with every twentieth number kept.
+"""The stage that keeps only every twentieth line number of a file.
 
     [not every line is numbered]
     1→import os
@@ -6,11 +6,11 @@
     ...
     20→def main():
 
-Read tools put a number before each line, which costs about a fifth of the tokens of a read. Lines between two
-numbered ones count up, so nothing is lost, and each line is exactly the file's: an edit can quote it. A run's
-first and last lines keep their numbers. The padding of the numbers goes.
+Read tools put a number before each line, which costs about a fifth of the tokens of a read. The lines between
+two numbered ones can be counted. Each line is exactly the file's, so that an edit can quote it. The first and
+last lines of a run keep their numbers. The blanks before numbers are removed.
 
-A file may have numbers of its own: `may_be_the_files` and `count_lines` tell them from a reader's.
+A file may contain numbers itself; `may_be_the_files` and `count_lines` tell them from those of a read tool.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from penumbra.compress.calls.envelope import has_own_tags, is_in_tags
 _STEP = 20
 LEGEND = "[not every line is numbered]"
 HEADING = 2_000
-"""The first characters of a thinned text, which hold its legend."""
+"""The number of characters at the beginning of a thinned text that contain its legend."""
 _SHORTEST = 8
 """The fewest numbered lines of a text that is thinned."""
 _HEADER = 40
-"""The first lines of a text, in which its numbers must begin."""
+"""The number of lines at the beginning of a text within which its numbers must begin."""
 _L = "L: "
 """The separator of the form `L12: `, in which an L precedes the number."""
 _BAR = " | "
@@ -47,10 +47,10 @@ _PREFIXES = {
 _PREFIXES[_L] = re.compile(r"[ \t]{0,8}L([0-9]{1,7}): ")
 _STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
 _SHORT_HEAD = 16_000
-"""The longest head of a text whose separator is remembered, in characters."""
+"""The length in characters of the longest beginning of a text whose separator is cached."""
 _COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
-"""Numbers as most lines spell them: comparing costs less than reading."""
+"""The usual spellings of numbers. Comparing lines with them costs less than parsing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Numbered:
 
 
 def thin(text: str) -> str | None:
-    """Return the text with every twentieth line number; None if its lines are not numbered.
+    """Return the text with every twentieth line number; None if the text is not changed.
 
-    A number stays where nobody could restore it: in a line that only looks numbered, and where the numbers
-    jump over as many lines as stand there without one.
+    The text is not changed either if the numbers could not be restored: if the content of a line looks
+    numbered, too, or if the numbers skip as many lines as follow there without a number.
     """
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
@@ -83,7 +83,7 @@ def thin(text: str) -> str | None:
     if 2 * len(kept) > count:
         return None
     thinned = numbers.contents.copy()
-    # After a bare colon before a few lines, nobody could tell whose the next blank is.
+    # If only a few lines had a bare colon, a reader could not tell if the next blank belongs to the line.
     separator = {":": ": ", _BAR: "| "}.get(separator, separator)
     for position in kept:
         thinned[position] = prefix(numbers.numbers[position], separator) + thinned[position]
@@ -130,7 +130,8 @@ class _Numbers:
         yield start, count
 
     def are_ambiguous(self, text: str) -> bool:
-        """True if a content looks numbered, or a gap in the numbers fits the lines that stand in it."""
+        """Return whether a content looks numbered, or the numbers skip as many lines as stand there without
+        one."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
         sign = _sign(separator)
         if text.count(sign) > len(numbers):
@@ -162,8 +163,8 @@ def first_number(text: str) -> int | None:
 
 
 def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
-    """True if the numbers may be the file's own: they are not padded, and the sign after them is none that
-    the tool is known to write."""
+    """Return whether the numbers may be part of the file: they are not padded, and the sign after them is not
+    one that the tool is known to write."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
     numbered = (line for line in lines if separator and parse(line, separator) is not None)
@@ -264,12 +265,13 @@ def _separator(head: str) -> str:
 
 
 def _is_table(lines: list[str]) -> bool:
-    """True if the numbers are a table's: below names of columns and a rule."""
+    """Return whether the numbers are cells of a table, which has a rule or lines that begin with a bar."""
     return any("-+-" in line or line.lstrip().startswith("|") for line in lines)
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """True if the blanks after the colons are all of the code: one less of them would be no indentation."""
+    """Return whether all blanks after the colons belong to the code: with one less, its indentation would be
+    odd."""
     matches = [match for match in map(_AFTER_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
         # The reader wrote a blank after the colon of an empty line.
@@ -283,11 +285,12 @@ def _is_indented(lines: list[str]) -> bool:
 
 
 _remembered = lru_cache(maxsize=16)(_separator)
-"""`_separator`, remembered because several stages ask for the same text."""
+"""`_separator` with a cache, since several stages ask for the same text."""
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
-    """True if the numbers in what a tool has read may be the file's. `original`: the result as it came."""
+    """Return whether the numbers in a tool's text may be part of the file. `original` is the unchanged
+    result."""
     if has_own_tags(text):
         return True
     first = first_number(text)
@@ -297,8 +300,8 @@ def may_be_the_files(text: str, original: str, call: Call) -> bool:
 
 
 def count_lines(text: str, call: Call, original: str | None = None) -> bool:
-    """True if the numbers in a text of files, if there are any, are known to count its lines. `original`: the
-    output that the text was made of, if that has other lines."""
+    """Return whether any numbers in a text are known to be the line numbers of its files. `original` is the
+    output from which the text was made, if its lines differ."""
     if LEGEND in text[:HEADING]:
         return True
     if call.shell or call.category != "read":

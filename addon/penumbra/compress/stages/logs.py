@@ -1,4 +1,4 @@
-"""Log lines that differ only in their values: the pattern once, the values line by line.
+"""The stage that writes the common pattern of log lines once, and then only the values of each line.
 
     [patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]
     ~A 2026-01-02T03:04:{}Z INFO [worker-{}] job {} done
@@ -6,9 +6,9 @@
     ~A 05.123 3 1234
     ~A 05.200 1 1235
 
-Reversible. Values (numbers, times, ids, hashes) are cut out of every line; lines that are equal without them
-share a pattern. Values, or beginnings of values, that are the same in all lines stay in the pattern. Critical
-lines stay as they are. The time is linear in the text.
+The text can be restored. Lines that are equal without their values (numbers, times, ids, hashes) share a
+pattern. Values, or beginnings of values, that are the same in all lines stay in the pattern. Critical lines
+stay as they are. The time is linear in the text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VALUE = re.compile(
 )
 _VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
 _COUNTS = re.compile(r"\b(?:lines?|times?)\b")
-"""Lines of earlier stages that count other lines. They stay as they are."""
+"""Words of the lines in which earlier stages count other lines. Such lines stay as they are."""
 _FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
 _LAST = "[end of patterns]"
 _GAP = "\x00"
@@ -45,7 +45,7 @@ _MOST_VALUES = 12
 _MOST_PATTERNS = 26 * 26
 _SAMPLE = 20
 _RUN = 5
-"""The runs, and the lines of a run, of the sample that shows whether a text may be a log."""
+"""The number of runs, and of lines in a run, in the sample that shows whether a text may be a log."""
 _LONGEST = 1_000
 """The most characters of a log line."""
 

@@ -1,7 +1,7 @@
-"""A web page as text to read: headings, paragraphs, lists, tables and links; no scripts, no styles.
+"""The stage that writes a web page as text: headings, paragraphs, lists, tables and links.
 
-The parser is selectolax (Lexbor), an HTML5 parser in C; this file only decides what of the tree is
-written. Links and image descriptions stay, everything that only a browser needs goes.
+The parser is selectolax (Lexbor), an HTML5 parser in C; this module only chooses which parts of the tree are
+written. Links and image descriptions stay; content that only a browser needs is removed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LONGEST_LINK = 300
 
 
 _LONGEST_LABEL = 240
-"""The most characters of a cell that is written in the line of its row, whatever blocks are in it."""
+"""The most characters of a cell that is written on the line of its row even if it contains blocks."""
 _MOST_SPANNED = 1_000
 """The most rows or columns of a cell, as in browsers."""
 _NESTED = 4
@@ -103,7 +103,7 @@ def to_text(text: str) -> str | None:
 
 
 def _is_deep(text: str) -> bool:
-    """True if elements nest too deep, by their tags alone, without those that need no end tag."""
+    """Return whether elements nest too deep. Only elements that need an end tag are counted."""
     if text.count("<") - text.count("</") <= _DEEPEST:
         return False
     depth = deepest = 0
@@ -123,7 +123,7 @@ class _Writer:
         self.hides, self.spans = hides, spans
         """True if some element may be hidden, or a cell may span others. Attributes are read only then."""
         self.space = space
-        """The characters that spanning cells may still add: a few tags can ask for very many."""
+        """The characters that spanning cells may still add. A few tags could otherwise add very many."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0
@@ -267,7 +267,8 @@ class _Writer:
             table.column += 1
 
     def _write_bars(self, table: _Table) -> None:
-        """Write the bars between cells, or before empty first ones, where the columns have heads."""
+        """Write the bars before a cell. Empty cells at the beginning of a row get bars only if columns have
+        heads."""
         missing = table.column - table.bars
         table.bars = table.column
         if table.has_heads or any(part.strip() for part in self.parts):

@@ -1,4 +1,4 @@
-"""The part of an edit's acknowledgement that repeats the code of its own call.
+"""The stage that shortens code which the acknowledgement of an edit repeats from its own call.
 
     Successfully overwrote file: src/a.py. Here is the updated code:
     import re
@@ -7,9 +7,9 @@
     ...
 
 The first and the last lines of each run stay, so that a later edit can quote the lines where old code meets
-new. A call that has written the whole file has no old code: one line at each end shows where a run stands.
+new. A call that has written the whole file has no old code, so that one line at each end is enough.
 
-The call holds the path of the file, too, so that its name is enough.
+The call contains the path of the file, so that the acknowledgement needs only the file's name.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from penumbra.compress.size import counted
 from penumbra.compress.stages import line_numbers
 
 _MARGIN, _MARGIN_OF_WHOLE = 6, 1
-"""Lines at each end of a run that stay: of an edit, and of a file that was written as a whole."""
+"""The number of lines at each end of a run that stay, after an edit and after a write of a whole file."""
 _MORE = 8
-"""The fewest other lines of a run that is left out."""
+"""The fewest lines that are left out between the two ends of a run."""
 _SHORTEST = 200
 """The fewest characters of an argument that is compared."""
 _LONGEST = 800
@@ -33,14 +33,14 @@ _LONGEST = 800
 _AROUND = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
 """The characters that may stand before and after a whole path."""
 _PLACES = 4
-"""The most places of one line in an argument that are tried: blank lines and brackets are frequent."""
+"""The most positions of one line in an argument that are tried. Blank lines and brackets have many."""
 _MOST = 20_000
 """The most lines of an argument that is compared."""
 
 
 def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
-    """Return the text without the lines that stand in the call's arguments in the same order; None if they
-    are too few.
+    """Return the text without the lines that the call's arguments contain in the same order; None if they are
+    too few.
 
     `is_whole`: the call has written the whole file.
     """

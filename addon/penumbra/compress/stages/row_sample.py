@@ -1,4 +1,5 @@
-"""JSON as rows whose long cells are cut, and the rows of a table that differ from the others."""
+"""Functions that write JSON as rows with long cells cut, and find the rows of a table that differ from
+others."""
 
 from __future__ import annotations
 
@@ -13,23 +14,23 @@ from penumbra.compress.size import cut, size
 from penumbra.compress.stages import json_prune, json_table
 
 _ENDS = 3
-"""A table has at least four times as many rows."""
+"""A text is a table if it has at least four times this number of rows."""
 _LONGEST = 400
 """Characters of a row that are always shown; a table of few rows shows more of each."""
 _FEW = 160
-"""Bytes per row; if the room gives each row as many, all rows are shown in part."""
+"""If the limit leaves at least this number of bytes for each row, a part of every row is shown."""
 _SHORTEST = 20
 """Characters that each cell keeps."""
 _NOTE = 29
 """Bytes of the mark for the missing part of a cell."""
 _HEADS = 3
-"""The lines above rows take at most the room divided by this number."""
+"""The lines above rows take at most the byte limit divided by this number."""
 _LOOKED_AT = 50
 """Lines of a text whose separators are counted."""
 _COLUMNS = 30
 """Columns of a table that are compared."""
 _FAR = 20
-"""A number is far from all others at so many times the usual distance from the median."""
+"""A number is odd if its distance from the median is more than this many times the usual distance."""
 _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")
 
 
@@ -90,8 +91,8 @@ def _lines(text: str) -> list[str]:
 def odd(lines: Sequence[str]) -> list[int]:
     """Return the positions of lines that differ from lines like them in a column, the oddest first.
 
-    Lines are alike that have equally many cells between separators, tabs or runs of blanks, or of which
-    nearly all have the same word at a place.
+    Lines are alike if they have the same number of cells between separators, tabs or runs of blanks, or if
+    nearly all of them have the same word at one position.
     """
     found: Counter[int] = Counter()
     marks = {_TAB, _BLANKS}
@@ -122,7 +123,7 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
     if len(rows) < 4 * _ENDS:
         return []
     width = Counter(map(len, rows.values())).most_common(1)[0]
-    # Where nearly all rows end at the same cell, further cells of another row are a remark.
+    # If nearly all rows have the same number of cells, further cells of a row are a remark.
     are_even = width[1] * 10 >= 9 * len(rows)
     columns = zip_longest(*rows.values(), fillvalue="") if are_even else zip(*rows.values(), strict=False)
     counted = [(column, Counter(column)) for column in islice(columns, _COLUMNS)]
@@ -137,8 +138,9 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
 
 
 def _odd_values(counts: Mapping[str, int]) -> set[str]:
-    """Return the values of a column that are of another type than nearly all, missing, rare among few
-    different ones, or numbers far from all others. `counts`: how often each value stands there."""
+    """Return the odd values of a column: missing ones, those of another type than nearly all, those that are
+    rare among few different ones, and numbers far from all others. `counts` is how often each value
+    occurs."""
     total, most = sum(counts.values()), max(counts.values())
     kinds = {value: _kind(value) for value in counts}
     of_kinds: Counter[str] = Counter()
@@ -161,7 +163,7 @@ def _odd_values(counts: Mapping[str, int]) -> set[str]:
 
 _TAB, _BLANKS = re.compile("\t"), re.compile(" {2,}")
 _LEAST_CELLS = 3
-"""Cells that a row has at least."""
+"""The fewest cells of a row."""
 _WORDS = 8
 """Words at the beginning of a line that are compared."""
 _NOTHING = re.compile(r"0+(?:\.0+)?%?")

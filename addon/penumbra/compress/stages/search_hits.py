@@ -13,7 +13,7 @@ _PROGRAMS = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "findstr", "Select-String"}
 )
 HIT = re.compile(r"L?([0-9]{1,8})([:-])")
-"""The number that a hit below the name of its file begins with."""
+"""The line number at the beginning of a hit that stands below the name of its file."""
 _LABELLED = re.compile(r"File: {1,4}(\S.{0,800})")
 _PATH = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}")
 _ASKED = frozenset({"pattern", "query", "regex", "search", "symbol"})
@@ -50,7 +50,7 @@ def heading(line: str, before: str, following: str) -> str:
 
 
 def headings(lines: Sequence[str]) -> dict[int, int]:
-    """Return for each hit the number of the line that names its file."""
+    """Map each hit to the number of the line that names its file."""
     above: dict[int, int] = {}
     named = -1
     hits = [bool(HIT.match(line)) for line in lines]

@@ -9,9 +9,9 @@ There are three steps, which run if the text needs them. One pattern deletes the
 the line are drawn on a row of cells. Text that moves between lines (progress of several downloads) is drawn
 on a screen of rows.
 
-Clearing the screen or going home starts a new page below, as scrollback would show it, so that
-nothing readable is lost. An overwritten text that reports an error is kept as a line. Of a text that would
-be longer as a screen shows it, only the sequences are deleted.
+Clearing the screen or going home starts a new page below, as scrollback would show it, so that nothing
+readable is lost. An overwritten text that reports an error is kept as a line. If the rendered text would be
+longer than the original, only the sequences are deleted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from penumbra.compress.critical_lines import is_critical
 
 _CONTROLS = "\x07\x08\x0e\x0f\x1b\x9b\x9d"
-# Each alternative begins with a character: the search then skips all others at once.
+# Each alternative begins with a fixed character, so that the search skips all other text at once.
 _STILL = re.compile(
     r"\x1b(?:\[[0-9;:<=>?]*[ -/]*[mhlnqrtcxygi`a-dpsu]"  # colours, modes, reports
     r"|[\]PX^_k][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, hyperlinks, strings

@@ -24,7 +24,7 @@ _FRAME = re.compile(
 _GO = re.compile(r"\t(?P<file>[^\s:]{1,300}\.(?:go|s)):[0-9]+(?: \+0x[0-9a-f]+)?\r?\Z")
 """The second line of a frame in Go; the first line names the function."""
 _BEGINNING = re.compile(r'\n(?:[ \t]+(?:File "|at |from |[0-9]+: )|#[0-9]+ |\t[^\s:]{1,300}\.go:)')
-"""The beginnings of frames. Most texts have too few of them to go on."""
+"""The beginnings of frames. A text with too few of them is not examined further."""
 _LIBRARY = re.compile(
     r"[/\\](?:site-packages|dist-packages|node_modules|gems|\.cargo[/\\]registry|rustc|vendor|\.pnpm)[/\\]"
     r"|[/\\]lib(?:64)?[/\\](?:python|ruby|node)[0-9.]*[/\\]"
@@ -76,7 +76,7 @@ Frame = tuple[int, int, bool]
 
 
 def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
-    """Return the frames by their first line. `is_announced`: the text says that it holds a backtrace."""
+    """Return the frames by their first line. `is_announced` says that the text mentions a backtrace."""
     frames: dict[int, Frame] = {}
     for position, line in enumerate(lines):
         if not (position + 1) % time_budget.PIECE:
@@ -109,7 +109,7 @@ def _is_placed(below: Sequence[str]) -> bool:
 
 
 def _is_symbol(name: str) -> bool:
-    """True if a name is a function's and no item of a list: it has blanks within brackets only."""
+    """Return whether a name is that of a function: it has blanks only within angle brackets."""
     depth = 0
     for character in name:
         depth += (character == "<") - (character == ">")
@@ -150,6 +150,6 @@ def _run(lines: Sequence[str], run: Sequence[Frame]) -> list[str]:
     if len(run) < _LEAST:
         return [line for frame in run for line in lines[frame[0] : frame[1]]]
     indent = lines[run[0][0]][: len(lines[run[0][0]]) - len(lines[run[0][0]].lstrip())]
-    # Lines are counted, since the frames of this module may be more than those that a reader sees.
+    # Lines are counted, since a reader may see fewer frames than this module finds.
     count = sum(end - start for start, end, _ in run)
     return [f"{indent}[{counted(count, 'line')} of library frames left out]"]

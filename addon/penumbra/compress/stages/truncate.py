@@ -1,7 +1,7 @@
 """The hard limit on a result's size.
 
-The failure lines that are cut stand below the text. Every gap holds a marker with the exact number of missing
-bytes, and markers count towards the limit. A text within the limit is left alone, so that a capped text is
+Failure lines that are cut are written below the text. Every gap has a marker with the exact number of missing
+bytes, and markers count towards the limit. A text within the limit is not changed, so that a capped text is
 never capped again.
 """
 

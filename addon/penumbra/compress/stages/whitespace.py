@@ -1,4 +1,4 @@
-"""Blanks at line ends and runs of empty lines."""
+"""The stage that removes blanks at line ends and shortens runs of empty lines."""
 
 from __future__ import annotations
 
