@@ -266,9 +266,14 @@ class Decider:
         shortened = form or self._shorten(item, output, policy)
         referents: tuple[str, ...] = ()
         if self._refers and not whole:
-            if (duplicate := self._duplicate(item, output, shortened)) is not None:
-                return duplicate
-            shortened, referents = self._by_reference(item, output, shortened, policy)
+            try:
+                if (duplicate := self._duplicate(item, output, shortened)) is not None:
+                    return duplicate
+                shortened, referents = self._by_reference(item, output, shortened, policy)
+            except RedactionError:
+                raise
+            except Exception as error:
+                self._log_failure(output, error)
         text, ref = shortened.text, ""
         if shortened.loss is Loss.LOSSY or back_references.STAGE in shortened.stages:
             text, ref = self._with_reference(shortened, text)
@@ -297,11 +302,14 @@ class Decider:
         except RedactionError:
             raise
         except Exception as error:
-            # Only redaction fails closed.
-            tool = inputs.show(output.tool)
-            _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
+            self._log_failure(output, error)
             redacted = redact(output.text)
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
+
+    def _log_failure(self, output: ToolOutput, error: Exception) -> None:
+        """Log that a step failed for one result, which goes on without it: only redaction fails closed."""
+        tool = self.inputs.show(output.tool)
+        _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
         """Return a reference to an earlier equal text, or None. Failures and their reports are always

@@ -4,9 +4,12 @@ import json
 import re
 from dataclasses import replace
 
+import pytest
+
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
+from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.wire.document import Document
 from support.messages_requests import (
@@ -31,6 +34,19 @@ def test_the_later_of_two_identical_results_names_the_earlier():
     assert contents(rewritten) == [LOG, "[Duplicate of Bash; see earlier result]"]
     assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE, dedup=False))) == [LOG, LOG]
     assert contents(go(body(*messages), settings=Settings(mode=Mode.DISABLED))) == [LOG, LOG]
+
+
+@pytest.mark.parametrize("step", ["same", "by_reference"])
+def test_where_references_fail_results_are_shortened_without_them(step, monkeypatch, caplog):
+    def fails(*_, **__):
+        raise RecursionError
+
+    messages = [use("toolu_1"), answer("toolu_1", SOURCE), use("toolu_2", "Other"), answer("toolu_2", PRETTY)]
+    without = go(body(*messages), settings=Settings(mode=Mode.STANDARD))
+    monkeypatch.setattr(EarlierTexts, step, fails)
+    rewritten = go(body(*messages), settings=Settings(mode=Mode.STANDARD))
+    assert contents(rewritten) == contents(without) != [SOURCE, PRETTY]
+    assert "leaves a result of Other as it is: RecursionError" in caplog.text
 
 
 def test_expand_context_resolves_every_reference():
