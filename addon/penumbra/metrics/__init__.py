@@ -1,1 +1,1 @@
-"""Figures of the work: events, sums, and lines for logs."""
+"""This package counts what Penumbra does, and makes events, sums and log lines of it."""

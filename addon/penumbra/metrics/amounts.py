@@ -1,7 +1,6 @@
-"""Sums that are shown and stored, over everything, a day, a conversation, an agent, a tool or a family; and
-list prices.
+"""This module has the sums that are shown and stored, for example by day or agent, and the prices of models.
 
-Sums hold counts, never content. Prices are those of the providers' lists in `rules/dollars.yaml`.
+Sums contain counts, never content. `rules/dollars.yaml` copies the prices from the providers' lists.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ from penumbra.errors import one_line
 
 T = TypeVar("T")
 _MOST_NAMES = 60
-"""Most names of rules, statuses or errors that a counter keeps."""
+"""Greatest number of names (of rules, statuses or errors) that are stored of one counter."""
 
 
 @dataclass(slots=True)
 class Amounts:
-    """Sums over requests. Tokens of results are estimated; billed tokens are the provider's count.
+    """An `Amounts` adds up requests. Tokens of results are estimates; billed tokens are the provider's count.
 
-    `sent` counts a result in every request that carries it, `new` only once.
+    Fields that begin with `sent` count a result in every request that contains it, those with `new` once.
     """
 
     requests: int = 0
     changed: int = 0
     turns: int = 0
-    """Requests for a message that the provider has taken; counts of tokens and failed tries are left out."""
+    """Requests for a message that the provider accepted; requests to count tokens are left out."""
     refused: int = 0
     """Requests that were not sent because they could not be searched for secrets."""
     responses: int = 0
-    """Responses with the provider's figures."""
+    """Responses that state the provider's count of tokens."""
     seconds: float = 0.0
-    """Seconds added to requests."""
+    """Seconds by which Penumbra delayed requests."""
     new_results: int = 0
     new_before: int = 0
     new_after: int = 0
@@ -45,18 +44,18 @@ class Amounts:
     sent_after: int = 0
     # Costs in tokens that the figures above do not include.
     declared: int = 0
-    """Tokens of the injected tool's declaration, in every request that has it."""
+    """Tokens of the declaration of the tool that Penumbra injects, in every request that has it."""
     put_back: int = 0
-    """Tokens of hidden exchanges, in every request that has them."""
+    """Tokens of calls of that tool, and of their results, which the client does not see, in every request."""
     asked: int = 0
     found: int = 0
     hidden_calls: int = 0
     hidden_tokens: int = 0
-    """Input tokens of hidden calls."""
+    """Input tokens of the requests that Penumbra itself sends after a call of that tool."""
     read_again: int = 0
-    """Results of repeated calls whose earlier, equal result had been shortened."""
+    """Results of calls that repeat an earlier call whose result had been shortened."""
     read_again_tokens: int = 0
-    # The bill by the provider's count.
+    # Tokens by the provider's count.
     uncached: int = 0
     cached: int = 0
     written: int = 0
@@ -65,33 +64,33 @@ class Amounts:
     """Input tokens that should have come from the cache but did not."""
     compared: int = 0
     broken: int = 0
-    """Compared prompts whose earlier part Penumbra changed without meaning to."""
+    """Compared prompts whose earlier part Penumbra changed by mistake."""
     dollars: float = 0.0
-    """Cost at list prices, as far as they are known."""
+    """Dollars for billed tokens at list prices; tokens without a known price add nothing."""
     dollars_saved: float = 0.0
-    """Savings by smaller results, in requests that the provider has taken."""
+    """Dollars saved by smaller results, in requests that the provider accepted."""
     dollars_spent: float = 0.0
-    """Cost of `declared`, `put_back`, `hidden_tokens` and `read_again`."""
+    """Dollars for `declared`, `put_back`, `hidden_tokens` and `read_again_tokens`."""
     dollars_missed: float = 0.0
     expired: int = 0
-    """Part of `missed`: input of requests after a pause that was longer than the cache's life."""
+    """Input tokens, included in `missed`, of requests after a pause that was longer than the cache's life."""
     dollars_expired: float = 0.0
-    """Part of `dollars_missed`."""
+    """Dollars for `expired`, which `dollars_missed` includes."""
     unpriced: int = 0
-    """Requests of models without a known price that the provider has taken: they count no dollars."""
+    """Requests that the provider accepted for models without a known price; they add no dollars."""
     misses: Counter[str] = field(default_factory=Counter)
     pauses: Counter[str] = field(default_factory=Counter)
     """Requests whose cache had expired, by the length of the pause."""
     cold_turns: Counter[str] = field(default_factory=Counter)
-    """Requests that changed earlier results because the cache was considered cold, by the state in which the
-    provider's bill shows the cache."""
+    """Requests that changed earlier results because the cache seemed to have expired, by the state of the
+    cache that the provider's bill shows."""
     secrets: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     """Errors by the provider's status, or by kind."""
 
     @property
     def saved(self) -> int:
-        """Return the tokens by which results were smaller, in all requests that carried them."""
+        """Return the tokens by which results became smaller, in all requests that contain them."""
         return self.sent_before - self.sent_after
 
     @property
@@ -101,7 +100,7 @@ class Amounts:
 
     @property
     def net(self) -> int:
-        """Return the tokens saved, less the overhead; negative if that is larger."""
+        """Return the tokens saved minus the overhead; the difference may be negative."""
         return self.saved - self.overhead
 
     @property
@@ -111,7 +110,7 @@ class Amounts:
 
     @property
     def dollars_net(self) -> float:
-        """Return the dollars saved, less the dollars spent."""
+        """Return the dollars saved minus the dollars spent."""
         return self.dollars_saved - self.dollars_spent
 
     def parts(self) -> list[tuple[str, Any]]:
@@ -134,7 +133,8 @@ class Amounts:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Amounts:
-        """Return the sums in a record of any release; unknown names are ignored."""
+        """Return the sums in a stored record, which any release may have written; unknown names are
+        ignored."""
         made = cls()
         for name in NAMES:
             value = record.get(name)
@@ -150,13 +150,13 @@ NAMES = tuple(member.name for member in fields(Amounts))
 
 @dataclass(slots=True)
 class ExternalMetrics:
-    """Sums of external compressors since the start. Their calls have a bill of their own, which no client
-    sees."""
+    """An `ExternalMetrics` adds up the use of external compressors since the start. No client sees their
+    bills."""
 
     hits: int = 0
-    """Texts with a stored response."""
+    """Texts whose response was stored already, so that nothing was sent."""
     misses: int = 0
-    """Texts that were sent."""
+    """Texts that were sent to a compressor."""
     shared: int = 0
     """Texts that another request was sending already, so that one call served both."""
     failures: Counter[str] = field(default_factory=Counter)
@@ -173,7 +173,7 @@ OTHERS = "(others)"
 
 @dataclass(slots=True)
 class ResultSums:
-    """New results of one kind; tokens are estimated."""
+    """A `ResultSums` adds up the new results of one tool or command family; tokens are estimates."""
 
     results: int = 0
     changed: int = 0
@@ -188,13 +188,13 @@ class ResultSums:
 
     def record(self) -> dict[str, Any]:
         """Return the sums for JSON."""
-        # `asdict` would count the pairs of a counter.
+        # `asdict` would make a new counter from the pairs of each counter, and so count the pairs.
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Groups(Generic[T]):
-    """Sums by name. The number of names is bounded, since clients choose them; the sums of further names are
-    added up under `OTHERS`."""
+    """A `Groups` maps names to sums. Clients choose the names, so their number is limited; further names
+    share the sums of `OTHERS`."""
 
     def __init__(self, make: Callable[[], T], size: Callable[[T], int]) -> None:
         self._sums = defaultdict[str, T](make)
@@ -221,7 +221,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Prices in dollars of a token; 0 if unknown."""
+    """A `Rates` has the dollars for one token of each kind; 0 if unknown."""
 
     input: float = 0.0
     output: float = 0.0

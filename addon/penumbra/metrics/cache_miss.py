@@ -1,5 +1,4 @@
-"""Reasons why a provider read a prompt anew that should have been in its cache, found by comparison with
-earlier prompts."""
+"""This module compares prompts with earlier ones to find why a provider did not read one from its cache."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from penumbra.apis.prefix_hash import PromptHead
 from penumbra.apis.usage import BilledTokens
 
 _TOLERANCE = 0.2
-"""Part of an earlier prompt that may be missing: clients set the last cache breakpoint before its end."""
+"""Fraction of an earlier prompt that is never cached: the last cache breakpoint stands before its end."""
 EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, BROKEN, UNKNOWN = (
     "expired",
     "another model",
@@ -30,23 +29,23 @@ _BY_DIAGNOSIS = {
     "tools_changed": TOOLS,
     "messages_changed": MESSAGES,
 }
-"""Anthropic's words for the first difference between two prompts."""
+"""Causes of a miss, by Anthropic's words for the first difference between two prompts."""
 COLD, WARM, UNSEEN = "cold", "warm", "unknown"
-"""States of a cache that was considered cold."""
+"""Real states of a cache that Penumbra believed to have expired."""
 NOT_COMPARED = ("previous_message_not_found", "unavailable")
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
-    """Digests of a prompt that the provider compares with earlier ones; they show whether the client or
-    Penumbra changed the prompt."""
+    """A `ComparedPrompt` has hashes of a prompt that the provider compares with an earlier one. They show
+    whether the client or Penumbra changed it."""
 
     previous: str
     """The client's id of the response to compare with; empty for the first prompt."""
     written: tuple[bytes, ...]
-    """Hashes of each message as the client wrote it, without cache breakpoints."""
+    """One hash for each message as the client wrote it, without cache breakpoints."""
     edits: tuple[bytes, ...]
-    """Hashes of Penumbra's edits to each message (empty for none), followed by that of its edits
+    """One hash for Penumbra's edits to each message (empty without edits), then one for its edits
     elsewhere."""
 
     def first_edited(self, earlier: ComparedPrompt) -> int | None:
@@ -57,8 +56,7 @@ class ComparedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class ColdTurn:
-    """A request in which earlier results changed because the cache was considered cold. Sizes are
-    in tokens."""
+    """A `ColdTurn` is a request that changes earlier results because the cache seems to have expired."""
 
     head: int
     """Tokens outside of the messages, which other conversations may keep cached."""
@@ -68,7 +66,7 @@ class ColdTurn:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request, as far as the provider's cache is concerned."""
+    """A `Prompt` has the facts about a request that matter to the provider's cache."""
 
     time: float
     model: str
@@ -86,23 +84,23 @@ class Prompt:
     tokens: int = 0
     """Tokens by the provider's count; 0 if unknown."""
     compared: ComparedPrompt | None = None
-    """Digests for the comparison that the client asks for; None if it asks for none."""
+    """Hashes for the provider's comparison; None if the client did not ask for one."""
     cold_turn: ColdTurn | None = None
-    """The change because of a cold cache; None if there is none."""
+    """Sizes of a change because of an expired cache; None without such a change."""
 
     def counted(self, tokens: int) -> Prompt:
-        """Return the prompt with the provider's count."""
+        """Return the prompt with the provider's count of its tokens."""
         return replace(self, tokens=tokens)
 
     @property
     def opening(self) -> tuple[str, bytes]:
-        """Return the part that all requests of a thread share."""
+        """Return a key that all requests of one thread of a conversation share."""
         return ("", self.messages[1]) if len(self.messages) > 1 else (self.model, b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Tokens that were read anew, and the cause."""
+    """A `Miss` counts the tokens that should have come from the cache but did not, and names the cause."""
 
     cause: str
     tokens: int
@@ -111,8 +109,8 @@ class Miss:
 
 
 def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | None:
-    """Return the miss that a response shows; None if there is none, or nothing is known. `earlier` is the
-    request before it in the same thread."""
+    """Return the miss that a response shows, or None without one. `earlier` is the previous request of the
+    same thread, None if it is unknown."""
     if earlier is None or earlier.tokens < max(now.least, 1):
         return None
     expected = min(earlier.tokens, billed.prompt)
@@ -126,7 +124,8 @@ def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | N
 
 
 def found_cold(now: Prompt, turn: ColdTurn, billed: BilledTokens) -> str:
-    """Return the state of the cache before a request, by the response's usage: `COLD`, `WARM` or `UNSEEN`."""
+    """Return the state (`COLD`, `WARM` or `UNSEEN`) of the cache before a request, as the response's usage
+    shows."""
     if billed.cached > max(now.least, turn.head * (1 + _TOLERANCE)):
         return WARM
     shows = billed.cached or billed.written or now.is_automatic
@@ -136,10 +135,11 @@ def found_cold(now: Prompt, turn: ColdTurn, billed: BilledTokens) -> str:
 def diagnosed(
     earlier: Prompt | None, now: Prompt, diagnosis: CacheDiagnosis, guessed: Miss | None
 ) -> Miss | None:
-    """Return the miss that the provider's diagnosis states, or the guessed one where it states nothing.
+    """Return the miss that the provider's diagnosis states, or `guessed` if it states none.
 
-    `earlier`: the prompt that the client names, None if it is not remembered. Where the client has only
-    added messages, Penumbra made the difference: `REWRITTEN` if on purpose, `BROKEN` otherwise.
+    `earlier` is the prompt that the client names, None if it is no longer stored. If the client only added
+    messages, Penumbra made the difference: the cause is `EXPIRED` or `REWRITTEN` if on purpose, else
+    `BROKEN`.
     """
     cause = _BY_DIAGNOSIS.get(diagnosis.cause)
     if cause is None:
@@ -199,15 +199,15 @@ def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | N
 
 
 _MOST_HASHES = 300_000
-"""Hashes of all prompts together, about 20 MB; clients choose the number of messages."""
+"""Greatest number of hashes in all prompts together, about 20 MB; clients choose the number of messages."""
 _BESIDE = 8
-"""Size of a prompt without its messages, in hashes."""
+"""Size of a prompt without its messages, counted in hashes."""
 Key = tuple[str | int | bytes, ...]
 
 
 class Prompts:
-    """Prompts by key. Those that were not used for the longest time are dropped, and one that is too large
-    alone is not kept."""
+    """A `Prompts` stores prompts by key. It drops those that were unused for the longest time, and does not
+    store a prompt that exceeds the limit alone."""
 
     def __init__(self) -> None:
         self._prompts: LRUCache[Key, Prompt] = LRUCache(_MOST_HASHES, _weight)

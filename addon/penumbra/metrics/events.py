@@ -1,5 +1,4 @@
-"""The outcome of one request: its results and totals, a line for the log, and a line of JSON for the event
-file.
+"""This module describes the outcome of a request: as sums, as a line for the log, and as a line of JSON.
 
 Names of tools and rules, sizes and counts are recorded, never content. docs/options.md describes every field.
 """
@@ -30,7 +29,7 @@ from penumbra.store.decisions import Facts
 
 
 class ShownResult(Protocol):
-    """A result of a request, as it is shown: names, sizes and counts."""
+    """A `ShownResult` has the facts about a tool result that may be shown: names, sizes and counts."""
 
     @property
     def tool(self) -> str: ...
@@ -43,12 +42,12 @@ class ShownResult(Protocol):
 
     @property
     def new(self) -> bool:
-        """Return whether the result got its form in this request."""
+        """Return whether Penumbra decided about the result in this request."""
         ...
 
 
 SAME = ("kept", "adopted")
-"""Values of `how` for results that were not changed."""
+"""Values of `Facts.how` for results that were not changed."""
 
 
 _LATE = "out of time"
@@ -80,7 +79,7 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Sums over the results of one request, as the client sent them and as the provider got them."""
+    """A `Summary` adds up the results of a request, as the client sent them and as the provider got them."""
 
     results: int = 0
     changed: int = 0
@@ -89,9 +88,9 @@ class Summary:
     tokens_before: int = 0
     tokens_after: int = 0
     put_back: int = 0
-    """Hidden exchanges that were put back."""
+    """Exchanges that the client does not see and that were put into the request again."""
     tools: Counter[str] = field(default_factory=Counter)
-    """Tools of changed results."""
+    """Changed results by tool."""
     stages: Counter[str] = field(default_factory=Counter)
     secrets: Counter[str] = field(default_factory=Counter)
     """Redactions by rule, in results and elsewhere."""
@@ -126,7 +125,7 @@ class Summary:
         named: Counter[str] = Counter()
         for name, count in Counter([entry.tool for entry in changed]).items():
             named[_name(name) or "(unknown)"] += count
-        # Decisions about whole calls have no stage.
+        # Decisions about whole calls have no stage; they are counted by `how`.
         stages = Counter(chain.from_iterable([each.facts.stages or (each.facts.how,) for each in changed]))
         stages.pop("shortened", None)
         sizes = bytes_before, bytes_after, tokens_before, tokens_after
@@ -195,7 +194,7 @@ def _counted(counts: Counter[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewResult:
-    """A result that got its form in this request."""
+    """A `NewResult` is a result that Penumbra decided about in this request."""
 
     shown: ShownResult
     call: bytes
@@ -204,7 +203,7 @@ class NewResult:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request as sent to the provider."""
+    """A `SentRequest` has the facts about a request that was sent to the provider."""
 
     conversation: bytes
     model: str
@@ -226,20 +225,20 @@ class SentRequest:
     declared: int
     """Tokens of the injected tool's declaration."""
     put_back: int
-    """Bytes."""
+    """Bytes of hidden exchanges that were put into the request again."""
     is_turn: bool = True
     """True if the request asks for a message, not for a count of tokens or a compaction."""
     project: str = ""
     """A short name of the project without its path; empty if unknown."""
     is_observed: bool = False
-    """True if the request was sent unchanged and its figures are a projection, of which no history
-    is kept."""
+    """True if the request was sent unchanged; its figures then say what would have changed."""
     tools: tuple[DeclaredTool, ...] = ()
     called: frozenset[str] = frozenset()
 
 
 WriteEvent = Callable[[Callable[[], dict[str, Any]]], None]
-"""Writes the event that its argument makes; the argument is called only where events are written."""
+"""A `WriteEvent` writes the event that its argument returns. It calls the argument only if events are
+written."""
 _log = logging.getLogger(__name__)
 
 
@@ -299,8 +298,8 @@ def _result(entry: ShownResult) -> dict[str, Any]:
 
 
 def recovery_event(*, flow_id: str, host: str, rule: str, level: int) -> dict[str, Any]:
-    """Return the event of a request that the provider refused as too large and took after it was made smaller
-    for the `level`-th time."""
+    """Return the event of a request that the provider refused as too large, and accepted in its `level`-th
+    smaller form."""
     return {
         "event": "recovery",
         "time": round(time.time(), 3),
@@ -343,8 +342,8 @@ def expansion_event(
 
 
 class EventFile:
-    """The event file, which grows by a line for each event; mode 0600. A failing disk is logged once and
-    disturbs no request."""
+    """An `EventFile` appends a line to the event file (mode 0600) for each event. A failing disk is logged
+    once, and requests go on."""
 
     def __init__(self, path: Callable[[], str]) -> None:
         """`path` returns the present setting; if empty, no events are written."""
@@ -359,7 +358,7 @@ class EventFile:
             self._thread.submit(self._append, path, orjson.dumps(make()) + b"\n")
 
     def follow(self) -> None:
-        """Open the file that the setting names now, so that errors are logged at once."""
+        """Open the file that the setting names at present, so that errors are logged at once."""
         if path := self._path():
             self._append(path, b"")
 

@@ -1,7 +1,7 @@
-"""The figures in Prometheus's text format 0.0.4.
+"""This module writes the figures in Prometheus's text format 0.0.4.
 
-A client library would count for itself, and everything is counted already: only its few lines of printing
-would be used. Units are base units; no label has a value for each session.
+It uses no client library, since everything is counted already and the format is simple. Units are base units;
+no label has a value for each session.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from penumbra.metrics.journal import SECONDS, Journal
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "penumbra_"
 Sample = tuple[str, Mapping[str, str], float]
-"""Suffix of the name, labels and value."""
+"""A sample: the suffix of its name, its labels and its value."""
 Family = tuple[str, str, str, Iterable[Sample]]
-"""Name, type, help and samples."""
+"""A metric: its name, type, help and samples."""
 
 
 def text(
     journal: Journal, store: Mapping[str, float] | None = None, database: Mapping[str, float] | None = None
 ) -> str:
-    """Return all figures. `store` holds those of a shared store, None without one; `database` those of this
-    machine's database."""
+    """Return all figures. `store` has those of a store that several proxies share, None without one, and
+    `database` those of this machine's database."""
     kept = chain(_of("store", _STORE, store or {}), _of("database", _DATABASE, database or {}))
     families = chain(_families(journal), _of_groups(journal), [_histogram(journal)], kept)
     return "".join(line + "\n" for family in families for line in _lines(*family))
@@ -70,7 +70,7 @@ _COUNTS = {
     ),
     "missed_tokens": ("missed", "Input tokens that should have come from the cache."),
 }
-"""Member of the sums and help of each name."""
+"""Counters without labels: the field of `Amounts` and the help, by name."""
 _PARTS = {
     "result_tokens": (
         "state",
@@ -108,7 +108,8 @@ _PARTS = {
         },
     ),
 }
-"""Label, help, and the member of the sums for each value of the label, of each name."""
+"""Metrics with a label: the label, the help, and the field of `Amounts` for each value of the label, by
+name."""
 _COLD_TURNS = "Requests whose earlier results changed after a pause, by how the cache was found."
 
 

@@ -1,4 +1,4 @@
-"""Sums over requests and responses for the page, the history and the metrics: counts, never content.
+"""This module counts requests and responses for the page, the history and the metrics, never their content.
 
 All methods run on the event loop. `changed` is called when figures change; `take` returns the sums to be
 stored.
@@ -23,7 +23,7 @@ from penumbra.metrics.tool_use import ToolUses
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _MOST_LISTED = 200
-"""New results that are listed for one turn."""
+"""Greatest number of new results that are listed for one turn."""
 _PAUSES = (
     (600, "up to 10 minutes"),
     (3_600, "10 to 60 minutes"),
@@ -34,12 +34,12 @@ _PAUSES = (
 _BYTES_A_TOKEN = 4
 _LEAST_ERROR = 400
 _REFUSED_WITHIN = "{}, but an error"
-"""Status that is counted for a response with a status of success and an error as its only content."""
+"""Text that is counted as the status of a successful response whose only content is an error."""
 
 
 @dataclass(slots=True)
 class Pending:
-    """Sums since the last write of the history."""
+    """A `Pending` has the sums since the history was last written."""
 
     all: Amounts = field(default_factory=Amounts)
     conversations: defaultdict[str, Amounts] = field(default_factory=lambda: defaultdict(Amounts))
@@ -49,7 +49,8 @@ class Pending:
 
 
 class Timeline:
-    """Result tokens sent and saved over time, in points whose distance grows with the time."""
+    """A `Timeline` has the result tokens sent and saved over time. The distance of its points grows with
+    time."""
 
     MOST = 120
 
@@ -77,7 +78,7 @@ class Timeline:
 
 
 class Journal:
-    """State: sums since the start, sessions, and sums to be written."""
+    """A `Journal` has the sums and sessions since the start, and the sums that are not yet stored."""
 
     def __init__(
         self, changed: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.time
@@ -92,17 +93,18 @@ class Journal:
         self.sessions = Sessions()
         self.timeline = Timeline()
         self._open = Prompts()
-        """Prompts by turn, until the response tells what was in the cache."""
+        """Prompts by the number of their turn, until the response shows how much came from the cache."""
         self._threads = Prompts()
-        """The latest prompts by conversation and opening: agents have several threads under one name."""
+        """The latest prompt of each thread; a conversation has several if an agent uses its name for all of
+        them."""
         self.untouched: Counter[str] = Counter()
         self.observed = 0
-        """Requests that were only observed; their figures are a projection."""
+        """Requests that were sent unchanged and whose figures say what would have changed."""
         self.stages: Counter[str] = Counter()
         """New results by the stages that changed them."""
         self.skipped: Counter[str] = Counter()
         self.recoveries: Counter[str] = Counter()
-        """Requests that were refused as too large and then taken, by rule and by number of tries."""
+        """Requests that were refused as too large and then accepted, by rule and by number of tries."""
         self.answers = self.bytes_given = 0
         """Responses in which the model asked for originals, and the bytes of the originals that it got."""
         self.external = ExternalMetrics()
@@ -112,8 +114,7 @@ class Journal:
     # Events of requests
 
     def sent(self, request: SentRequest) -> TurnRecord:
-        """Count a request that is sent to the provider. Dollars are counted once the provider has
-        taken it."""
+        """Count a request that is sent to the provider. Dollars are counted once the provider accepts it."""
         turn = self._turn(request)
         session = self.sessions.begin_turn(turn)
         self._open.put(replace(request.prompt, model=label(request.prompt.model)), turn.number)
@@ -130,7 +131,7 @@ class Journal:
         return turn
 
     def further(self, turn: TurnRecord, new: Sequence[NewResult]) -> None:
-        """Count more new results of a counted request."""
+        """Count further new results of a request that was counted before."""
         if (session := self.sessions.get(turn.session)) is None:
             return
         more = Amounts()
@@ -140,7 +141,7 @@ class Journal:
         self._add(turn, more)
 
     def taken(self, turn: TurnRecord) -> None:
-        """Count savings and costs of a request that the provider has taken, once."""
+        """Count the savings and costs of a request that the provider accepted; a second call adds nothing."""
         if turn.if_taken is not None:
             amounts, turn.if_taken = turn.if_taken, None
             self._add(turn, amounts)
@@ -151,7 +152,8 @@ class Journal:
         status: int,
         turns: Sequence[Turn] = (),
     ) -> None:
-        """Count a complete response. `turns` are those that could be read, the client's last."""
+        """Count a complete response. `turns` are the model's turns that could be read; the last one is the
+        client's."""
         more = Amounts()
         if turns and turns[-1].ending != NOT_READ:
             turn.ending = turns[-1].ending
@@ -171,8 +173,7 @@ class Journal:
         self._add(turn, more)
 
     def failed(self, turn: TurnRecord, status: int | None) -> None:
-        """Count a request without a whole response. `status` is that of the part that came; None: no part
-        came."""
+        """Count a request without a complete response. `status` is None if no part of a response came."""
         if status is not None and status < _LEAST_ERROR:
             self.taken(turn)
         if not turn.status:
@@ -180,7 +181,7 @@ class Journal:
             self._add(turn, Amounts(errors=Counter({"broken off": 1})))
 
     def recovered(self, turn: TurnRecord | None, rule: str, level: int) -> None:
-        """Count a request that was refused as too large and then taken in its `level`-th form."""
+        """Count a request that was refused as too large and then accepted in its `level`-th smaller form."""
         self.recoveries[f"{rule} at level {level}"] += 1
         self._add(turn, Amounts(errors=Counter({"too large, sent again": 1})))
 
@@ -202,7 +203,7 @@ class Journal:
         self._add(None, Amounts(refused=1))
 
     def passed(self, reason: str) -> None:
-        """Count a request that was not touched."""
+        """Count a request that was left as it was, for a reason."""
         self.untouched[reason] += 1
 
     def redacted(self, secrets: Mapping[str, int]) -> None:
@@ -316,7 +317,7 @@ class Journal:
             found = cache_miss.found_cold(prompt, prompt.cold_turn, billed[0])
             more.cold_turns[found] += 1
             if found == cache_miss.WARM:
-                # The change, not the pause, is then the cause of tokens that are read anew.
+                # The cache had not expired, so the change and not the pause caused the miss.
                 prompt = replace(prompt, cold_turn=None)
         miss = cache_miss.judge(self._threads.get(*thread), prompt, billed[0])
         if prompt.compared is not None:
@@ -346,7 +347,7 @@ class Journal:
                 result.asked += bool(result.ref) and result.ref in references
 
     def _add(self, turn: TurnRecord | None, more: Amounts) -> None:
-        """Add to all sums that a turn belongs to."""
+        """Add amounts to all sums that a turn belongs to."""
         targets = [self.amounts]
         if turn is None or not turn.is_observed:
             targets.append(self._pending.all)
@@ -367,7 +368,7 @@ class Journal:
 
 
 def _if_taken(request: SentRequest, amounts: Amounts) -> Amounts:
-    """Return the amounts that count once the provider has taken a request."""
+    """Return the amounts that count once the provider accepts a request."""
     rates = request.rates.at(request.body[1] // _BYTES_A_TOKEN)
     again = amounts.read_again_tokens * rates.written
     return Amounts(
@@ -379,7 +380,7 @@ def _if_taken(request: SentRequest, amounts: Amounts) -> Amounts:
 
 
 def _bill(billed: Sequence[BilledTokens], every: Rates, more: Amounts) -> None:
-    """Add the bill of a response. Without Penumbra it would have had the first turn only."""
+    """Add the billed tokens of a response. Without Penumbra, only its first turn would have been billed."""
     more.responses = 1
     for number, tokens in enumerate(billed):
         rates = every.at(tokens.prompt)

@@ -1,4 +1,4 @@
-"""Figures for the page and for export: names and numbers ready for JSON, and advice."""
+"""This module prepares figures and advice for the page and for export, ready for JSON."""
 
 from __future__ import annotations
 
@@ -34,10 +34,8 @@ _WAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One piece of advice."""
-
     level: str
-    """`act` (it costs or loses something), `look` or `note`."""
+    """Urgency: `act` (something costs money or is lost), `look` or `note`."""
     about: str
     title: str
     text: str
@@ -163,7 +161,7 @@ def overview(journal: Journal) -> Record:
 
 
 def amounts(sums: Amounts) -> Record:
-    """Return sums and derived figures. A share of an unknown whole is null."""
+    """Return sums and derived figures. A share is null if the whole is unknown."""
     return {
         **sums.record(),
         "saved": sums.saved,

@@ -1,7 +1,7 @@
-"""Figures of running proxies, in one small file for each process, which `penumbra stats` reads.
+"""This module writes the figures of each running proxy to a small file, which `penumbra stats` reads.
 
-Files hold counts and names of tools and rules, no content. A process holds a lock on its file as long as it
-lives; the next reader removes the file of a killed process. Files that another user could have written are
+Files contain counts and names of tools and rules, no content. A process holds a lock on its file as long as
+it lives; the next reader removes the file of a killed process. Files that another user could have written are
 not read.
 """
 
@@ -23,7 +23,7 @@ import orjson
 try:
     import fcntl
 except ImportError:
-    # Windows has no such locks, so that nothing tells whether a file's process lives.
+    # Windows has no such locks, so a reader could not find out whether a file's process still runs.
     fcntl = None  # type: ignore[assignment]
 
 SECONDS = 0.3
@@ -41,8 +41,8 @@ def folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 class StatsFile:
-    """The file of one process. `content` returns its content; it is called in the event loop, and the file is
-    written in a thread."""
+    """A `StatsFile` writes the file of one process in a thread. It calls `content` in the event loop to get
+    what it writes."""
 
     def __init__(self, path: Path, content: Callable[[], dict[str, Any]]) -> None:
         self._path = path
@@ -112,7 +112,7 @@ class StatsFile:
                 _log.debug("%s: %s", _NO_FILE, error.strerror)
 
     def _hold(self, descriptor: int | None) -> None:
-        """Replace the lock of the last file by that of another one."""
+        """Release the lock of the previous file, and remember the descriptor of a new, locked one."""
         if self._lock is not None:
             os.close(self._lock)
         self._lock = descriptor
@@ -123,8 +123,7 @@ def own_file() -> Path:
 
 
 def running(where: Path) -> Iterator[dict[str, Any]]:
-    """Yield the contents of the files of running proxies, the oldest process first. `pid` is that of the
-    file's process."""
+    """Yield the contents of the files of running proxies, the oldest process first, each with its `pid`."""
     if fcntl is None or not is_ours(where, stat.S_ISDIR):
         return
     for path in sorted(where.glob("*.json"), key=lambda each: (len(each.stem), each.stem)):
@@ -139,8 +138,8 @@ def running(where: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_ours(path: Path, kind: Callable[[int], bool] = stat.S_ISREG) -> bool:
-    """Return whether a path is a regular file (or of another `kind`) of this user, no link, that no other
-    user can change."""
+    """Return whether a path is a file of this user that no other user can change. Links, and files of another
+    kind than `kind`, do not count."""
     try:
         return _is_ours(path.lstat(), kind)
     except OSError:
@@ -157,11 +156,11 @@ _TRIES = 3
 
 
 def _record(path: Path) -> Any:
-    """Return the content of a running process's file; None if no process holds it, False if it
-    can't be read."""
+    """Return the content of a process's file; None if the process has ended, False if the file can't be
+    read."""
     try:
         for _ in range(_TRIES):
-            # O_NONBLOCK does not wait at a pipe.
+            # Without O_NONBLOCK, opening a pipe would wait for its other end.
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:
                 status = os.fstat(descriptor)

@@ -1,4 +1,5 @@
-"""Conversations since the start, turn by turn: sizes, counts and names of tools; never content."""
+"""This module stores the conversations since the start, turn by turn: sizes, counts and names, never
+content."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ from penumbra.metrics.cache_miss import Miss
 
 _MOST_SESSIONS = 200
 _MOST_TURNS = 4_000
-"""Turns of all sessions together; each session has at most a quarter of them."""
+"""Greatest number of turns of all sessions together; one session has at most a quarter of it."""
 _MOST_RESULTS = 40_000
 _MOST_CALLS = 4_000
-"""Calls of one session that are remembered to recognise repeated calls."""
+"""Greatest number of calls of one session that are stored to recognise repeated calls."""
 
 
 @dataclass(slots=True)
 class ResultRecord:
-    """A new result."""
+    """A `ResultRecord` has the figures of one new result."""
 
     number: int
     tool: str
@@ -35,7 +36,7 @@ class ResultRecord:
     kept: str
     """Reason why the result is unchanged; empty if it was changed."""
     read_again: bool = False
-    """True if the same call had the same result before, and that was shortened."""
+    """True if the same call was made before, and its result was shortened."""
     asked: int = 0
     ref: str = ""
 
@@ -45,7 +46,7 @@ class ResultRecord:
 
 @dataclass(slots=True, eq=False)
 class TurnRecord:
-    """A request and its response."""
+    """A `TurnRecord` has the figures of a request and its response."""
 
     number: int
     time: float
@@ -63,9 +64,9 @@ class TurnRecord:
     rates: Rates
     amounts: Amounts = field(default_factory=Amounts)
     if_taken: Amounts | None = None
-    """Amounts that count once the provider has taken the request; None afterwards."""
+    """Amounts that count once the provider accepts the request; None afterwards."""
     status: str = ""
-    """Outcome for display; empty without a response so far."""
+    """Outcome for display; empty before the response."""
     miss: Miss | None = None
     ending: Ending = NOT_READ
     is_billed: bool = False
@@ -90,7 +91,7 @@ _TURN_NAMES = (
 
 @dataclass(slots=True)
 class Session:
-    """One conversation since the start."""
+    """A `Session` has the turns and sums of one conversation since the start."""
 
     id: str
     """Beginning of the conversation's keyed hash, as in events."""
@@ -102,7 +103,7 @@ class Session:
     amounts: Amounts = field(default_factory=Amounts)
     turns: deque[TurnRecord] = field(default_factory=lambda: deque(maxlen=_MOST_TURNS // 4))
     calls: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
-    """Loss of each call's result, by call."""
+    """Value of `Loss` of each call's latest result, by call."""
 
     def record(self) -> dict[str, Any]:
         return {
@@ -117,7 +118,7 @@ class Session:
         }
 
     def called(self, call: bytes, loss: int) -> int:
-        """Note a call with its result and return the loss of the same call before."""
+        """Store the loss of a call's result, and return that of the same call before; 0 without one."""
         before = self.calls.pop(call, 0)
         self.calls[call] = loss
         while len(self.calls) > _MOST_CALLS:
@@ -126,7 +127,7 @@ class Session:
 
 
 class Sessions:
-    """The latest sessions; the oldest are dropped."""
+    """A `Sessions` has the latest sessions, and drops the oldest ones."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
@@ -161,7 +162,7 @@ class Sessions:
         return session
 
     def list_results(self, turn: TurnRecord, results: tuple[ResultRecord, ...]) -> None:
-        """Store the new results of a turn; the oldest turns lose theirs."""
+        """Store the new results of a turn, and drop those of the oldest turns if there are too many."""
         if not results:
             return
         turn.results = results

@@ -1,4 +1,4 @@
-"""Attributes of a call of an LLM by OpenTelemetry's conventions for generative AI: counts, never content.
+"""This module describes calls of LLMs by OpenTelemetry's conventions for generative AI, without content.
 
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans
 """
@@ -20,9 +20,9 @@ _PROVIDERS = {
     "mistral": "mistral_ai",
     "xai": "x_ai",
 }
-"""Names in the conventions of providers that `rules/providers.yaml` calls otherwise."""
+"""The conventions' names of providers that have another name in `rules/providers.yaml`."""
 _FAMILIES = {"gemini": "gcp.gen_ai", "bedrock": "aws.bedrock"}
-"""Names by an API's family, for hosts of no known provider."""
+"""Names of providers by the family of the API, for hosts that belong to no known provider."""
 _NAME = re.compile(r"[\w./:@+-]{1,100}", re.ASCII)
 """Models and reasons of this form may be recorded; other texts may contain anything."""
 _BROKEN_OFF = "broken off"
@@ -38,7 +38,7 @@ def name(turn: TurnRecord) -> str:
 
 
 def error(turn: TurnRecord) -> str:
-    """Return the error, as `error.type`; empty without one."""
+    """Return the value of `error.type`; empty without an error."""
     if turn.status == _BROKEN_OFF:
         return "broken_off"
     if turn.status.isdigit():
@@ -47,7 +47,7 @@ def error(turn: TurnRecord) -> str:
 
 
 def attributes(turn: TurnRecord) -> dict[str, Value]:
-    """Return the known attributes of the conventions, and Penumbra's own below `penumbra.`."""
+    """Return the known attributes of the conventions, and Penumbra's own, which begin with `penumbra.`."""
     amounts = turn.amounts
     found: dict[str, Value] = {
         "gen_ai.operation.name": operation(turn),

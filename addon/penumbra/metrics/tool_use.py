@@ -1,7 +1,7 @@
-"""Counts of the client's declared tools and of their calls, by project and agent.
+"""This module counts the tools that clients declare, and their calls, by project and agent.
 
-Every request carries all declarations. Penumbra changes none of them; the count of their tokens shows users
-which MCP servers to take out of a client's configuration.
+Every request contains all declarations. Penumbra changes none of them; the count of their tokens shows users
+which MCP servers to remove from a client's configuration.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from penumbra import rules
 from penumbra.metrics.amounts import label
 
 LEAST_REQUESTS = 10
-"""Requests of a project and agent from which a tool can count as never called."""
+"""Least number of requests of a project and agent before a tool can count as never called."""
 _MOST_TOOLS = 400
-"""Tools of one project and agent that are counted."""
+"""Greatest number of tools that are counted for one project and agent."""
 _MOST_GROUPS = 100
-"""Pairs of project and agent that are counted between two writes."""
+"""Greatest number of pairs of project and agent that are counted between two writes of the history."""
 Tree = dict[str, Any]
 
 
@@ -34,7 +34,7 @@ class DeclaredTool:
 
 @dataclass(frozen=True, slots=True)
 class UnusedTools:
-    """Tools of one MCP server that no counted conversation called.
+    """An `UnusedTools` names the tools of one MCP server that no counted conversation called.
 
     The agent's own tools are left out: a client that loses one of them works worse, and saves little.
     """
@@ -44,19 +44,19 @@ class UnusedTools:
     names: tuple[str, ...]
     server: str
     requests: int
-    """The largest number of requests that declared one of them."""
+    """Largest number of requests in which one of the tools was declared."""
     tokens: int
     """Tokens of the declarations in all requests."""
     dollars: float
-    """Cost as cached input; 0 if no price is known."""
+    """Dollars for these tokens at the price of cached input; 0 if no price is known."""
     file: str
     """The client's configuration file."""
     setting: str
-    """The setting in it that takes the tools out."""
+    """The setting in that file which removes the tools."""
 
 
 class ToolUses:
-    """Sums since they were last taken: project, agent, tool -> requests, called, tokens, dollars."""
+    """A `ToolUses` adds up requests, calls, tokens and dollars by project, agent and tool."""
 
     def __init__(self) -> None:
         self._sums = defaultdict[tuple[str, str], dict[str, list[float]]](dict)
@@ -69,7 +69,8 @@ class ToolUses:
         called: Collection[str],
         rate: float,
     ) -> None:
-        """Count one request. `called`: names in its history; `rate`: dollars for a token of cached input."""
+        """Count one request. `called` names the tools called in its history; `rate` is the price of a cached
+        token."""
         group = (project, agent)
         if not declared or (group not in self._sums and len(self._sums) >= _MOST_GROUPS):
             return
@@ -84,7 +85,7 @@ class ToolUses:
                 counts[3] += tool.tokens * rate
 
     def take(self) -> Tree:
-        """Return the sums as a tree and begin anew."""
+        """Return the sums as a tree (project, agent, tool), and reset them."""
         taken, self._sums = self._sums, defaultdict(dict)
         tree: Tree = {}
         for (project, agent), sums in taken.items():

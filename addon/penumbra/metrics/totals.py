@@ -1,4 +1,4 @@
-"""Figures since the start as lines of text, and as a record for programs."""
+"""This module writes the figures since the start as lines of text, and as a record for programs."""
 
 from __future__ import annotations
 
