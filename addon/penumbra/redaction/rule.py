@@ -1,4 +1,4 @@
-"""Rules of secrets, read from YAML and compiled when they are needed."""
+"""This module reads the rules that find secrets from YAML files, and compiles a pattern at its first use."""
 
 from __future__ import annotations
 
@@ -24,70 +24,68 @@ _OPTIONS = latin1()
 _TELLING = (
     r"key|token|secret|pass(?:w|phrase|code|\b|_)|credential|bearer|authorization|(?:api|auth|pat)(?:\b|_)"
 )
-"""Words in the name of a secret; `pat` is no part of `patch` or `path`."""
+"""This pattern matches words that mark the name of a secret. The `\\b` keeps `pat` from matching `path`."""
 _TELLS = re.compile("(?:key|token|secret|pass|credential|bearer|api|auth|pat)s?$")
-"""Matches the name of an issuer that ends in such a word itself."""
+"""This pattern matches a name in `beside` that ends in such a word itself."""
 _REST = "[A-Za-z0-9_.-]{0,16}"
 _REST_OF_HEX = (
     "(?i:s|word)?(?i:[_.-]?(?:key|token|secret))?"
     "(?i:[_.-]?(?:[0-9]{1,3}|prod|production|live|test|dev|staging|value|string))?"
 )
-"""Matches from the telling word to the end of a name. Commits, checksums and ids are hexadecimal, too:
-`key_id` and `token_sha` name no secrets."""
+"""This pattern matches the end of a name after such a word, for a hexadecimal value. It is strict, since
+commits, checksums and ids are hexadecimal as well: `key_id` and `token_sha` name no secrets."""
 _HEX = re.compile(r"(?:\(\?i?:|\[a-f0-9\]|\{[0-9,]+\}|[-|()])+")
 _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
-"""Matches between the name and the value: quotes, an operator, quotes."""
+"""This pattern matches the text between a name and its value: quotes, an operator, quotes."""
 _GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<\w+>)", re.DOTALL)
-"""Escapes, classes, and the beginnings of groups that capture."""
+"""This pattern matches escapes, character classes, and the beginnings of capturing groups."""
 _EXAMPLES = re.compile(r"^    examples:\n(?:      .*\n|\n)*", re.MULTILINE)
-"""Matches the examples in our own files, which only the tests read: without them, a start takes a third
-less."""
+"""This pattern matches the examples in Penumbra's own rule files. Only the tests read them, and without them
+Penumbra starts faster."""
 _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
-"""Escaped signs and classes."""
+"""This pattern matches escaped punctuation and character classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 _FAR = 4_000
-"""Bytes of the shortest window in which a value is first judged by its beginning."""
+"""Least `window` in bytes for which the beginning of a value is tested before the whole value is."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Values that a rule leaves alone."""
+    """An `Allow` describes values that a rule does not redact."""
 
     patterns: tuple[Linear, ...]
-    """Patterns over bytes."""
     stopwords: tuple[str, ...] = ()
-    """Words in lower case; a secret that contains one of them is left alone."""
+    """Words in lower case. A secret that contains one of them is not redacted."""
     target: str = "secret"
-    """Text that the patterns are matched with: `secret`, `match` or `line`."""
+    """The text that the patterns are searched in: `secret`, `match` or `line`."""
     every: bool = False
     """True if a pattern and a stop word must both match."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One form of secret."""
+    """A `Rule` describes one kind of secret by a regular expression and further conditions."""
 
     id: str
     label: str
-    """Kind of the secret, as placeholders name it."""
+    """The kind of secret, which placeholders contain."""
     regex: str
-    """Pattern of RE2 over UTF-8 bytes."""
+    """A regular expression of RE2 over UTF-8 bytes."""
     anchors: tuple[bytes, ...]
-    """Texts in lower case; the pattern is tried only around their places. Without any, it is tried on the
-    whole text, which only patterns that begin with a rare literal can afford."""
+    """Strings in lower case. The pattern is matched only near the places where they occur. Without anchors
+    the pattern searches the whole text, which is slow unless it begins with a rare literal."""
     whole: bool = False
-    """True if an anchor anywhere makes the pattern search the whole text."""
+    """True if the pattern searches the whole text once any anchor occurs in it."""
     rank: Rank = Rank.TOKEN
     group: int = 0
-    """Number of the group that holds the secret; 0 for the whole match."""
+    """Number of the group that matches the secret; 0 for the whole match."""
     first_group: bool = False
-    """True if the secret is the first group that took part in the match, or the whole match if none did."""
+    """True if the secret is the first group with a match, or the whole match if no group has one."""
     before: int = 0
-    """Greatest number of bytes between the beginning of a match and its anchor; 0 if the match begins with
-    the anchor."""
+    """Greatest number of bytes between the beginning of a match and its anchor."""
     window: int = 600
-    """Bytes after the beginning of the anchor that the match may use."""
+    """Greatest number of bytes from the beginning of the anchor to the end of the match."""
     boundary: bool = True
     """True if the secret must not begin or end within a word."""
     exact: bool = False
@@ -95,29 +93,29 @@ class Rule:
     mixed: bool = False
     """True if the secret must have capitals, small letters and digits."""
     sure: bool = True
-    """True if the value is a secret wherever it stands."""
+    """True if every other occurrence of the value in the text is a secret as well."""
     filler: bool = False
-    """True if secrets that look filled in by hand (`xxxxxx`) count as well."""
+    """True if a dummy value such as `xxxxxx` also counts as a secret."""
     entropy: float = 0.0
     """Least Shannon entropy of the secret, in bits per character."""
     digits: int = 0
     """Least number of digits in the secret."""
     value: str = ""
-    """Form that the secret must have: `password`, `told` (within a sentence), `opaque` (random), `certain`
-    (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
+    """The test that the secret must pass: `password`, `told` (a password in a sentence), `opaque` (random),
+    `certain` (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
     `user:password`)."""
     checksum: bool = False
-    """True if a value with the right checksum needs no other test."""
+    """True if a value with a valid checksum needs to pass no other test."""
     allows: tuple[Allow, ...] = ()
 
     @cached_property
     def pattern(self) -> Linear:
-        """The compiled pattern; most texts hold the anchors of few rules."""
+        """The pattern, compiled at its first use, since most texts contain the anchors of few rules."""
         return compile_pattern(self.regex)
 
     @cached_property
     def shows_early(self) -> bool:
-        """True if the secret is the end of the match and its own beginning decides about it."""
+        """True if the secret is the end of the match and its first bytes show whether it is a secret."""
         if self.group != 1 or self.value != "opaque" or self.window < _FAR or not self.regex.endswith(")"):
             return False
         begin = next(piece.start() for piece in _GROUPS.finditer(self.regex) if piece[1])
@@ -126,7 +124,7 @@ class Rule:
 
 @rules.cached
 def read() -> tuple[Rule, ...]:
-    """Return all rules of rules/secrets; a user's rule takes the place of ours of the same id. Raises
+    """Return all rules of rules/secrets. A user's rule replaces Penumbra's rule of the same id. Raises
     RuleError."""
     by_id: dict[str, Rule] = {}
     for file in rules.load_folder("secrets", without=_EXAMPLES):
@@ -136,7 +134,7 @@ def read() -> tuple[Rule, ...]:
 
 
 def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:
-    """Yield the rules of one file. `check`: compile their patterns at once. Raises RuleError."""
+    """Yield the rules of one file. If `check` is true, their patterns are compiled now. Raises RuleError."""
     listed, problems = entries(SecretRule, content, "rules", "id", name)
     if problems:
         raise RuleError(problems[0])
@@ -151,7 +149,7 @@ def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:
 
 
 def of(rule: SecretRule, label: str) -> Rule:
-    """Return one rule. `label` is the file's name for its secrets."""
+    """Return the rule of an entry in a file. `label` is the file's default label."""
     regex = rule.regex.replace(_LINE, shared_patterns.LINE_BREAK.decode())
     regex = _beside(rule.beside, regex) if rule.beside else regex
     return Rule(
@@ -178,26 +176,26 @@ def of(rule: SecretRule, label: str) -> Rule:
 
 @cache
 def _public() -> tuple[Allow, ...]:
-    """Return the exception for keys whose names say that they are public."""
+    """Return the exception for keys with `public` or `publishable` in their names."""
     return (Allow((compile_pattern(r"(?i)publi(?:c|shable)[_.-]?key"),), target="match"),)
 
 
 _LINE = "{LINE}"
-"""Text in a rule's pattern for the end of a line with what stands before the next one."""
+"""In a rule's pattern, this text means a line break and any prefix of the next line."""
 
 
 def _first_group(regex: str) -> int:
-    """Return 1 if the pattern has a group that captures, else 0."""
+    """Return 1 if the pattern has a capturing group, else 0."""
     return int(any(piece[1] for piece in _GROUPS.finditer(regex)))
 
 
 def without_groups(regex: str) -> str:
-    """Return a pattern that matches as this one does, without groups that capture."""
+    """Return the pattern with its capturing groups made non-capturing."""
     return _GROUPS.sub(lambda piece: "(?:" if piece[1] else piece[0], regex)
 
 
 def _beside(names: tuple[str, ...], regex: str) -> str:
-    """Return the pattern of a secret that stands after a name with one of `names` in it."""
+    """Return a pattern for a secret that matches `regex` and follows a name that contains one of `names`."""
     telling = [re.escape(name) for name in names if _TELLS.search(name)]
     others = "|".join(re.escape(name) for name in names if not _TELLS.search(name))
     if others:
@@ -211,26 +209,26 @@ def compile_pattern(regex: str) -> Linear:
     return Linear(regex.encode("utf-8"), _OPTIONS)
 
 
-# Exceptions of the operator's (`penumbra_secrets_allow`): single values, rules, files. An entry is one of
+# The operator can exempt values, rules and files from redaction with `penumbra_secrets_allow`. Its entries:
 #
-# - `id:k3f7qa`, the id in a value's placeholder `[REDACTED:label:k3f7qa]`: this value, on this installation;
-# - `sha256:<64 hexadecimal digits>`, of a value's UTF-8 bytes: this value, everywhere;
-# - `value:<pattern of RE2>`, which the whole value matches;
-# - `rule:<id>`, globs allowed: what the rule finds, unless another one finds it too;
-# - `path:<glob>`: whole files, where a call reads one by its path, whose end it matches: `path:tests/*.env`.
-#   `*` matches within one part of the path, `**` any number of parts.
+# - `id:k3f7qa` exempts the value of `[REDACTED:label:k3f7qa]`. It works on this installation only.
+# - `sha256:<64 hexadecimal digits>` exempts the value whose UTF-8 bytes have this hash.
+# - `value:<pattern of RE2>` exempts each value that the pattern matches as a whole.
+# - `rule:<id or glob>` exempts what a rule finds, unless another rule finds it too.
+# - `path:<glob>`, such as `path:tests/*.env`, exempts files that a call reads by a path which the glob
+#   matches at its end. `*` matches within one part of the path, `**` any number of parts.
 FORMS = "id:…, sha256:…, value:…, rule:… or path:…"
 _ID = re.compile(r"[a-z2-7]{6}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ONE_PATH = re.compile(r"[^\s;|&<>\"'`$]+")
-"""Matches a path, and no command line, which may read other files as well."""
+"""This pattern matches a path. It does not match a command line, which may read several files."""
 _PARTS = re.compile(r"[/\\]")
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Exceptions from redaction; false if there are none."""
+    """An `Allowed` contains the operator's exceptions from redaction. It is false if there are none."""
 
     ids: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()
@@ -240,8 +238,7 @@ class Allowed:
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Allowed:
-        """Return the exceptions of entries. Raises RuleError, which names the allowed forms, for a wrong
-        entry."""
+        """Return the exceptions that the entries describe. Raises RuleError for an invalid entry."""
         by_kind: dict[str, list[str]] = {"id": [], "sha256": [], "value": [], "rule": [], "path": []}
         for entry in entries:
             kind, _, value = entry.partition(":")
@@ -263,27 +260,27 @@ class Allowed:
         return bool(self.ids or self.hashes or self.patterns or self.rules or self.paths)
 
     def whole(self, hint: str) -> bool:
-        """Return whether a text that was read from this place is left alone."""
+        """Return whether a text is exempt as a whole. `hint` is the path that it was read from."""
         if not self.paths or not _ONE_PATH.fullmatch(hint):
             return False
         if _DRIVE.match(hint):
             hint = hint.replace("\\", "/")
-        # A path that goes up leaves the folder that the glob names.
+        # A path with `..` can lead out of the folder in the glob.
         if ".." in _PARTS.split(hint) or normpath(hint) != hint:
             return False
         return any(_is_at(hint.split("/"), glob) for glob in self.paths)
 
     def rule(self, identifier: str) -> bool:
-        """Return whether the secrets of a rule are left alone."""
+        """Return whether the secrets that a rule finds are exempt."""
         return any(self.names(glob, identifier) for glob in self.rules)
 
     @staticmethod
     def names(glob: str, identifier: str) -> bool:
-        """Return whether an entry `rule:glob` means this rule."""
+        """Return whether the glob of a `rule:` entry matches this rule's id."""
         return fnmatchcase(identifier, glob)
 
     def value(self, value: bytes, key: bytes) -> bool:
-        """Return whether a value is left alone. `key` makes the id in its placeholder."""
+        """Return whether a value is exempt. `key` is the key with which placeholder ids are computed."""
         if self.hashes and hashlib.sha256(value).hexdigest() in self.hashes:
             return True
         if self.ids and placeholder.fingerprint(key, value) in self.ids:
@@ -291,7 +288,7 @@ class Allowed:
         return any(pattern.fullmatch(value) for pattern in self.patterns)
 
     def without(self, data: bytes, spans: list[Span], key: bytes) -> list[Span]:
-        """Return the spans that are not left alone."""
+        """Return the spans that are not exempt."""
         return [
             span
             for span in spans
@@ -300,7 +297,7 @@ class Allowed:
 
 
 def _is_at(parts: Sequence[str], glob: str) -> bool:
-    """Return whether a glob matches a path part by part: all of it, or, if the glob is relative, its end."""
+    """Return whether a glob matches the parts of a path. A relative glob has to match only the end of it."""
     reached = {0}
     for segment in (glob if glob.startswith("/") else f"**/{glob}").split("/"):
         if segment == "**":

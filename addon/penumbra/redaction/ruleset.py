@@ -1,4 +1,4 @@
-"""The rules in force: ours, a user's gitleaks.toml beside them, or the user's alone."""
+"""This module combines Penumbra's own rules with those of a user's gitleaks.toml, or replaces them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from penumbra.redaction.rule import Allow, Allowed, Rule, compile_pattern, read
 from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import reason
 
-# Keys of `gitleaks.toml` that are supported: id, regex, keywords, entropy, secretGroup, allowlists of values
-# (regexes with regexTarget secret, match or line; stopwords; condition), at the top and in rules. A rule that
-# only names paths, and a pattern that is not linear, are left out; `warnings` says so.
+# These keys of `gitleaks.toml` are supported: id, regex, keywords, entropy, secretGroup, and allowlists at
+# the top and in rules (regexes with regexTarget secret, match or line; stopwords; condition). Rules without
+# a regex, and patterns that RE2 cannot compile, are left out; `warnings` contains a line for each.
 _LABEL = re.compile(r"[^a-z0-9]+")
 _LONGEST_LABEL = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The content of a `gitleaks.toml`."""
+    """A `Loaded` is the content of a `gitleaks.toml`."""
 
     rules: tuple[Rule, ...]
     use_default: bool
-    """True if the file extends the default rules, so that ours stay."""
+    """True if the file extends the default rules of gitleaks."""
     disabled: frozenset[str] = field(default_factory=frozenset)
     """Ids of rules that the file switches off."""
     warnings: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Loaded:
 
 
 def load(text: str, name: str = "gitleaks.toml") -> Loaded:
-    """Return the rules of a file's text. Raises RuleError if it is no TOML or has no usable form."""
+    """Return the content of a file's text. Raises RuleError if it is not TOML or has the wrong structure."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -104,16 +104,16 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
         stopwords = tuple(str(word).lower() for word in each.get("stopwords", ()))
         every = str(each.get("condition", "OR")).upper() in ("AND", "&&")
         if every and (each.get("paths") or each.get("commits")):
-            continue  # Without a path or commit the condition is never met.
+            continue  # A tool result has no path or commit, so the condition is never met.
         if patterns or stopwords:
             allows.append(Allow(tuple(patterns), stopwords, str(each.get("regexTarget", "secret")), every))
     return tuple(allows)
 
 
 def merged(ours: Sequence[Rule], loaded: Loaded, *, instead: bool = False) -> list[Rule]:
-    """Return the rules in force: the file's, and ours unless the file's come instead of them.
+    """Return the rules of the file and, unless `instead` is true, Penumbra's own rules.
 
-    A rule of the file replaces ours of the same id; ids that the file disables are dropped.
+    A rule of the file replaces one of `ours` with the same id. Rules that the file disables are left out.
     """
     replaced = {rule.id for rule in loaded.rules} | loaded.disabled
     kept = [] if instead else [rule for rule in ours if rule.id not in replaced]
@@ -124,16 +124,14 @@ _FINDERS = (
     "cookie dotted-token encoded-secret kubernetes-secret login-list lone-credential prefixed-token"
     " printed-credential printed-secret private-key user-list"
 )
-"""Ids of finders that need no name."""
+"""Ids of finders that find secrets without a name such as `password` beside them."""
 _BY_NAME = ("column", "member", "name", "record")
-"""Prefixes of the ids of finders that need a name. The kind of the name follows: `name-password`."""
+"""First parts of the other finders' ids. The label of the name follows, as in `name-password`."""
 
 
 def user_rules(path: str, *, only: bool) -> Loaded | None:
-    """Return the content of the user's file; None without a path. `only`: its rules come instead of ours.
-
-    Raises RuleError with one line, which names the setting.
-    """
+    """Return the content of the user's file, or None if `path` is empty. `only` is true if its rules replace
+    Penumbra's own. Raises RuleError, whose message is one line with the option's name."""
     if not path:
         if only:
             raise RuleError("penumbra_gitleaks_only: got True, allowed: only with penumbra_gitleaks_config")
@@ -154,14 +152,14 @@ def user_rules(path: str, *, only: bool) -> Loaded | None:
 
 
 def rules(loaded: Loaded | None, *, only: bool) -> tuple[Rule, ...]:
-    """Return all rules in force. `loaded`: the result of `user_rules`. Raises RuleError."""
+    """Return all rules in force. `loaded` is the result of `user_rules`. Raises RuleError."""
     ours = rule.read()
     return tuple(merged(ours, loaded, instead=only)) if loaded is not None else ours
 
 
 def allowed(entries: Iterable[str], in_force: Iterable[Rule]) -> Allowed:
-    """Return the exceptions of `penumbra_secrets_allow`. Raises RuleError, in one line, for an entry that
-    names no rule."""
+    """Return the exceptions of `penumbra_secrets_allow`. Raises RuleError for an invalid entry, also for a
+    `rule:` entry that matches no rule."""
     entries = tuple(entries)
     made = Allowed.of(entries)
     if not made.rules:
@@ -179,7 +177,7 @@ def allowed(entries: Iterable[str], in_force: Iterable[Rule]) -> Allowed:
 
 
 def in_words(kind: str) -> str:
-    """Return a kind of secret as people read it, such as `password (login at address)`."""
+    """Return the readable form of a rule's id, such as `password (login at address)`."""
     found_by, _, rest = kind.partition("-")
     words = (rest if rest and found_by in _BY_NAME else kind).replace("-", " ")
     noun = _labels().get(kind, "").replace("-", " ")

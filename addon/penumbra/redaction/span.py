@@ -1,4 +1,4 @@
-"""Secrets in a text as the finders report them, and the other places of their values."""
+"""This module defines the `Span` of a secret, and finds further places where a known secret occurs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import ahocorasick_rs
 
 
 class Rank(IntEnum):
-    """The rank of a rule. If several rules found a secret, the one with the highest rank names it."""
+    """The rank of a rule. If several rules find the same secret, the rule with the highest rank labels it."""
 
     GENERIC = 0
-    """The secret has a telling name."""
+    """A name such as `password` marks the secret."""
     STRUCTURE = 1
-    """The secret stands in a place for secrets: a URL, a header, a file format."""
+    """The secret is in a part of a URL, a header or a file format that is for secrets."""
     TOKEN = 2
-    """The secret has a form of its own."""
+    """The characters of the secret show what it is, such as the prefix `ghp_`."""
     BLOCK = 3
     """The secret is a private key."""
 
 
 class Span(NamedTuple):
-    """A secret, at the bytes `start` to `end` of the scanned text. (A tuple, since a text may hold many.)"""
+    """A `Span` is a secret at the bytes `start` to `end` of a text. It is a tuple to save memory."""
 
     start: int
     end: int
@@ -32,37 +32,37 @@ class Span(NamedTuple):
     rule: str
     rank: Rank
     sure: bool = False
-    """True if the value is a secret wherever it stands in the text."""
+    """True if every other occurrence of the value in the text is a secret as well."""
     quote: bytes = b""
-    """Quotes that the placeholder of a bare JSON number needs around it."""
+    """The quotes to add around the placeholder if the secret is a JSON number; otherwise empty."""
 
     def at(self, start: int, end: int) -> Span:
-        """Return the same secret at another place."""
+        """Return a copy of the span with another range."""
         return Span(start, end, self.label, self.rule, self.rank, self.sure, self.quote)
 
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """A function that knows a place of secrets which no single pattern describes."""
+    """A `Finder` is a function that finds secrets which no single pattern describes."""
 
     id: str
     anchors: tuple[bytes, ...]
-    """Texts in lower case; the function is called only if one of them is in the text."""
+    """Strings in lower case. The function is called only if the text contains one of them."""
     find: Callable[[bytes, bytes, list[int]], Iterator[Span]]
-    """(text, text in lower case, places of the anchors in order) -> secrets."""
+    """The function. It gets the text, the text in lower case, and the sorted offsets of the anchors."""
 
 
 _LEAST = 8
-"""Bytes of the shortest value that is looked for elsewhere. A shorter one may be part of something else."""
+"""Least number of bytes in a value that is searched for in the whole text."""
 _LONG = 16
-"""Bytes of the shortest value that is recognised even where one of its ends runs into a word."""
+"""Least number of bytes in a value that is also found if a letter, digit or `_` adjoins one of its ends."""
 _BATCH, _PIECE = 262_144, 1 << 20
-"""Bytes of the values that are looked for at once, and of the text that they are looked for in."""
+"""Bytes of values in one search, and bytes of text that one search covers."""
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
 def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the other places of the values that are secrets wherever they stand."""
+    """Yield all places in the text where the value of a `sure` span occurs."""
     values: dict[bytes, Span] = {}
     for span in spans:
         if span.sure and span.end - span.start >= _LEAST:
@@ -72,7 +72,7 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
     if len(values) == 1:
         yield from _others(data, *values.items())
         return
-    # Sorted values share their beginnings with their neighbours, so the automaton is built faster.
+    # The automaton is built faster from sorted values.
     for some in _batches(sorted(values)):
         automaton = ahocorasick_rs.BytesAhoCorasick(
             some,
@@ -85,7 +85,7 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
-    """Yield the values in batches, so small that building an automaton delays no other work."""
+    """Yield the values in batches. Building an automaton for one batch takes only a short time."""
     some: list[bytes] = []
     size = 0
     for value in values:
@@ -101,7 +101,8 @@ def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
 def _in_pieces(
     automaton: ahocorasick_rs.BytesAhoCorasick, data: bytes, longest: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the matches in a text, which is searched piece by piece. No match is longer than `longest`."""
+    """Yield the index, start and end of each match. The text is searched in pieces; `longest` is the greatest
+    length of a match."""
     at = 0
     while at < len(data):
         end = following = at + max(_PIECE, longest)
@@ -114,7 +115,7 @@ def _in_pieces(
 
 
 def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
-    """Yield all places of one value, without an automaton, which takes longer to build than one search."""
+    """Yield all places of a single value. For one value, this is faster than an automaton."""
     value, span = found
     start = data.find(value)
     while start >= 0:
@@ -125,7 +126,8 @@ def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
 
 
 def is_part(data: bytes, start: int, end: int) -> bool:
-    """Return whether a value is part of a longer word. An escape before it is no part of a word."""
+    """Return whether the range is part of a longer word. A letter that ends an escape such as `\\n` does not
+    count. A long value is part of a word only if the word goes on at both ends."""
     before = start > 0 and data[start - 1] in _WORD and data[start - 2 : start - 1] not in (b"\\", b"[", b";")
     after = end < len(data) and data[end] in _WORD
     return (before and after) if end - start >= _LONG else (before or after)

@@ -1,4 +1,4 @@
-"""Kinds of values that show in the value alone: a reference, a placeholder, an address, a word, or random."""
+"""This module classifies a value by its characters: as a reference, placeholder, address, word or random."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from penumbra.short_texts import remembered
 
 
 class Style(Enum):
-    """Way in which a value is written."""
+    """A `Style` is the way in which a value is written."""
 
     QUOTED = "quoted"
-    """Between quotes, or between tags."""
+    """The value is between quotes, or between tags."""
     ENV = "env"
-    """`NAME=value`, no spaces, no quotes."""
+    """The value has no quotes and follows `NAME=` without a space."""
     CONFIG = "config"
-    """`name: value` or `name = value` to the end of the line."""
+    """The value follows `name:` or `name =` and goes on to the end of the line."""
     CODE = "code"
-    """The value has no quotes and is followed by something, so most likely an expression."""
+    """The value has no quotes and other text follows on its line. Most likely it is an expression."""
     PROSE = "prose"
-    """`the password is value`."""
+    """The value is part of a sentence, such as `the password is value`."""
     APART = "apart"
-    """A neighbour of its name: in a table, among arguments, or as the next word."""
+    """The value is in another cell or argument than its name, or is the word after it."""
     SPACED = "spaced"
-    """Between quotes, a space after its name."""
+    """The value is between quotes, and a space separates it from its name."""
     GIVEN = "given"
     """The value is in quotes and follows its quoted name as the next argument."""
     LISTED = "listed"
-    """Between quotes, after its name in a list that goes on."""
+    """The value is between quotes, after its name in a list with further items."""
 
 
 _SPEC = rules.load("secrets/words/values.yaml")
 _STOP = frozenset(word.rstrip("?") for word in _SPEC["stop"].split())
 _FRAME = "*_`\"'()[]<>"
-"""Characters that emphasise a word."""
+"""Characters that may surround a word, such as quotes and brackets."""
 _PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
 _ENDINGS = tuple(_SPEC["word_endings"].split())
 
@@ -53,7 +53,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}$")
 _HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
-"""Letters of scripts that write no spaces between words."""
+"""This pattern matches two letters of a script without spaces between words, such as Thai or Chinese."""
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 _JOINT = re.compile(r"[-./:]")
@@ -74,7 +74,7 @@ def has_letter(value: str) -> bool:
 
 
 def kinds(value: str) -> int:
-    """Return how many kinds of characters a value has, of digits, capitals and small letters."""
+    """Return how many of the three kinds of characters a value has: digits, capitals, small letters."""
     return has_digit(value) + (value.lower() != value) + (value.upper() != value)
 
 
@@ -84,20 +84,20 @@ def entropy(value: str) -> float:
     total = len(value)
     if total > _SHORT:
         return -sum([count / total * math.log2(count / total) for count in Counter(value).values()])
-    # A short text is faster to count character by character.
+    # For a short text, `str.count` is faster than a `Counter`.
     bits = _bits_by_count(total)
     return -sum([bits[value.count(char)] for char in dict.fromkeys(value)])
 
 
 @lru_cache(maxsize=_SHORT + 1)
 def _bits_by_count(total: int) -> tuple[float, ...]:
-    """Return the summands of the entropy, as negative numbers, by the count of a character in a value."""
+    """Return p * log2(p) for each number of times that a character can occur in a value of this length."""
     return (0.0, *(count / total * math.log2(count / total) for count in range(1, total + 1)))
 
 
 def is_reference(value: str, *, quoted: bool = False) -> bool:
-    """Return whether a value names a secret that is kept elsewhere, or computes one. A value between quotes
-    is a call only if it ends with a bracket."""
+    """Return whether a value is no secret, but an expression that reads or computes one, such as a variable.
+    A value between quotes counts as a call only if it ends with a bracket."""
     if has_shape(value, "reference"):
         return True
     is_call = (not quoted or value[-1:] in "()[]") and not has_shape(value, "crossed")
@@ -109,8 +109,7 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
 
 
 def is_code(value: str) -> bool:
-    """Return whether a value has signs of programs between its words, and is not a random one with such
-    signs."""
+    """Return whether a value looks like source code, and not like a random value with the same signs."""
     if has_shape(value, "member"):
         return True
     return has_shape(value, "code") and not (has_digit(value) and is_opaque(value, 12))
@@ -118,7 +117,7 @@ def is_code(value: str) -> bool:
 
 @remembered(2_048)
 def is_placeholder(value: str) -> bool:
-    """Return whether a value stands for a secret that somebody is to fill in."""
+    """Return whether a value is a placeholder that a person has to replace with a secret."""
     low = value.lower()
     if (
         low in _STOP
@@ -134,20 +133,20 @@ def is_placeholder(value: str) -> bool:
 
 
 def ends_as_word(value: str) -> bool:
-    """Return whether a value ends as words of English or of programs do."""
+    """Return whether a value has an ending that is common in English words or in names of programs."""
     return value.lower().endswith(_ENDINGS)
 
 
 def is_address(value: str) -> bool:
-    """Return whether a value is a path, file name, URL, version, date, media type, trace, or hash with the
-    name of its algorithm."""
+    """Return whether a value is a path, file name, URL, version, date, media type, trace id, or a hash with
+    the name of its algorithm."""
     if has_shape(value, "place"):
         return not has_shape(value, "base64_key")
     return has_shape(value, "thing")
 
 
 def is_plain_url(value: str) -> bool:
-    """Return whether a value is a URL without a user, a query or a part that could be a token."""
+    """Return whether a value is a URL that has no user, no query and no part that could be a token."""
     scheme, sign, rest = value.partition("://")
     if not sign or not _SCHEME.match(scheme) or "@" in rest or "?" in rest:
         return False
@@ -156,8 +155,8 @@ def is_plain_url(value: str) -> bool:
 
 @remembered(2_048)
 def is_wordy(value: str) -> bool:
-    """Return whether a value is made of words: letters that can be spoken, humps or separators between them,
-    few digits."""
+    """Return whether a value consists of pronounceable words, in camel case or with separators, and has few
+    digits."""
     humps = _HUMPS.findall(value)
     words = [hump for hump in humps if not hump.isdigit()]
     if not words:
@@ -174,7 +173,7 @@ def is_wordy(value: str) -> bool:
 
 
 def is_opaque(value: str, least: int = 8) -> bool:
-    """Return whether a value of at least `least` characters was made by a machine."""
+    """Return whether a value looks random and has at least `least` characters."""
     if len(value) < least or is_wordy(value):
         return False
     if has_shape(value, "hex"):
@@ -185,17 +184,17 @@ def is_opaque(value: str, least: int = 8) -> bool:
 
 
 def is_written(value: str) -> bool:
-    """Return whether a value is words of another script than Latin, as labels of fields are."""
+    """Return whether a value is a text in another script than Latin, such as a field's label."""
     letters = [char for char in value if char.isalpha()]
     foreign = sum(not char.isascii() for char in letters)
     if 2 * foreign <= len(letters):
         return False
-    # Where no spaces part words, a sentence is one of them, and has figures as well.
+    # In a script without spaces, a whole sentence can be one value, and sentences may contain digits.
     return not has_digit(value) or _UNSPACED.search(value) is not None
 
 
 def is_slug(value: str) -> bool:
-    """Return whether a value has words with joints between them, with or without other parts:
+    """Return whether a value has at least two words that `-`, `.`, `/` or `:` separates, as in
     `cache-linux-x64-2951-cc2b503e`."""
     words = [part for part in _JOINT.split(value) if len(part) > 2 and part.isalpha() and is_wordy(part)]
     return len(words) >= 2

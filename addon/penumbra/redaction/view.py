@@ -1,9 +1,8 @@
-"""Views of a text without its disguises.
+"""This module makes views of a text: copies in which secrets are readable that the text shows disguised.
 
-Terminal sequences and characters of no width can stand inside of a secret; JSON, hexadecimal and
-percent escapes can stand for its letters; a terminal may have wrapped it. A view is the text
-without them, and knows for each of its bytes which stretch of the text it came from. `decoders.py` makes
-views of the forms in which tools print bytes.
+A secret may contain terminal sequences or zero-width characters. Its letters may be written as escapes of
+JSON or URLs, or in hexadecimal. A program may have split it. A view is the text without these disguises.
+It knows for each of its bytes which range of the text it came from. `decoders.py` makes further views.
 """
 
 from __future__ import annotations
@@ -36,60 +35,60 @@ _LETTER = (
     rb"|quot;|apos;|amp;|lt;|gt;)"
 )
 _OCTAL = 4
-"""Number of the group of a letter in octal figures."""
+"""Number of the group in `_LETTER` that matches octal digits."""
 _ENTITIES = {b"quot": b'"', b"apos": b"'", b"amp": b"&", b"lt": b"<", b"gt": b">"}
-"""Characters of HTML's named entities."""
+"""The characters of named HTML entities."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = Linear(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
-"""Matches a disguise at a place where `_BEGIN` matches: faster in texts that are full of them."""
+"""This pattern is matched where `_BEGIN` matches. That is faster in texts with many disguises."""
 _BEGIN = re.compile(
     rb"\x1b|\x08|\\(?=[\\01eux])|%(?=[2-7])|&(?=[#aglq])"
     rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"
 )
-"""Matches the beginning of a disguise with what follows it, since other scripts have many such bytes; or a
-backspace."""
+"""This pattern matches the first byte of a disguise, or a backspace. It checks the next byte as well, since
+texts in other scripts have many such first bytes."""
 _BACKSPACE, _BACKSLASH = 0x08, 0x5C
 _BACKSLASHES = re.compile(rb"\\+")
 _LONGEST_LETTER = 40
 _FULL, _SAMPLE = 64, 32
-"""A text is full of disguises if `_SAMPLE` of them stand within `_FULL` bytes each."""
+"""A text has many disguises if `_SAMPLE` of them lie within `_SAMPLE * _FULL` bytes."""
 _LETTERS = re.compile(_LETTER)
 GLUE = -1
-"""Length of a piece of a view that has no bytes of the text."""
+"""Length that marks a piece of a view which comes from no bytes of the text."""
 AROUND = 300
-"""Bytes on either side of decoded bytes that the view shows as well: a name may stand there."""
+"""Bytes of text before and after decoded bytes that a view contains too, since a name may be there."""
 FAR = 8_192
-"""Bytes that may stand between two places of one long secret, such as a private key."""
+"""The same number for views of long secrets, such as private keys."""
 _KEPT = b'"\\'
-"""Letters that stay escaped: bare ones would end their string."""
+"""Characters that stay escaped in a view, since they would otherwise end their string."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")
-"""Matches a quote as .NET writes it within JSON, with more backslashes in strings within strings."""
+"""This pattern matches an escaped quote such as `\\u0022`. In nested strings it has more backslashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A text without its disguises, and where each byte of it came from."""
+    """A `View` is a text without its disguises. It maps each of its bytes to a range of the text."""
 
     data: bytes
     _starts: list[int]
     _origins: list[int]
     _lengths: list[int]
     joints: Sequence[int] | None = None
-    """Places in the view where pieces meet that stand apart in the text. A secret is new only if it reaches
-    across one; None if every secret is."""
+    """Offsets in the view where two separate parts of the text meet. Only a secret that such an offset lies
+    in is new in this view. If `joints` is None, every secret is new."""
     reach: int = 0
-    """Greatest number of bytes between a joint and a secret that it makes new."""
+    """Greatest number of bytes between a joint and the beginning of a secret that is still new."""
     apart: bool = False
-    """True if each piece is a line or a cell of its own, and stays one."""
+    """True if the pieces are lines or cells that remain separate in the text."""
 
     def is_news(self, start: int, end: int) -> bool:
-        """Return whether the bytes from `start` to `end` of the view stand apart in the text."""
+        """Return whether a secret from `start` to `end` of the view is new, so that the text lacks it."""
         return self.joints is None or bisect(self.joints, start - self.reach) < bisect_left(self.joints, end)
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the stretches of the text that `start` to `end` of the view came from: one, or one for each
-        line where lines stay apart."""
+        """Return the ranges of the text that `start` to `end` of the view came from. If `apart` is true, each
+        piece has its own range; otherwise there is one range."""
         if not self.apart:
             return [self.origin(start, end)]
         first, last = bisect_right(self._starts, start) - 1, bisect_right(self._starts, end - 1) - 1
@@ -98,18 +97,18 @@ class View:
         return [self.origin(*bound) for index, bound in pieces if self._lengths[index] != GLUE]
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """Return the stretch of the text that `start` to `end` of the view came from."""
+        """Return the range of the text that `start` to `end` of the view came from."""
         return self._place(start)[0], self._place(end - 1)[1]
 
     def is_quote_in_letters(self, at: int) -> bool:
-        """Return whether a quote stands at `at` that the text spells with several letters: `%22`,
-        `&quot;`."""
+        """Return whether the byte at `at` is a quote that the text writes as several characters, such as
+        `%22` or `&quot;`."""
         if at < 0 or self.data[at] not in b"\"'":
             return False
         return self._lengths[bisect_right(self._starts, at) - 1] > 1
 
     def _place(self, at: int) -> tuple[int, int]:
-        """Return where the byte at `at` in the view begins and ends in the text."""
+        """Return the range in the text of the byte at `at` in the view."""
         index = bisect_right(self._starts, at) - 1
         offset = at - self._starts[index]
         if self._lengths[index] == GLUE:
@@ -120,7 +119,7 @@ class View:
 
 
 def undisguised(data: bytes) -> Iterator[View]:
-    """Yield the view of a text that holds disguises."""
+    """Yield the view of a text without its disguises, if it has any."""
     if DISGUISE.search(data) is not None:
         yield from _build(data, _disguises(data), FAR)
 
@@ -138,13 +137,13 @@ def _disguises(data: bytes) -> Iterator[re.Match[bytes] | Found]:
 
 
 def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
-    """Yield the disguises after `at` in a text that is full of them."""
+    """Yield the disguises after `at`. This is faster than `DISGUISE` if the text has many of them."""
     run = at
     for begin in _BEGIN.finditer(data, at):
         start = begin.start()
         if start < at or start < run:
             continue
-        # A backspace ends its disguise.
+        # The disguise with a backspace begins with the character that the backspace deletes.
         first = max(at, start - 1) if data[start] == _BACKSPACE else start
         match = _DISGUISES.match(data, first)
         if match is None and first < start:
@@ -153,20 +152,20 @@ def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
             yield match
             at = match.end()
         elif data[start] == _BACKSLASH:
-            # Where no disguise begins at the first of several backslashes, none begins at a later one.
+            # If no disguise begins at the first of several backslashes, none begins at a later one.
             backslashes = _BACKSLASHES.match(data, start)
             run = backslashes.end() if backslashes else start
 
 
 def without(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[View]:
-    """Yield the view of a text without what matches a pattern, if anything does."""
+    """Yield the view of a text without the matches of a pattern, if there are any."""
     return _build(data, pattern.finditer(data), len(data))
 
 
 @lru_cache(maxsize=1024)
 def _letter(escape: bytes) -> bytes | None:
-    """Return the letter that a disguise stands for; nothing if it stands for none, None if its letter must
-    stay escaped."""
+    """Return the character that a disguise means. The result is empty if it means no character, and None if
+    the character has to stay escaped."""
     match = _LETTERS.fullmatch(escape)
     if match is None:
         return b""
@@ -185,7 +184,7 @@ def _entity(name: bytes) -> bytes:
 
 
 class Making:
-    """A view that is being put together."""
+    """A `Making` builds a view piece by piece."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -196,8 +195,8 @@ class Making:
         self.size = 0
 
     def piece(self, piece: bytes, origin: int, length: int) -> None:
-        """Append a piece that stands for `length` bytes of the text; 0 for as many as the piece has; GLUE:
-        for none."""
+        """Append a piece that replaces `length` bytes of the text at `origin`. A `length` of 0 means that the
+        piece equals the text there; GLUE means that the piece replaces no bytes."""
         self._starts.append(self.size)
         self._origins.append(origin)
         self._lengths.append(length)
@@ -205,13 +204,13 @@ class Making:
         self.size += len(piece)
 
     def stretch(self, start: int, end: int) -> None:
-        """Append the text from `start` to `end` as it is."""
+        """Append the unchanged text from `start` to `end`."""
         if end > start:
             self.piece(self._data[start:end], start, 0)
 
     def near(self, start: int, end: int, reach: int = AROUND) -> None:
-        """Append the text between two decoded places. Of a long one, append only the beginning and the end,
-        from the start of a line if possible."""
+        """Append the text between two decoded ranges. If it is long, append only its beginning and its end.
+        That end begins at the start of a line if possible."""
         if end - start > 2 * reach:
             self.stretch(start, start + reach if start else 0)
             start = max(end - reach, self._data.find(b"\n", end - reach, end - reach // 2))
@@ -245,27 +244,27 @@ _JOINT = (
 )
 JOINTS = Linear(
     b"|".join(
-        rb"\\*" + quote + rb"[ \t]*" + _JOINT + rb"[bfr]?\\*" + quote  # of one kind
+        rb"\\*" + quote + rb"[ \t]*" + _JOINT + rb"[bfr]?\\*" + quote  # Both quotes are of one kind.
         for quote in (b'"', b"'")
     ),
     _OPTIONS,
 )
-"""Matches between two halves of a text that a program puts together: a sign that joins them, or the end of a
-line."""
+"""This pattern matches the text between two string literals that a program concatenates: the quotes, and an
+operator or a line break."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
-"""Matches the name of a member, which is no second half."""
+"""This pattern matches the rest of a member's name. Such a string is not concatenated with the one before."""
 
 
 def _is_of_one_depth(joint: bytes) -> bool:
-    """Return whether both quotes of a joint are escaped alike; if not, one stands within the text that the
-    other ends."""
+    """Return whether both quotes of a joint have the same number of backslashes. If not, they belong to
+    strings of different levels."""
     closing = len(joint) - len(joint.lstrip(b"\\"))
     opening = joint[:-1]
     return closing == len(opening) - len(opening.rstrip(b"\\"))
 
 
 def joined(data: bytes) -> Iterator[View]:
-    """Yield the view of halves that a program puts together, in one piece and with their surroundings."""
+    """Yield the view in which concatenated string literals are one string, with the text around them."""
     joints = [
         joint.span()
         for joint in JOINTS.finditer(data)
@@ -289,7 +288,7 @@ _WRAP = re.compile(
 
 
 def flat(data: bytes) -> bytes:
-    """Return a text without the line breaks inside of its words."""
+    """Return the text without line breaks inside words."""
     return _WRAP.sub(b"", data)
 
 
@@ -297,13 +296,13 @@ QUOTED = Linear(
     rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]",
     _OPTIONS,
 )
-"""Matches escapes of a text that was quoted for an address: ends of lines, quotes, blanks."""
+"""This pattern matches percent escapes that show that a text was escaped for a URL."""
 _QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/-]|%[0-9A-Fa-f]{2}){16,}")
 _QUOTED_PIECE = re.compile(rb"%[0-9A-Fa-f]{2}|\+|[^%+]+")
 
 
 def unquoted(data: bytes) -> Iterator[View]:
-    """Yield the view of a text with its quoted parts as they were before."""
+    """Yield the view of a text in which the parts that were escaped for a URL are decoded."""
     made = Making(data)
     at = 0
     for run in _QUOTED_RUN.finditer(data):

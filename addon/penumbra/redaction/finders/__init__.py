@@ -1,2 +1,2 @@
-"""Finders of secrets. Input is a text with the places of its anchors, output are spans. `redactor.py` calls
-them."""
+"""This package contains the finders. A finder gets a text with the offsets of its anchors and yields spans.
+`redactor.py` calls the finders."""

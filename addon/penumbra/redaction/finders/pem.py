@@ -1,10 +1,10 @@
-"""Private keys in armour, with line breaks of any kind.
+"""This module finds private keys, most of which stand between a BEGIN line and an END line.
 
-The lines between BEGIN and END may have line numbers, diff signs or quotes before them, may be joined by
-escaped newlines, may be cut off at either end, and may all be in base64 once more. A line that only mentions
-a header has no key after it and loses nothing.
+The lines of a key may follow line numbers, diff signs or quotes. Escaped newlines may separate them. The
+BEGIN or END line may be missing, and the whole key may be encoded in base64 again. A line that only mentions
+a BEGIN line has no key after it, so nothing is redacted there.
 
-Other keys are written number by number: in JSON, as OpenSSL prints them, in lists of wallets.
+Other keys are written as numbers: in JSON, in the output of OpenSSL, or in lists of wallets.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _late = partial(late, _LEAD=_LEAD, _QUOTE=_QUOTE)
 _KIND = _late(rb"kty{_QUOTE}\s{0,8}:\s{0,8}{_QUOTE}(?:EC|RSA|OKP|oct|AKP){_QUOTE}")
 _MEMBER = _late(rb"{_QUOTE}(?:d|p|q|dp|dq|qi|k|priv){_QUOTE}\s{0,8}:\s{0,8}{_QUOTE}([A-Za-z0-9_=-]{16,4096})")
 _REACH = 8_192
-"""Bytes on either side of a key's kind in which its members stand."""
+"""Greatest distance in bytes between the `kty` member of a JSON key and the braces around the key."""
 _NUMBER = _late(
     rb"(?:privateexponent|prime[12]|exponent[12]|coefficient|priv):[ \t]{0,4}{BREAK}{_LEAD}([0-9a-f]{2}:)"
 )
 _OCTETS = _late(rb"{_LEAD}(?:[0-9a-f]{2}:){0,64}[0-9a-f]{0,2}(?={BREAK}|\Z|\\{0,31}\")")
 _LINE_END = late(rb"{BREAK}")
 _LEAST_KEY = 12
-"""Octets of a number that is part of a key."""
+"""Least number of colons in a printed number that is part of a key."""
 _LONGEST_KEY = 4_096
 _LISTED = _late(rb"{BREAK}{_LEAD}\([0-9]{1,3}\) (?:0x)?([0-9a-fA-F]{64})(?![0-9a-fA-F])")
 _RULE = _late(rb"{BREAK}{_LEAD}[=-]{3,80}")
@@ -41,7 +41,7 @@ _MOST = 100
 
 
 def _json_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """Yield the secret members of a JSON Web Key."""
+    """Yield the secret members of JSON Web Keys."""
     done = 0
     for place in places:
         if place < done or not _KIND.match(data, place):
@@ -54,7 +54,8 @@ def _json_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _printed_numbers(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """Yield the numbers that `openssl rsa -text` prints: octets with colons between them, line after line."""
+    """Yield the secret numbers in the output of `openssl rsa -text`. Each is a list of hexadecimal bytes with
+    colons between them, on several lines."""
     done = 0
     for place in places:
         number = _NUMBER.match(low, place) if place >= done else None
@@ -73,7 +74,7 @@ def _printed_numbers(data: bytes, low: bytes, places: list[int]) -> Iterator[Spa
 
 
 def _listed_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """Yield the private keys that a test network lists at its start."""
+    """Yield the private keys that a blockchain test network prints when it starts."""
     for place in places:
         at = place + len(b"private keys")
         rule = _RULE.match(data, at)
@@ -124,10 +125,10 @@ _NAKED = late(
 _WRAPPED = late(rb"LS0tLS1CRUdJTi|TFMwdExTMUNSVWRKVG|UHVUVFktVXNlci1LZXktRmls")
 _PPK = late(rb"Private-Lines: ?(\d{1,4})")
 _LEAST = 24
-"""Characters of the shortest key."""
+"""Least number of characters in a key."""
 _LONGEST = 65_536
 _SHORT = 16
-"""Characters of a line; a shorter one is part of a key only at its end."""
+"""Least number of characters in a line of a key, except the last line."""
 
 
 _ANCHORS = (
@@ -139,11 +140,11 @@ _ANCHORS = (
     *(b"b3blbnnzac1rzxktdjea", b"ibaakc", b"ibaakbgq", b"badanbgkqhkig9w0baqefaasc", b"bgkqhkig9w0bbq"),
     *(b"mbmgbyqgsm49ageg", b"mhccaqeei", b"migkagebbd", b"mc4caqawbqydk2v"),
 )
-"""Texts in lower case, one of which is in every text with a private key."""
+"""Every text with a private key contains one of these when it is in lower case."""
 
 
 def private_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """Yield the keys: what stands between BEGIN and END, or as much of it as there is."""
+    """Yield the private keys of a text, also incomplete ones."""
     yield from _armoured(data)
     yield from _naked(data)
     yield from _wrapped(data)
@@ -170,7 +171,8 @@ def _armoured(data: bytes) -> Iterator[Span]:
 
 
 def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | None:
-    """Return the key after a header at `begin` to `start`; `end`: where the next END stands."""
+    """Return the range of the key after the BEGIN line from `begin` to `start`. `end` is the offset of the
+    next END line."""
     lines = _lines(data, start, _line_prefix(data, begin))
     if lines is not None:
         return lines
@@ -184,8 +186,8 @@ def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | No
 
 
 def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
-    """Return a pattern of the text that may stand before each line: that before the first line, with any
-    number in place of its own."""
+    """Return a pattern for the text before each line of a key. It matches the text before the first line,
+    with any numbers in place of the numbers there."""
     line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
     prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
     return _prefix_pattern(prefix)
@@ -219,13 +221,13 @@ def _lines(data: bytes, at: int, prefix: re.Pattern[bytes]) -> tuple[int, int] |
 
 
 def _is_last(data: bytes, at: int) -> bool:
-    """Return whether a key's line is the last: no further line of words follows."""
+    """Return whether a line is the last of a key: an END line or nothing follows it."""
     rest = data[at : at + 400]
     return b"-----END" in rest or not rest.strip()
 
 
 def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
-    """Return the place after line breaks, prefixes, quotes and the attributes of encrypted keys."""
+    """Return the offset after line breaks, prefixes, quotes and the attributes of encrypted keys."""
     for _ in range(12):
         start = at
         gap = _GAP.match(data, at)
@@ -244,7 +246,7 @@ def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
 
 
 def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
-    """Return the key between `low` and an END whose BEGIN is missing."""
+    """Return the range of a key that lies after `low` and ends at an END line, but has no BEGIN line."""
     low = max(low, end - _LONGEST)
     window = data[low:end]
     breaks = [(0, 0), *(match.span() for match in _SPLIT.finditer(window))]
@@ -261,7 +263,7 @@ def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
 
 
 def _naked(data: bytes) -> Iterator[Span]:
-    """Yield keys without a header, which are known by how keys of their kind begin."""
+    """Yield keys without a BEGIN line. Their first characters are typical of a kind of key."""
     done = 0
     for match in _NAKED.finditer(data):
         if match.start() < done:
@@ -273,7 +275,7 @@ def _naked(data: bytes) -> Iterator[Span]:
 
 
 def _wrapped(data: bytes) -> Iterator[Span]:
-    """Yield whole key files in base64, once or twice."""
+    """Yield key files that are encoded in base64 once more or twice more."""
     done = 0
     for mark in _WRAPPED.finditer(data):
         at = mark.start()

@@ -1,7 +1,8 @@
-"""Reading of a value from its beginning: between quotes, or as a run of characters.
+"""This module reads a value from its beginning: up to a quote, or as a run of characters without quotes.
 
-The closing quote of a string n levels down has 2**n - 1 backslashes. Those of its content come before them,
-in multiples of twice 2**n. So the level of a quote is how often one more than its backslashes can be halved.
+A string can be nested in another string. At level n, the quote of a string has 2**n - 1 backslashes before
+it. Backslashes at the end of the string's content add a multiple of 2**(n + 1). So the level of a quote is
+the number of times that (backslashes + 1) can be halved.
 """
 
 from __future__ import annotations
@@ -18,18 +19,17 @@ from penumbra.redaction.values import Style, has_digit, is_opaque, is_wordy, kin
 _ESCAPED = re.compile(rb"(?<!\\)(\\++)(\"|u0022)")
 _NEW_LINES = re.compile(rb"\n|(?<!\\)(\\++)n")
 _LONGEST_ESCAPE = 64
-"""Backslashes before a quote that are counted."""
+"""Greatest number of backslashes before a quote that are counted."""
 _REACH = 256
 
 
 def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
-    """Return where a string ends that began before `at` and may go on until `end`. `closed` says that quotes
-    of the kind that opened the string stand at `end`.
+    """Return the end of a string that begins before `at` and ends at `end` or earlier. `closed` is true if a
+    quote of the kind that opened the string is at `end`.
 
-    If every escaped quote in between is of a deeper level than the string, the string ends at `end`, else at
-    the first escaped quote. The nearest quote before `at` tells the string's level: it is of the string
-    itself, or of a deeper string that has ended. Reading back from all values of a text takes linear time,
-    since each reading stops at a quote of the one before.
+    A closed string ends at `end` if all escaped quotes before it have a deeper level than the string. Any
+    other string ends at its first escaped quote. The level of the string is that of the nearest quote before
+    `at`. The search for that quote stops at the value before, so reading all values takes linear time.
     """
     quotes = list(_ESCAPED.finditer(data, at, end))
     if not quotes:
@@ -43,8 +43,8 @@ def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
 
 
 def _level(data: bytes, at: int) -> int:
-    """Return the level of the nearest quote before `at`. If a line has ended since, the escapes of its end
-    show the level of its string, and the lower level counts."""
+    """Return the level of the nearest quote before `at`. An escaped line break after that quote shows a level
+    too. The function then returns the lowest of these levels."""
     quote, level = _quote_before(data, at)
     for line in _NEW_LINES.finditer(data, quote, at) if level else ():
         level = min(level, _halvings(len(line[1])) if line[1] else 0)
@@ -52,8 +52,8 @@ def _level(data: bytes, at: int) -> int:
 
 
 def _quote_before(data: bytes, at: int) -> tuple[int, int]:
-    """Return the place and level of the nearest quote before a place. The text is read back in steps, for one
-    of the two spellings of a quote may never occur in it."""
+    """Return the offset and the level of the nearest quote before `at`. The search goes back in growing
+    steps, since one of the two spellings of a quote may be missing from the whole text."""
     reach = _REACH
     while True:
         low = max(0, at - reach)
@@ -68,9 +68,8 @@ def _quote_before(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _escape(backslashes: int, *, bare: bool) -> tuple[int, int]:
-    """Return the level of a quote from the number of backslashes before it, and how many of these belong to
-    the quote. A quote that is not `bare` is spelt `u0022`, which takes an odd number of backslashes
-    itself."""
+    """Return the level of a quote with this many backslashes, and how many of them belong to the quote. A
+    `bare` quote is written as `"`, any other as `u0022`, which has a backslash of its own."""
     coded = 0 if bare else _halvings(backslashes)
     level = _halvings((backslashes >> coded) + 1)
     return coded + level, (1 << level) - 1 << coded
@@ -81,7 +80,7 @@ def _halvings(count: int) -> int:
 
 
 QUOTE_ENTITY = re.compile(rb"&(?:#x27|#39|#34|quot|apos);")
-"""Matches a quote as HTML writes it."""
+"""This pattern matches a quote that is written as an HTML entity."""
 _FRAMED = re.compile(rb"<([^\s<>\"'`\\]{8,128})>")
 _NAMED = re.compile(rb"([a-z]{2,24}|[A-Z]{2,24}|[a-z]+_[a-z_]{1,24}|[A-Z]+_[A-Z_]{1,24})=")
 _ENDS = re.compile(
@@ -89,13 +88,13 @@ _ENDS = re.compile(
     + "|".join(rules.load("secrets/words/values.yaml")["behind_bars"].split()).encode()
     + rb")(?:\||\Z)"
 )
-"""Matches a text after a `|` that is no part of a value: a date, the name of a command."""
+"""This pattern matches a date or a command after a `|`. Such a text is no part of the value."""
 _LONGEST_LINE = 400
 
 
 def before_bar(data: bytes, start: int, end: int) -> int:
-    """Return where a value with a `|` ends: before it if a command or a cell of a table follows, since a
-    password may have one as well."""
+    """Return the end of a value that may contain a `|`. The value ends before the `|` if a command or a table
+    cell follows; otherwise the `|` may be part of a password."""
     bar = data.find(b"|", start, end)
     if bar >= 0 and _is_in_row(data, start, bar):
         return bar
@@ -107,8 +106,7 @@ def before_bar(data: bytes, start: int, end: int) -> int:
 
 
 def _is_other(after: bytes) -> bool:
-    """Return whether the text after a `|` is no part of the value before it; it may have a name of its
-    own."""
+    """Return whether the text after a `|` is separate from the value, such as `name=other` or a command."""
     named = _NAMED.match(after)
     if named is not None:
         return is_wordy(named[1].decode("ascii"))
@@ -116,7 +114,7 @@ def _is_other(after: bytes) -> bool:
 
 
 def _is_in_row(data: bytes, at: int, bar: int) -> bool:
-    """Return whether a line is a row of a table, between bars."""
+    """Return whether the line begins and ends with a `|`, as a row of a table does."""
     begin = data.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1
     if data[begin:at].lstrip(b" \t")[:1] != b"|":
         return False
@@ -125,13 +123,14 @@ def _is_in_row(data: bytes, at: int, bar: int) -> bool:
 
 
 def unframed(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the place between `<` and `>` if a random value stands there; words are to be filled in."""
+    """Return the range between `<` and `>` if it is a random value, else the whole range. Words between `<`
+    and `>` are a field to fill in."""
     framed = _FRAMED.fullmatch(data, start, end)
     return framed.span(1) if framed and _is_random(framed[1]) else (start, end)
 
 
 def framed_value(data: bytes, at: int) -> tuple[int, int] | None:
-    """Return the place of a random value between the `<` at `at` and its `>`."""
+    """Return the range between the `<` at `at` and its `>` if it is a random value, else None."""
     framed = _FRAMED.match(data, at)
     return framed.span(1) if framed and _is_random(framed[1]) else None
 
@@ -142,7 +141,7 @@ def _is_random(inside: bytes) -> bool:
 
 
 def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the place between two quotes that HTML writes as `&quot;`."""
+    """Return the range between two quotes that are HTML entities such as `&quot;`, else the whole range."""
     opener = QUOTE_ENTITY.match(data, start, end)
     if opener is None:
         return start, end
@@ -152,9 +151,9 @@ def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 LOOK = 512
-"""Characters of a value that are read before it is judged."""
+"""Greatest number of bytes that are read of one value."""
 LONGEST_JUDGED = 256
-"""Characters of a value that are judged."""
+"""Greatest number of characters of a value that decide whether it is a secret."""
 _RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
 RUN_ODD = re.compile(rb"[^\s\"'`\\\x1b\x00]{1,512}")
 RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b\x00,;&|(){}\[\]]{1,512}")
@@ -166,8 +165,8 @@ RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
 _PERCENT_END = re.compile(
     rb"%(?:25)?(?:26|0[aAdD]|22|20|29|3[bB]|2[cC]|5[dD]|7[dD])|&(?:amp|quot|apos|#39|#34|#x27);|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
 )
-"""Matches the end of a value within its run: signs of an address, an entity, full-width commas and full
-stops."""
+"""This pattern matches what ends a value within a run of characters: a percent escape such as `%26`, an HTML
+entity, a closing typographic quote, or a full-width comma, semicolon or full stop."""
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _TRIM = b".,;:"
@@ -175,17 +174,18 @@ _BRACKETS = {ord(")"): b"(", ord("]"): b"[", ord("}"): b"{"}
 
 
 class Value(NamedTuple):
-    """A value's place and style."""
+    """A `Value` is the range of a value in the text, and the style in which it is written."""
 
     start: int
     end: int
     style: Style
     bare: bytes = b""
-    """Quotes of the name of a bare JSON number; empty for other values."""
+    """The quotes around the name, if the value is a JSON number without quotes; otherwise empty."""
 
 
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
-    """Return the value at `at`, after the quotes `opener`, or a `run` of characters without quotes."""
+    """Return the value at `at`. It ends at a closing quote if `opener`, the opening quote, is not empty.
+    Otherwise it is the longest match of `run`."""
     if not opener:
         if data.startswith(b"&", at) and (entity := QUOTE_ENTITY.match(data, at)):
             return _between_entities(data, entity)
@@ -193,7 +193,7 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
         if match is None:
             framed = framed_value(data, at)
             return Value(*framed, style) if framed else None
-        # Most values hold no beginning of such an end.
+        # The search is slow, and most values contain none of these characters.
         may_be_cut = b"%" in match[0] or b"&" in match[0] or not match[0].isascii()
         cut = _PERCENT_END.search(data, at, match.end()) if may_be_cut else None
         end = cut.start() if cut else match.end()
@@ -216,8 +216,8 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
 def secret(
     data: bytes, value: Value, name: Name, place: str, least: Strength = Strength.STRONG
 ) -> Span | None:
-    """Return the span of a value that is a secret beside a name of at least this strength. `place`: the kind
-    of place where both stand; the id of the rule begins with it."""
+    """Return the span of a value if it is a secret and its name has at least the strength `least`, else None.
+    `place` is the first part of the rule's id, such as `column`."""
     if name.strength < least or not may_be_secret(data, value, name.strength):
         return None
     sure = name.strength > Strength.WEAK and is_unmistakable(_text(data, value), name.strength)
@@ -225,7 +225,7 @@ def secret(
 
 
 def may_be_secret(data: bytes, value: Value, strength: Strength = Strength.PASSWORD) -> bool:
-    """Return whether a value is a secret beside a name of a strength."""
+    """Return whether a value is a secret if its name has this strength."""
     return is_secret(_text(data, value), strength, value.style)
 
 
@@ -234,13 +234,13 @@ def _text(data: bytes, value: Value) -> str:
 
 
 def _is_stray(data: bytes, at: int, end: int) -> bool:
-    """Return whether the last byte closes a bracket that was opened before the value."""
+    """Return whether the value ends with a closing bracket that has no opening bracket in the value."""
     opening = _BRACKETS.get(data[end - 1])
     return opening is not None and data.count(opening, at, end) < data.count(data[end - 1 : end], at, end)
 
 
 def _between_entities(data: bytes, opener: re.Match[bytes]) -> Value | None:
-    """Return the value between two entities for quotes: `&quot;value&quot;`."""
+    """Return the value between two HTML entities for quotes, as in `&quot;value&quot;`."""
     stop = data.find(opener[0], opener.end(), opener.end() + LOOK)
     inside = b"\n" not in data[opener.end() : stop]
     return Value(opener.end(), stop, Style.QUOTED) if stop > opener.end() and inside else None

@@ -1,7 +1,6 @@
-"""Restoration of secrets where the model writes placeholders into edits of files. The option is off by
-default.
+"""This package replaces placeholders by their secrets where the model edits a file. It is off by default.
 
-The tool results of a request and the tool calls of its response come in. Calls go out to the client with
-secrets, and past calls to the provider with placeholders. `conversation/` and `flow/response_edits.py` call
-it.
+In a response, tool calls that edit a file get the secrets before the client receives them. In a later
+request, the same calls get their placeholders again before the provider receives them.
+`conversation/` and `flow/response_edits.py` use the package.
 """

@@ -1,10 +1,9 @@
-"""`penumbra_restore_secrets`: values go back into the edits of a response, and out of the next request.
+"""This module implements `penumbra_restore_secrets`, which lets the model edit files that contain secrets.
 
-The provider never gets a value. Placeholders in a response become values after all our readers of the
-response, and values in a request become placeholders before all our readers of the request. The values are
-known from the conversation's own results, which clients send again in every request, also after a restart.
-For a result that is gone, the place of its value in the arguments is remembered, without the value
-(`store/restorations.py`).
+In a response, placeholders become values after all other processing. In the next request, the values become
+placeholders before all other processing, so the provider never gets a value. The values are known from the
+tool results of the conversation, which clients send again in every request. If a client no longer sends a
+result, `store/restorations.py` still knows where its value is in the arguments, but not the value.
 """
 
 from __future__ import annotations
@@ -43,31 +42,32 @@ from penumbra.store.records import Restorations, Stretch, Stretches
 from penumbra.wire.document import Document, Edit, edited
 from penumbra.wire.json_values import NotJson
 
-# Past calls: clients send their arguments again, as text or as the same JSON spelled in another way. A value
-# is exchanged where it stands, byte by byte, so that the arguments become what the client would have sent
-# had it got the placeholder.
+# Clients send the arguments of past calls again, as text or as JSON that may be formatted differently. Only
+# the bytes of each value are replaced. So the arguments become what the client would have sent if it had
+# received the placeholder.
 _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
 )
 _LONG = 16
-"""Characters of the shortest value that is recognised even where one of its ends runs into a word."""
+"""Least number of characters in a value that is also found if a word character adjoins one of its ends."""
 _WORD = re.compile(r"\w")
 _SPELLINGS = 4
-"""Greatest number of times that a value may have been escaped."""
+"""Number of spellings of a value that are searched for: unescaped, and escaped once, twice and thrice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One string within the arguments of a call."""
+    """A `Leaf` is one string in the arguments of a call."""
 
     text: str
     document: Document
     value: Raw
-    """The string in the document; a string that holds JSON holds `inner`."""
+    """The string in `document`."""
     inner: tuple[Document, Raw] | None = None
+    """If `value` is a string that contains JSON: that JSON, and the string in it that is the leaf."""
 
     def edit(self, stretches: Sequence[Stretch]) -> Iterator[Edit]:
-        """Yield the edits that put placeholders into the document."""
+        """Yield the edits that replace the stretches of the leaf in `document` by their placeholders."""
         if self.inner is not None:
             inner, leaf = self.inner
             begin, raw = _inside(inner, leaf)
@@ -84,7 +84,7 @@ class Leaf:
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
-    """Yield the strings within arguments, which are an object, a string that holds one, or free text."""
+    """Yield the strings in arguments. These are a JSON object, a string that contains one, or plain text."""
     text = document.string(arguments)
     if text is None:
         for value in _strings(document, arguments):
@@ -117,14 +117,13 @@ def _strings(document: Document, value: Raw) -> Iterator[Raw]:
 
 
 def _inside(document: Document, value: Raw) -> tuple[int, str]:
-    """Return the offset of the first byte after a string's opening quote, and the bytes between its
-    quotes."""
+    """Return the offset after a string's opening quote, and the JSON text between its quotes."""
     start, end = document.place(value)
     return start + 1, document.data[start + 1 : end - 1].decode("utf-8")
 
 
 def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Return stretches of a decoded string as they stand in its JSON spelling."""
+    """Return the stretches of a decoded string as stretches of `raw`, the same string in JSON."""
     if "\\" not in raw:
         return list(stretches)
     places: dict[int, int] = {}
@@ -141,7 +140,8 @@ def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
-    """Return the places of values in a text (`values`: placeholder -> value). A short one must be a word."""
+    """Return the places of values in a text. `values` maps placeholders to values. A short value is found
+    only as a whole word."""
     by_value = {value: mark for mark, value in sorted(values.items(), reverse=True) if value in text}
     if not by_value:
         return []
@@ -154,14 +154,14 @@ def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Return whether a match is a part of a longer word."""
+    """Return whether a match is part of a longer word. A long match is one only if both ends adjoin one."""
     before = start > 0 and bool(_WORD.match(text[start - 1]))
     after = end < len(text) and bool(_WORD.match(text[end]))
     return (before and after) if end - start >= _LONG else (before or after)
 
 
 def replaced(text: str, stretches: Iterable[Stretch]) -> str:
-    """Return the text with placeholders in the place of values."""
+    """Return the text with its stretches replaced by their placeholders."""
     pieces: list[str] = []
     at = 0
     for stretch in stretches:
@@ -171,7 +171,7 @@ def replaced(text: str, stretches: Iterable[Stretch]) -> str:
 
 
 def swept(content: bytes, values: Mapping[str, str]) -> bytes:
-    """Return the bytes with placeholders in the place of values, at any depth of JSON within JSON."""
+    """Return the bytes with values replaced by placeholders, also in nested JSON strings."""
     spelled: dict[bytes, bytes] = {}
     for mark, value in values.items():
         for ascii_only in (False, True):
@@ -185,7 +185,7 @@ def swept(content: bytes, values: Mapping[str, str]) -> bytes:
 
 
 def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
-    """Return the places of the values in a sent string that the model wrote with placeholders."""
+    """Return the places of the values in `sent`, a string that the model wrote as `written`."""
     stretches: list[Stretch] = []
     at = shift = 0
     for match in PATTERN.finditer(written):
@@ -198,8 +198,8 @@ def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
 
 
 def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable[tuple[str, list[Stretch]]]:
-    """Yield each string of sent arguments that has values in it, with their places. `written`: the arguments
-    as the model wrote them."""
+    """Yield each string in `sent` that contains values, with their places. `sent` and `written` are the
+    arguments with values and as the model wrote them."""
     before, after = _parsed(written), _parsed(sent)
     if before is None or after is None:
         pairs = [(written, sent)]
@@ -216,20 +216,21 @@ def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable
 RULE = "known-value"
 """Rule id for values that are known from another result."""
 _MEMORY = 16_384
-"""Calls whose edits are remembered."""
+"""Greatest number of calls whose edits are kept in memory."""
 _SURE = 12
-"""Characters of the shortest value that is looked for outside of the arguments of edits."""
+"""Least number of characters in a value that is searched for outside of the strings in edits."""
 _NEVER = sys.maxsize
 _ELSEWHERE = frozenset({"previous_response_id", "conversation", "thread"})
-"""Members of a request whose history the provider has."""
+"""Members of a request that refer to earlier turns which only the provider has."""
 _log = logging.getLogger(__name__)
 
 Scanner = Callable[[str, str], Scan]
-"""A function that scans a text with a hint. Raises RedactionError."""
+"""A function that searches a text for secrets. Its second argument is a hint, such as the file's path.
+Raises RedactionError."""
 
 
 class ReadResult(Protocol):
-    """One text of a tool result."""
+    """A `ReadResult` is one text of a tool result."""
 
     @property
     def result(self) -> ResultText: ...
@@ -239,7 +240,7 @@ class ReadResult(Protocol):
 
     @property
     def key(self) -> bytes:
-        """Return the key of the result's decision."""
+        """The key of the result's stored decision."""
         ...
 
     @property
@@ -247,7 +248,7 @@ class ReadResult(Protocol):
 
 
 class ReadRequest(Protocol):
-    """The parts of a request that restoration reads."""
+    """A `ReadRequest` has the parts of a request that this module reads."""
 
     @property
     def format(self) -> str: ...
@@ -267,33 +268,33 @@ class ReadRequest(Protocol):
 
 @dataclass(slots=True, repr=False, eq=False)
 class Restoration:
-    """The values that may go back into one response, and those that went."""
+    """A `Restoration` contains the values that one response may get, and those that it got."""
 
     format: str
     conversation: bytes
     values: Values
     folder: Folder
-    """The start of relative paths."""
+    """The working folder, at which relative paths start."""
     declared: Mapping[str, str]
-    """See `restorer.edited`."""
+    """The `declared` argument of `restorer.edited`."""
     past: Restorations
     used: dict[str, str] = field(default_factory=dict)
-    """Placeholder -> value."""
+    """The values that the response got, by placeholder."""
     _noted: dict[bytes, Stretches] = field(default_factory=dict)
     _sent: set[str] = field(default_factory=set)
 
     @property
     def calls(self) -> int:
-        """Return how many calls got values."""
+        """The number of different calls that got values."""
         return len(self._sent)
 
     def open(self, tool: str, *, freeform: bool = False) -> Restorer | None:
-        """Return a restorer for the arguments of a call; None if nothing may go back into them."""
+        """Return a restorer for the arguments of a call, or None if they may get no values."""
         opened = restorer_of(tool, self.values, self.folder, self.declared, freeform=freeform)
         if opened is not None:
             opened.note = self._note
         elif not restorer.settled(tool):
-            # The effect of this call is unknown: later calls may run in another folder.
+            # This call may change the working folder of later calls.
             self.folder = replace(self.folder, moved=True)
         return opened
 
@@ -308,31 +309,29 @@ class Restoration:
         self.past.note(noted)
 
     async def keep(self) -> None:
-        """Store the places of the values that went back, for the time after a restart."""
+        """Store the places of the values that the response got, so that they are known after a restart."""
         await self.past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:
-        """Return a response as the client got it, but with the placeholders."""
+        """Return a response of the client with its values replaced by placeholders."""
         return swept(content, self.used)
 
 
 class Restoring:
-    """The values of conversations, and the edits that take them out of requests again."""
+    """A `Restoring` keeps the values of conversations, and the edits that remove them from requests."""
 
     def __init__(self, past: Restorations, decisions: KeyedValues[Decision]) -> None:
         self._past = past
         self._decisions = decisions
         self._vault = Vault()
         self._edits: LRUCache[bytes, tuple[Edit, ...]] = LRUCache(_MEMORY)
-        """Edits that put placeholders into arguments, by conversation and arguments; places are relative."""
-
-    # Requests
+        """Edits that replace values by placeholders, by `_call_key`. Offsets count from the arguments."""
 
     async def conceal(self, request: ReadRequest, conversation: bytes, scan: Scanner | None) -> bool:
-        """Replace values that went back into earlier responses by their placeholders, in the arguments of
-        past calls; return whether there were any. Raises RedactionError.
+        """Replace values by placeholders in the arguments of past calls, and return whether there were any.
+        Raises RedactionError.
 
-        `scan`: None if nothing goes back now, though it may have before.
+        `scan` is None if the option is off now. It may have been on during earlier requests.
         """
         document = request.document
         calls = [
@@ -352,8 +351,8 @@ class Restoring:
 
     @staticmethod
     def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
-        """Return the key of a call, which covers the results before it, since they decide about its
-        values."""
+        """Return the key of a call's edits. They depend on the arguments and on the results before the call,
+        so the key contains the call's turn."""
         digest = hashlib.blake2b(document.source(call.arguments), key=conversation, digest_size=16)
         digest.update(b"\0%d" % call.turn)
         return digest.digest()
@@ -365,7 +364,7 @@ class Restoring:
         calls: Mapping[bytes, PastCall],
         scan: Scanner | None,
     ) -> dict[bytes, tuple[Edit, ...]]:
-        """Return the edits of calls that were not seen before."""
+        """Return the edits of new calls."""
         decided: Mapping[bytes, Decision] = {}
         if scan is not None:
             decided = await self._decisions.get(item.key for item in request.items)
@@ -376,7 +375,7 @@ class Restoring:
                 self.learn(request, conversation, known, scan)
             return {key: list(leaves(request.document, call.arguments)) for key, call in calls.items()}
 
-        # This work leaves the event loop: after a restart it may be that of a whole history.
+        # A thread does this work, since after a restart it may cover a whole conversation.
         found = await asyncio.to_thread(work)
         past = await self._past.get(_key(conversation, leaf.text) for each in found.values() for leaf in each)
         hide = scan is not None
@@ -393,8 +392,8 @@ class Restoring:
         past: Mapping[bytes, Stretches],
         hide: bool,
     ) -> tuple[dict[bytes, tuple[Edit, ...]], dict[bytes, Stretches]]:
-        """Return the edits of calls, and the new places that are to be stored. `hide` says whether to look
-        for values."""
+        """Return the edits of calls, and the new places to store. Values are searched for only if `hide` is
+        true."""
         decided: dict[bytes, tuple[Edit, ...]] = {}
         fresh: dict[bytes, Stretches] = {}
         for key, call in calls.items():
@@ -411,7 +410,7 @@ class Restoring:
         return decided, fresh
 
     def redacting(self, request: ReadRequest, conversation: bytes, redact: Redact) -> Redact:
-        """Return `redact` with a second step that takes out the values of the conversation's other
+        """Return a function that calls `redact`, and then also redacts the values of the conversation's other
         results."""
         values = self._vault.values(conversation, [item.key for item in request.items]).every()
         values = {mark: value for mark, value in values.items() if len(value) >= _SURE}
@@ -429,8 +428,6 @@ class Restoring:
 
         return also
 
-    # Answers
-
     def learn(
         self,
         request: ReadRequest,
@@ -438,7 +435,7 @@ class Restoring:
         decided: Iterable[tuple[ReadResult, Facts]],
         scan: Scanner,
     ) -> None:
-        """Keep the values that were taken out of results which show a file."""
+        """Store the values that were redacted in the results of this request."""
         new = [
             item
             for item, facts in decided
@@ -460,7 +457,7 @@ class Restoring:
             self._vault.keep(conversation, item.key, path, values)
 
     def of_response(self, request: ReadRequest, conversation: bytes) -> Restoration | None:
-        """Return the values that may go back into the response to a request; None if there are none."""
+        """Return the values that the response to a request may get, or None if there are none."""
         values = self._vault.values(conversation, [item.key for item in request.items])
         if not values or request.format not in FORMATS:
             return None
@@ -472,9 +469,9 @@ class Restoring:
 def _relative(
     document: Document, call: PastCall, edits: Iterable[Edit], values: Mapping[str, str]
 ) -> tuple[Edit, ...]:
-    """Return the edits of a call's arguments, counted from their beginning.
+    """Return the edits of a call's arguments, with offsets from the beginning of the arguments.
 
-    Values that no reader of JSON sees, as in the first of two members of one name, are found by their bytes.
+    The bytes are searched as well, since a JSON parser skips the first of two members of the same name.
     """
     source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
     moved = tuple(Edit(edit.start - begin, edit.end - begin, edit.data) for edit in edits)
@@ -488,8 +485,8 @@ def _root(request: ReadRequest) -> str:
 
 
 def _declared_paths(request: ReadRequest) -> dict[str, str]:
-    """Return, by name of tool, the one property of its declared schema that names a file; empty without one,
-    with several, or for a tool that is declared twice."""
+    """Return the `declared` argument of `restorer.edited`. The string is empty for a tool whose schema has no
+    such property or several, or that is declared twice."""
     paths: dict[str, str] = {}
     tools = request.wire.schema_arrays(request.document)
     for name, properties in declared_schemas(request.document, tools):
@@ -499,10 +496,10 @@ def _declared_paths(request: ReadRequest) -> dict[str, str]:
 
 
 def _first_move(request: ReadRequest) -> int:
-    """Return the turn of the first call that may have changed the folder of relative paths."""
+    """Return the turn of the first call that may have changed the working folder."""
     document = request.document
     if not _ELSEWHERE.isdisjoint(document.members(document.root)):
-        # Calls that are not in the request may have changed it.
+        # Calls in earlier turns that the request does not contain may have changed it.
         return -1
     for call in request.wire.past_calls(request.document):
         texts = (leaf.text for leaf in leaves(document, call.arguments))
@@ -512,6 +509,6 @@ def _first_move(request: ReadRequest) -> int:
 
 
 def _key(conversation: bytes, text: str) -> bytes:
-    """Return the key of a string within arguments."""
+    """Return the key under which the values' places in a string are stored."""
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, key=conversation, digest_size=16, person=b"penumbra restore").digest()

@@ -1,10 +1,10 @@
-"""Restoration of values in the arguments of a file edit.
+"""This module replaces placeholders by their values in the arguments of a tool call that edits a file.
 
-The arguments of a call arrive in fragments of any size, and are passed on at once up to the first placeholder
-with a known value. The rest waits for the end of the call, since only then it is certain which file the call
-edits: a second path, a doubled key or a second section may follow. Any uncertain placeholder stays.
+The arguments arrive in fragments of any size. They are passed on at once up to the first placeholder with a
+known value. Everything after that waits until the call ends, because a second path or a duplicate key may
+still change which file the call edits. In case of doubt a placeholder is not replaced.
 
-The values are in memory only, bounded, and apart for each conversation.
+The values are kept in memory only, separately for each conversation, and their total size is limited.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from penumbra.compress.calls.classify import classify
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.short_texts import remembered
 
-# A value is put back only into the file that it was read from. Paths are compared as text, since the files
-# are on the client's disk, so only a path in its simplest spelling names a file at all. A relative path
-# starts from the folder that the call names, or that the conversation says it works in. Without either it
-# equals only the same relative path; after a change of folder it equals no path.
+# A value is written only into the file that it was read from. The files are on the client's disk, so paths
+# are compared as text, and only normalised paths are accepted. A relative path starts at the working folder
+# that the call or the conversation states. If neither states one, it equals only the same relative path.
+# After a call that may have changed the folder, a relative path equals no path.
 Kind = Literal["path", "patch", ""]
-"""How a call names the file that it edits: by a member or in a patch; empty if the call is no edit."""
+"""The way in which a call names the file to edit: in an argument or in a patch; empty if it is no edit."""
 _OF_FILES = ("read", "edit", "write")
 _WORD = re.compile(r"[\w.-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _SETTLED = ("read", "edit", "write", "glob", "list", "grep", "web", "plan")
-"""Categories of tools whose calls leave the folder as it is."""
+"""Categories of tools whose calls do not change the working folder."""
 _QUOTES = str.maketrans("", "", "\"'\\")
 _DOT = re.compile(r"(?:^|[;&|(\n])[ \t]*\.[ \t]")
-"""Matches the shell's command that runs the lines of a file as its own."""
+"""This pattern matches the shell command `.`, which runs the commands in a file."""
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
@@ -63,7 +63,7 @@ def _path_keys() -> frozenset[str]:
 @rules.until_changed
 @remembered(4_096)
 def names_file(member: str) -> bool:
-    """Return whether a member of a call's arguments may name a file, by its name."""
+    """Return whether the argument with this name may contain the path of a file."""
     if member in folder_keys():
         return False
     words = _WORDS.findall(member)
@@ -72,22 +72,22 @@ def names_file(member: str) -> bool:
 
 
 def folder_keys() -> tuple[str, ...]:
-    """Return the members of a call's arguments that name the folder in which it runs."""
+    """Return the names of arguments that contain the folder in which a call runs."""
     return tuple(_table()["folders"])
 
 
 def built_in_path(tool: str) -> str:
-    """Return the member that names the file in calls of a tool that the provider declares, or nothing."""
+    """Return the argument with the file's path in calls of a tool that the provider defines; may be empty."""
     return str(_table()["built_in"].get(tool, ""))
 
 
 def settled(tool: str) -> bool:
-    """Return whether no call of this tool can change a folder."""
+    """Return whether no call of this tool can change the working folder."""
     return tools.category(tool) in _SETTLED and tool not in _table()["moving_tools"]
 
 
 def moves(tool: str, texts: Iterable[str]) -> bool:
-    """Return whether a call may change the folder of later relative paths. `texts`: the strings of its
+    """Return whether a call may change the working folder of later calls. `texts` are the strings in its
     arguments."""
     if tool in _table()["moving_tools"]:
         return True
@@ -101,8 +101,8 @@ def moves(tool: str, texts: Iterable[str]) -> bool:
 
 
 def edit_kind(tool: str) -> Kind:
-    """Return how a tool names the file that it edits. Tools of MCP servers, which may run anywhere, are no
-    edits."""
+    """Return how a tool names the file that it edits. For a tool of an MCP server the result is empty, since
+    the server may run on another machine."""
     if tools.is_mcp(tool):
         return ""
     if tool in _table()["patches"]:
@@ -112,7 +112,7 @@ def edit_kind(tool: str) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The folder of relative paths."""
+    """A `Folder` is the working folder, at which relative paths start."""
 
     root: str = ""
     """Absolute path; empty if it is unknown."""
@@ -120,9 +120,9 @@ class Folder:
     """True if a call may have changed the folder."""
 
     def file(self, path: str, workdir: str | None = None) -> str:
-        """Return the one file that a path names, in its only spelling; empty in doubt.
+        """Return the normalised path of the file that `path` names; empty in case of doubt.
 
-        `workdir`: the folder in which the call itself says that it runs.
+        `workdir` is the working folder that the call itself states.
         """
         path = _plain(path)
         if not path or _is_absolute(path):
@@ -144,16 +144,16 @@ def _is_absolute(path: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """Return the path, with slashes, if it means one file to every reader, else nothing.
+    """Return the path with slashes if it names the same file for every program, else an empty string.
 
-    A path that normalising changes may cross a link. A path that begins with a special character of the
-    shell, or has parts that some systems cut off, may name another file.
+    A path with `..` may lead through a symbolic link. A path that begins with a special character of the
+    shell, or has a part that ends with a space or full stop, names another file on some systems.
     """
     drive = _DRIVE.match(path)
     if drive:
         path = path.replace("\\", "/")
     elif "\\" in path:
-        # A separator, or a part of a name: that depends on the system.
+        # A backslash separates parts on some systems and belongs to a name on others.
         return ""
     if not path or not path.isprintable() or path != path.strip() or path[0] in "~$%" or path[:2] == "//":
         return ""
@@ -166,7 +166,7 @@ def _plain(path: str) -> str:
 
 
 def read_from(tool: str, arguments: Any, folder: Folder) -> str:
-    """Return the file whose text a call's result shows; empty in doubt."""
+    """Return the path of the file that a call's result shows; empty in case of doubt."""
     if tools.is_mcp(tool):
         return ""
     call = classify(tool, arguments)
@@ -186,9 +186,9 @@ def _workdir(arguments: Any) -> str | None:
 
 
 def stated_folder(opening: str, data: bytes) -> str:
-    """Return the absolute folder that a conversation works in; empty if none is stated, or more than one.
+    """Return the absolute working folder that `opening`, the first user turn, states.
 
-    `opening`: the text of the first user turn; `data`: the whole request, which must not name another.
+    The result is empty if none is stated, or if the whole request, `data`, states several.
     """
     pattern = _table()["stated"]
     if (stated := re.search(pattern, opening)) is None:
@@ -201,33 +201,32 @@ def stated_folder(opening: str, data: bytes) -> str:
 
 MAX_SCOPES = 256
 MAX_CHARACTERS = 1_000_000
-"""Size of the results of one scope."""
+"""Greatest total size of the `Read`s of one scope, which is usually a conversation."""
 _OF_EACH = 500
-"""Size of a result without values. A scope has room for 2,000 of them."""
+"""Size that each `Read` has in addition to the characters of its values."""
 _LONGEST_LINE = 1_000
-"""Characters of the longest line whose values count: agents cut longer lines, and a cut value is another
-value."""
+"""Greatest number of characters in a line of a value. Agents truncate longer lines."""
 _NUMBERED = re.compile(r"\n[ \t]*[0-9]+[ \t]*[\t:|\u2192]")
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One result: the file that it shows, and the values that were taken out of it."""
+    """A `Read` is one tool result: the file that it shows, and the values that were redacted in it."""
 
     path: str
     values: Mapping[str, str] = field(repr=False)
-    """Placeholder -> value. Secret."""
+    """Maps each placeholder to its secret value."""
 
     def size(self) -> int:
-        """Return the characters of the values, and `_OF_EACH` for the key and the path."""
+        """Return the number of characters in the values, plus `_OF_EACH` for the key and the path."""
         return _OF_EACH + sum(map(len, self.values.values()))
 
 
 class Values:
-    """The values that may go back into one response, by file."""
+    """A `Values` contains the values that one response may get, by file."""
 
     def __init__(self, reads: Iterable[Read] = ()) -> None:
-        """Take the values of `reads`, without those that share a placeholder with another value."""
+        """Collect the values of `reads`, but leave out each placeholder that has several values."""
         self._by_path: dict[str, dict[str, str]] = {}
         every: dict[str, str] = {}
         clashing: set[str] = set()
@@ -243,18 +242,18 @@ class Values:
         self._known = frozenset(mark for values in self._by_path.values() for mark in values)
 
     def __contains__(self, mark: str) -> bool:
-        """Return whether some file has a value for a placeholder."""
+        """Return whether any file has a value for a placeholder."""
         return mark in self._known
 
     def __bool__(self) -> bool:
         return bool(self._known)
 
     def of(self, path: str) -> Mapping[str, str]:
-        """Return placeholder -> value, of the values that were read from a file."""
+        """Return the values that were read from a file, by placeholder."""
         return self._by_path.get(path, {})
 
     def every(self) -> dict[str, str]:
-        """Return placeholder -> value, of all files."""
+        """Return the values of all files, by placeholder."""
         return {mark: value for values in self._by_path.values() for mark, value in values.items()}
 
     def __repr__(self) -> str:
@@ -262,10 +261,10 @@ class Values:
 
 
 class Vault:
-    """Values that were read in each conversation. Safe between threads.
+    """A `Vault` keeps the values of each scope, which is usually a conversation. It is thread-safe.
 
-    The oldest scopes, and the oldest results of a scope, are forgotten first. Nothing of them is ever
-    written anywhere; `repr` tells sizes only.
+    If it is full, it drops the scope that was not used for the longest time. A full scope drops its oldest
+    result. The values are never written to disk or logs; `repr` shows only sizes.
     """
 
     def __init__(self, *, scopes: int = MAX_SCOPES, characters: int = MAX_CHARACTERS) -> None:
@@ -274,13 +273,13 @@ class Vault:
         self._lock = threading.Lock()
 
     def has(self, scope: bytes, key: bytes) -> bool:
-        """Return whether a result is kept."""
+        """Return whether the scope contains the result with this key."""
         with self._lock:
             return key in self._scopes.get(scope, ())
 
     def keep(self, scope: bytes, key: bytes, path: str, values: Mapping[str, str]) -> None:
-        """Keep the values that a scan took out of a result. `path` is the file that the result shows, or
-        empty."""
+        """Store the values that were redacted in a result. `path` is the file that the result shows; it may
+        be empty."""
         with self._lock:
             reads = self._scopes.get(scope)
             if reads is None:
@@ -290,7 +289,7 @@ class Vault:
                 reads[key] = read
 
     def values(self, scope: bytes, keys: Iterable[bytes]) -> Values:
-        """Return the values of results, by their keys."""
+        """Return the values of the results with these keys."""
         with self._lock:
             reads: Mapping[bytes, Read] = self._scopes.get(scope, {})
             return Values([reads[key] for key in keys if key in reads])
@@ -300,9 +299,9 @@ class Vault:
 
 
 def exact(values: Mapping[str, str], text: str) -> dict[str, str]:
-    """Return the values of a scanned text that are certainly spelt as in the file that the text shows.
+    """Return the values that the text certainly shows as they are in the file.
 
-    A tool may have cut, numbered or coloured the others, or escaped them for a JSON document of its own.
+    A tool may have truncated, numbered or coloured the others, or escaped them for JSON.
     """
     is_json = text.lstrip()[:1] in ("{", "[")
     return {
@@ -322,25 +321,25 @@ _SECTION = re.compile(r"\*\*\* (?:Update|Add|Delete) File: (.+)")
 _MOVE = "*** Move to: "
 _FIRST, _LAST = "*** Begin Patch", "*** End Patch"
 _SILENT = (_FIRST, _LAST, "*** End of File")
-"""Lines with stars that name no file."""
+"""Lines of a patch that begin with `***` and contain no path."""
 _ODD_BREAKS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""Matches a character that only some readers of a patch take for the end of a line."""
+"""This pattern matches a character that only some programs treat as a line break."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """How the calls of a tool name the file that they edit."""
+    """An `Edited` describes how the calls of a tool name the file that they edit."""
 
     member: str = ""
-    """The only member of the arguments that names a file; empty if a patch in the arguments does."""
+    """Name of the only argument that contains a path; empty if a patch contains the path."""
     in_lines: bool = False
-    """True if the text stands after the signs that begin a patch's lines."""
+    """True if the new text is in a patch, whose lines begin with `+`, `-` or a space."""
 
 
 def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
-    """Return how calls of a tool name their file; None if the tool is no edit, or the file is uncertain.
+    """Return how calls of a tool name their file; None if the tool edits no file, or the file is uncertain.
 
-    `declared`: by name of tool, the only property of its schema that names a file, or nothing.
+    `declared` maps a tool to the only property of its schema that may contain a path, or to an empty string.
     """
     kind = edit_kind(tool)
     if not kind:
@@ -353,26 +352,26 @@ def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
 
 @dataclass(slots=True, repr=False)
 class Restorer:
-    """A `Restorer` puts values back into the arguments of one call. `freeform`: they are a patch, else
-    JSON."""
+    """A `Restorer` replaces placeholders by values in the arguments of one call. The arguments are a patch if
+    `freeform` is true, else JSON."""
 
     values: Values
     folder: Folder
     how: Edited
     freeform: bool = False
     used: dict[str, str] = field(default_factory=dict)
-    """Placeholder -> value, of the values that went back."""
+    """The values that the call got, by placeholder."""
     note: Callable[[str, str, Mapping[str, str]], None] | None = None
-    """Called at the end of a call that got values: with its arguments as written and as sent, and the
-    values."""
+    """A function that is called at the end of a call that got values. It gets the arguments that the model
+    wrote, the arguments with values, and the values."""
     _pieces: list[str] = field(default_factory=list)
     _passed: int = 0
-    """Number of characters that were passed on."""
+    """Number of characters that were already passed on."""
     _tail: str = ""
     _waits: bool = False
 
     def feed(self, fragment: str) -> str:
-        """Return the characters that can be passed on after a fragment; may be empty."""
+        """Take a fragment, and return the characters that can be passed on now; there may be none."""
         self._pieces.append(fragment)
         if self._waits:
             return ""
@@ -383,7 +382,7 @@ class Restorer:
         return out
 
     def finish(self) -> str:
-        """Return the rest of the arguments, at the end of the call."""
+        """Return all arguments that were not yet passed on. This is called when the call ends."""
         if not self._tail and not self._waits:
             return ""
         text = "".join(self._pieces)
@@ -391,7 +390,7 @@ class Restorer:
         at = self._passed
         for match, path in self._marks(text):
             value = self.values.of(path).get(match[0]) if path else None
-            # A patch is made of lines that begin with a sign: a value of several lines can't stand there.
+            # Each line of a patch begins with a sign, so a value with several lines would break it.
             if value is None or (self.how.in_lines and ("\n" in value or "\r" in value)):
                 continue
             self.used[match[0]] = value
@@ -405,8 +404,8 @@ class Restorer:
         return rest
 
     def _certain(self, text: str) -> int:
-        """Return the number of characters before the first placeholder that may get its value, or its
-        beginning."""
+        """Return the number of characters before the first placeholder with a value. The text may end within
+        that placeholder."""
         at = 0
         while (bracket := text.find("[", at)) >= 0:
             mark = PATTERN.match(text, bracket)
@@ -419,13 +418,13 @@ class Restorer:
         return len(text)
 
     def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield the placeholders, each with the file that it would be written to; none if one is in doubt."""
+        """Yield each placeholder with the file that the call writes it to. Yield none if one is uncertain."""
         marks = list(PATTERN.finditer(text))
         if self.freeform:
             places = patch_marks(text, self.folder, None)
         else:
             places = json_marks(text, self.folder, self.how)
-        # Placeholders in keys, or spelt with escapes, are in one of the two lists only.
+        # A placeholder in a key, or one with escaped characters, is in only one of the two lists.
         if [mark for mark, _ in places] != [match[0] for match in marks]:
             return
         yield from ((match, path) for match, (_, path) in zip(marks, places, strict=True))
@@ -434,8 +433,8 @@ class Restorer:
 def restorer_of(
     tool: str, values: Values, folder: Folder, declared: Mapping[str, str], *, freeform: bool
 ) -> Restorer | None:
-    """Return a restorer for a call's arguments; None if nothing may go back into them. `freeform`: they are
-    text, else JSON."""
+    """Return a restorer for a call's arguments, or None if they may get no values. The arguments are plain
+    text if `freeform` is true, else JSON."""
     how = edited(tool, declared) if values else None
     if how is None or (freeform and how.member):
         return None
@@ -443,15 +442,15 @@ def restorer_of(
 
 
 def may_become(text: str) -> bool:
-    """Return whether a text that begins with a bracket may be the beginning of a placeholder."""
+    """Return whether a text that begins with `[` may be an incomplete placeholder."""
     if len(text) <= len(_HEAD):
         return _HEAD.startswith(text)
     return text.startswith(_HEAD) and _BEGUN.fullmatch(text, len(_HEAD)) is not None
 
 
 def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
-    """Return the placeholders in JSON arguments, in order, each with the file that it is written to; none if
-    the arguments can be read in two ways."""
+    """Return the placeholders in JSON arguments, each with the file that the call writes it to. The list is
+    empty if the arguments are ambiguous."""
     arguments = _object(text)
     if arguments is None:
         return []
@@ -476,8 +475,8 @@ def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
 
 
 def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[str, str]]:
-    """Return the placeholders of a patch, whose sections name their files; none if a line can be read in two
-    ways."""
+    """Return the placeholders in a patch, each with the file that its section names. The list is empty if a
+    line is ambiguous."""
     lines = patch.split("\n")
     if lines[0] != _FIRST or _ODD_BREAKS.search(patch):
         return []
@@ -498,7 +497,7 @@ def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[s
 
 
 def _is_header(line: str) -> bool:
-    """Return whether a reader that ignores white space may take a line for one with a file's name."""
+    """Return whether a program that ignores white space may read the line as a header of a patch."""
     return line.strip().startswith("***")
 
 
@@ -508,13 +507,13 @@ def _lines(texts: list[str]) -> Iterator[str]:
 
 
 class _Doubled(ValueError):
-    """An object has two members of one name."""
+    """A JSON object has two members of the same name."""
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """Return the arguments; None if they are no object, or if two readers may see different members.
+    """Return the arguments, or None if they are not a JSON object or have two members of the same name.
 
-    Names that differ only in case count as one name, as they do for some readers.
+    Names that differ only in case count as the same, as in some programs.
     """
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -530,7 +529,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _keys(value: Any) -> Iterator[str]:
-    """Yield the names of all members at any depth."""
+    """Yield the names of all members at every depth."""
     if isinstance(value, dict):
         yield from value
         for member in value.values():
