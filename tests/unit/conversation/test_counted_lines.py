@@ -59,7 +59,6 @@ STAYING = {
     "indented summary": "  Formatted 12 files in 30ms.",
     "summary of two counts": "2 files reformatted, 10 files left unchanged.",
     "summary of problems": "Found 0 problems in 41 modules",
-    "failure": "Error: the build of src/a.c failed with code 2",
     "mark of omitted lines": "[3 lines of the store are left out]",
     "line of a difference": "+ the store is expected",
     "head of a table": '[table 1: 4 objects; columns "a"]',
@@ -68,10 +67,18 @@ STAYING = {
 
 
 @pytest.mark.parametrize("line", STAYING.values(), ids=STAYING)
-def test_summaries_failures_and_lines_without_a_statement_stay(line: str) -> None:
+def test_summaries_and_lines_without_a_statement_stay(line: str) -> None:
     index = shown([*STEPS, line, *OTHER])
     known = made(index, ["go", *MIXED, line, *MIXED, "end"])
     assert known == ["go", "[16 lines said before]", line, "[16 lines said before]", "end"]
+
+
+def test_a_failure_stays_with_the_lines_beside_it() -> None:
+    failure = "Error: the build of src/a.c failed with code 2"
+    index = shown([*STEPS, failure, *OTHER])
+    beside = [*MIXED[-3:], failure, *MIXED[:3]]
+    known = made(index, ["go", *MIXED, failure, *MIXED, "end"])
+    assert known == ["go", "[13 lines said before]", *beside, "[13 lines said before]", "end"]
 
 
 @pytest.mark.parametrize("known", [MIXED, STEPS[5:20]], ids=["counted", "referred to"])
