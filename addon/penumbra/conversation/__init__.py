@@ -1,4 +1,4 @@
-"""A request on its way from its plain body to the body that is sent.
+"""This package turns the plain body of a request into the body that is sent.
 
 `flow/`, `retry/` and `projection/` call `engine.Engine` with a recognised request (`incoming.Incoming`) and
 its settings. The engine returns `incoming.Accepted` with the body to send and the decisions about it, or

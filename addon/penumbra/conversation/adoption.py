@@ -47,8 +47,7 @@ def binds(format_name: str, model: str) -> bool:
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """Return whether Penumbra may ask to drop thinking: the client's request does not say whether to drop
-    any."""
+    """Return whether Penumbra may ask to drop thinking: the client's request must say nothing about that."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))
@@ -56,10 +55,10 @@ def may_drop(format_name: str, document: Document) -> bool:
 
 
 def drop(document: Document, headers: Mapping[str, str], host: str, dropped: bool) -> str:
-    """Have the provider drop unbound thinking, or leave it out of a request of which `may_drop` is true.
+    """Ask the provider to drop unbound thinking, or leave it out. `may_drop` must be true of the request.
 
-    Return the new value of the header `anthropic-beta`; empty: the header stays. Names in `headers` are in
-    lower case; `host` has no port. With `dropped`, the request has dropped some thinking already.
+    Return the new value of the header `anthropic-beta`, or nothing if the header stays. Names in `headers`
+    are in lower case; `host` has no port. `dropped` says that the request has dropped some thinking already.
     """
     betas = headers.get(HEADER, "")
     offered = _FAMILY in betas

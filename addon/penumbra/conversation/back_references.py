@@ -4,20 +4,20 @@
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
     159→    return 0
 
-A reference names the earlier text by tool and path or command. It names the lines by the numbers that the
-text shows or its call tells, else by their place in the output; it names no lines if they are the whole
-output. The latest of equal texts is named; if a call of that name was made since, the reference says which
-one is meant (`Read src/a.ts (the 2nd)`, see `call_names`). The lines before and after a repeated part stay,
-and so do those that `staying_lines` names. The earlier texts restore every reference. Arguments of calls are
-earlier texts as well (`what Write src/a.ts was given`), because agents read files that they have written.
+A reference names the earlier text by tool and path or command. It gives line numbers if the text or its call
+has them, else positions in the output; it gives none for the whole output. The latest of equal texts is
+named. If a later call has the same name, the reference says which call is meant (`Read src/a.ts (the 2nd)`,
+see `call_names`). The first and last lines of a repeated part stay, and so do those of `staying_lines`. Every
+reference can be restored from the earlier texts. Arguments of calls are earlier texts as well (`what Write
+src/a.ts was given`), because agents read files that they have written.
 
     $ ./watch
     [14 lines said before, but for times]
     step 9 of 12: uploading
 
-In the report of a program, a count also replaces lines that stood in several places: most of a screen, or of
-a run that is made again, is known, and the new lines stay. Each line of a state, a list, a search or a
-difference matters, so there every line stays. For an unknown command, only its last result counts.
+In the report of a program, a count also replaces lines that stood in several places, since most lines of a
+redrawn screen or a repeated run are known. No count replaces lines of a status, a list, a search or a diff,
+since there each line matters. For an unknown command, a count replaces only lines of its last result.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _LEAST_REFERENCE = 60
 _LEAST_COUNTED = 40
 """The fewest estimated tokens that a count of lines replaces."""
 _LONG = 2_000
-"""The number of first characters that are counted first, since they mostly have that many tokens already."""
+"""The number of characters at the beginning whose tokens are estimated first, since they mostly suffice."""
 _NEAR = 9
-"""The number of lines after a hidden part in which a mark may count the hidden lines."""
+"""The number of lines after a hidden part that are searched for marks which count hidden lines."""
 _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])"
     r"|\[[0-9]+ lines? said before(?:, but for times)?\]"
@@ -88,8 +88,8 @@ class _Reference:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The numbers of the first and the last line in the earlier text; 0 if numbers don't count the
-        lines."""
+        """The numbers of the first and last line in the earlier text; 0 if the lines aren't numbered without
+        gaps."""
         count = self.end - self.start
         first, last = self.earlier.numbers[self.place], self.earlier.numbers[self.place + count - 1]
         return (first, last) if first and last - first == count - 1 else (0, 0)
@@ -236,7 +236,7 @@ class _Search:
         return best
 
     def _common(self, earlier: EarlierText, place: int, position: int, step: int, most: int) -> int:
-        """Return the number of equal lines before or after the place and the position."""
+        """Return the number of equal lines before or after two positions, one in each text."""
         count = 0
         while count < most:
             place, position = place + step, position + step
@@ -258,7 +258,7 @@ class _Search:
         return self._staying
 
     def _is_whole(self, part: _Reference) -> bool:
-        """True if the whole text stands in an earlier text and a reference hides all of it."""
+        """Return whether an earlier text contains the whole text and a reference hides all of it."""
         if self.call.is_quoted or part.end - part.start < len(self._bare) or self.staying().stated:
             return False
         return _is_worth(self.read.lines, 0, len(self._bare), _LEAST_REFERENCE)
@@ -317,7 +317,7 @@ class _Search:
                         yield _Count(begin, stop, has_other_times, frozenset(key for key, _ in shown))
 
     def _several(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return two places if the lines between them are worth a count; None if they are not."""
+        """Return `start` and `end` if the lines between them are worth a count, else None."""
         is_worth = end - start > 1 and _is_worth(self.read.lines, start, end, _LEAST_COUNTED)
         return (start, end) if is_worth else None
 
@@ -357,7 +357,7 @@ class _Source(Enum):
 
 
 def _source(call: Call) -> _Source:
-    """Return any result for reports of programs, the last result for an unknown command."""
+    """Return `ANY` for reports of programs, `LAST` for an unknown command, and `NONE` for all others."""
     if not call.shell or call.category != "bash" or quotes(call):
         return _Source.NONE
     parts = printing_parts(call.parts)

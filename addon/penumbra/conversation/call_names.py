@@ -125,8 +125,8 @@ Clean = Callable[[str], str]
 
 
 class ShownTexts:
-    """Remembered names of paths and commands, since the same calls come with every request. The keys are
-    hashes: possible secrets must not stay in memory."""
+    """A `ShownTexts` remembers names of paths and commands, since the same calls come with every request. The
+    keys are hashes: possible secrets must not stay in memory."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -157,7 +157,7 @@ def call_name(
     remembered: ShownTexts | None = None,
     call: Call | None = None,
 ) -> str:
-    """Return the name of a call, `Read src/a.ts`; the tool alone if nothing tells its calls apart.
+    """Return the name of a call, such as `Read src/a.ts`, or the tool alone if nothing tells its calls apart.
 
     `arguments` are decoded. `show` returns the part of a tool's name that may be shown; `call` is the
     classified call, if that is known. A path or command that can't be searched for secrets is not shown.

@@ -26,9 +26,9 @@ _OUTPUTS = (
     ToolOutput(_TESTS + "error: it failed\n", "Bash", {"command": "pytest -v"}),
     ToolOutput("[" + ",".join(['{"a": 1, "b": "x"}'] * 80) + "]", "Bash", {"command": "curl localhost"}),
 )
-"""Samples of the kinds of output that most results are."""
+"""Samples of the most frequent kinds of output."""
 _LONGEST_WAIT = 30.0
-"""Seconds."""
+"""The most seconds that a thread waits for the rules."""
 _log = logging.getLogger(__name__)
 
 
@@ -60,7 +60,7 @@ class CompiledRules:
         return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)
 
     async def show(self) -> ShowName:
-        """Return the function that shows names from outside without secrets."""
+        """Return the function that removes secrets from names before they are shown."""
         if self._show is None:
             self._show = shown_names((await self.redactor()).redact)
         return self._show
@@ -82,7 +82,7 @@ def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
 
 
 def _report_broken_rules(redactor: Future[Redactor]) -> None:
-    """Log a rule that can't be used: every request would be refused."""
+    """Log a rule that can't be used, since every request is refused then."""
     if (error := redactor.exception()) is not None:
         _log.error("rules/secrets: %s", error)
 

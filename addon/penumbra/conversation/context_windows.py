@@ -1,13 +1,13 @@
 """The number of tokens that a model takes, and that its clients believe it takes (`rules/windows.yaml`).
 
-A `Bounds` limits the originals that the model gets after a turn. Originals may take half of the difference
-between the limit, which a refusal has named or is the model's window, and the tokens that the turn has used,
-since the model has to answer, and other results follow.
+A `Bounds` limits the originals that the model gets after a turn. The limit of tokens is the model's window,
+or what a refusal has named. Originals may take half of the tokens that the turn has left below the limit,
+since the answer and other results need the rest.
 
 A `UsageScale` changes the usage that a client gets. Clients compact their conversations when their usage
-comes near the window that they believe in. Where a refusal has named a smaller limit, they would compact too
-late; and where results were cut so that a request fits, the usage is too small. So, from the first refusal
-on, clients get their usage multiplied by the window that they believe in over the limit.
+comes near the window that they expect. Where a refusal has named a smaller limit, they would compact too
+late; and where results were cut so that a request fits, the usage is too small. From the first refusal on,
+their usage is therefore multiplied by the expected window and divided by the limit.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Bounds:
     def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:
         """Return the bytes of text that may follow a turn, or None for any number.
 
-        `usage` is the turn's usage and `body` its request's size; `elsewhere` says that the provider keeps
-        the history.
+        `usage` is the turn's usage and `body` its request; `elsewhere` says that the provider keeps the
+        history.
         """
         limits = []
         taken = held(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)

@@ -43,7 +43,7 @@ from penumbra.store.exchanges import ProviderResult
 from penumbra.store.stores import Gaps
 
 _HEAD = 2_000
-"""The number of first characters of a result in which the stated size of the output is looked for."""
+"""The number of characters at the beginning of a result that are searched for a stated output size."""
 _TOKEN_MARK = re.compile(r"^(?:Original|Total) token count: ([0-9]{1,9})$", re.MULTILINE)
 _WRITERS = ("write", "edit", "bash")
 """Categories of calls that may write their arguments into a file."""

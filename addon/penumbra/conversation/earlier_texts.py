@@ -2,9 +2,9 @@
 arguments of calls.
 
 A reference replaces a result that is identical to an earlier one of the same request (`same`), or repeated
-lines of any other result (`by_reference`). Both are pure functions of the request: the referent always stands
-earlier in what is sent. Results are identical if the client sent the same text, so two results that differ
-only in a secret differ.
+lines of any other result (`by_reference`). Both depend on the request alone, in which the referent always
+comes first. Results are identical if the client sent the same text, so two results that differ only in a
+secret differ.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KEEP_LINES = frozenset(
     {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
     | {STAGE}
 )
-"""Stages after which each line of a result still means by itself what a line of the output means."""
+"""Stages after which each line of a result still has the meaning of a line of the output."""
 _CODED = re.compile(
     r"(?:<<<SHADOW:shadow_[0-9a-f]{18,32}>>>\n[^\n]{0,400}\n)?"
     r"(?:\[patterns; \"~A 1 2\" |(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; )"
@@ -54,8 +54,7 @@ _CODED = re.compile(
 
 
 def keeps_lines(text: str, stages: Collection[str]) -> bool:
-    """True if after these stages each line of a result still means by itself what a line of the output
-    means."""
+    """Return whether these stages leave each line of a result the meaning of a line of the output."""
     return _KEEP_LINES.issuperset(stages) and _CODED.match(text) is None
 
 
@@ -85,7 +84,7 @@ class _Text(NamedTuple):
     characters: int
     """The size of these texts, roughly, in characters or bytes."""
     result: ResultText | None
-    """The result; None if the provider holds it before the request."""
+    """The result; None if it is in a history that the provider keeps."""
     text: str | None = None
     """The text; None for the arguments of a result's call, and for a result that no reference may name."""
     is_call: bool = False
@@ -93,7 +92,7 @@ class _Text(NamedTuple):
     """The incoming result, if the lines of the forwarded text differ; None otherwise."""
     loss: int = Loss.NONE
     provider_name: str = ""
-    """The name in references of a result that the provider holds."""
+    """The name in references of a result that the provider keeps."""
     same_as: bytes = b""
     """The key of the earlier text that this one duplicates."""
 
@@ -112,7 +111,7 @@ class TextsSoFar:
     """`TextsSoFar` are the texts of the first messages to which later texts may refer."""
 
     unique: frozenset[str]
-    """Call ids that occur once in the request: no other id names a result."""
+    """Call ids that occur once in the request. Only these ids can name a result."""
     texts: list[_Text] = field(default_factory=list)
     turn: int = -1
     """The index of the message with the last result so far; -1 if there is none."""
@@ -156,7 +155,7 @@ class EarlierTexts:
     edited_calls: frozenset[str] = frozenset()
     """Ids of calls whose arguments are shortened."""
     provider_results: tuple[ProviderResult, ...] = ()
-    """Results that the provider holds before the request, in order."""
+    """Results in the history that the provider keeps, in order."""
     clean: Clean = str
     """The function that takes secrets out of the names of calls."""
     show: Callable[[str], str] = str
@@ -172,7 +171,7 @@ class EarlierTexts:
     _front: int = 0
     """The offset at which that message begins."""
     _calls: dict[int, Call] = field(default_factory=dict)
-    """Calls by the identity of their results, which the request keeps alive."""
+    """Calls by the `id()` of their results, which the request keeps alive."""
     _names: dict[int, str] = field(default_factory=dict)
     """Names of these calls."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
@@ -211,7 +210,7 @@ class EarlierTexts:
         self.so_far = so_far
 
     def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
-        """True if exactly the same ones of these ids name a result in this request."""
+        """Return whether the same of these ids name a result in this request as in `so_far`."""
         then, now = (list(map(of.unique.__contains__, call_ids)) for of in (so_far, self.so_far))
         return then == now
 
@@ -259,7 +258,7 @@ class EarlierTexts:
         self._add(mark, len(text), key, item.result, text=text, original=original, loss=facts.loss)
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
-        """Note the form of a result to whose lines nothing refers; a reference does not count as a text."""
+        """Note the form of a result, but not its lines. A duplicate is not noted."""
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
@@ -286,7 +285,7 @@ class EarlierTexts:
         return self.so_far.reformed.isdisjoint(keys) and all(lasting.get(key, False) for key in keys)
 
     def same(self, item: Item) -> Referent | None:
-        """Return an earlier result that is the same text."""
+        """Return the first result with the same incoming text; None if there is none."""
         return self.so_far.referents.get(item.digest)
 
     def name(self, referent: Referent) -> Name | None:
@@ -350,7 +349,7 @@ class EarlierTexts:
                 *(text.key, name, text.text, original),
                 is_numbered=call.is_quoted and line_numbers.count_lines(text.text, call, original),
                 is_lossy=text.loss >= Loss.LOSSY,
-                # The lines of a text count on from the first one only if none is left out.
+                # Lines can be numbered from the first one only if no line is left out.
                 first=call.first_line if is_whole else 0,
             )
 

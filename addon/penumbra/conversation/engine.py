@@ -76,7 +76,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoreAway(Exception):
-    """The store can't be reached, and the operator wants no request sent then."""
+    """The store can't be reached, and the settings say that no request is sent then."""
 
 
 class _Unsettled(Exception):
@@ -85,7 +85,7 @@ class _Unsettled(Exception):
 
 
 class Engine:
-    """An `Engine` is the state after all requests of one process: key, database, redactor, workers."""
+    """An `Engine` keeps what all requests of one process share: key, database, redactor, workers."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Engine:
         """Empty the database except for the history, which has no content."""
         self.database.forget({history.TABLE})
 
-    # The way of a request, in the order of its steps
+    # The steps of a request, in order
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
         """Return the request that is sent or its refusal; None if the body is not a request of this API."""
@@ -309,8 +309,8 @@ class Engine:
         )
 
     def _project(self, conversation: bytes, request: Request, show: ShowName) -> str:
-        """Return a name of the conversation's folder, as `shop (3f2a)`, or nothing if no request has named
-        one. A conversation whose history is at the provider names its folder in the first request alone."""
+        """Return a name of the conversation's folder, such as `shop (3f2a)`, or nothing if no request has
+        named one. If the provider keeps the history, only the first request names the folder."""
         if folder := session.stated(request.wire.prompt(request.document), request.document):
             last = _SEPARATORS.split(folder.rstrip("\\/"))[-1]
             digest = hashlib.blake2b(utf8(folder), key=self._key[:64], digest_size=2, person=b"project")
@@ -398,13 +398,13 @@ class Engine:
         await self.stores.conversations.answered(conversation)
 
     async def written(self) -> None:
-        """Wait until all decisions so far are safe from a restart. No response begins earlier."""
+        """Wait until all decisions so far would survive a restart. No response begins before that."""
         await self.stores.written()
 
     # Other texts
 
     async def search(self, body: Body, settings: Settings, caller: workers.WorkOwner) -> Searched:
-        """Return the body of a request that is no LLM call without its secrets. Raises RedactionError."""
+        """Return a body without its secrets, for a request that is not an LLM call. Raises RedactionError."""
         by_rules, values = await self.rules.redact(settings.redaction_failure), self.rules.values
 
         def redact(text: str, hint: str) -> Redacted:
@@ -423,7 +423,7 @@ class Engine:
         return await Turn(self._workers, caller, size).do(search, heavy=size > settings.offload_bytes)
 
     async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
-        """Return a result of a request before and after, without secrets. Raises RedactionError."""
+        """Return the original and the sent form of a result, without secrets. Raises RedactionError."""
         redactor = await self.rules.redactor()
         return await self._workers.run(
             _BACKGROUND, partial(result_text.pair, accepted, entry, redactor.redact)
@@ -436,7 +436,7 @@ class Engine:
         return (await turn.do(lambda: redact(text, ""), heavy=len(text) > self.settings.offload_bytes)).text
 
     def _turn(self, incoming: Incoming) -> Turn:
-        """Return the work of a request in the queue of its caller, which no other caller can claim to be."""
+        """Return the `Turn` of a request, in a queue that belongs to its client's address and credentials."""
         owner = workers.WorkOwner(incoming.peer, incoming.credentials.scope(b""))
         return Turn(self._workers, owner, len(incoming.body))
 

@@ -19,7 +19,7 @@ class EngineSettings:
     """An `EngineSettings` is what an engine is made with. Sizes are bytes, times are seconds."""
 
     database: Path | None
-    """The file; None to keep everything in memory."""
+    """The file of the database; None to keep everything in memory."""
     shared: SharedPlace | None
     """The store that several proxies share; None without one."""
     database_max_bytes: int

@@ -49,7 +49,7 @@ class Keys:
     """A `Keys` makes the items of one request."""
 
     possession: bytes
-    """The caller's key of all hashes, so that requests of other callers find no decision."""
+    """The key with which a caller's hashes are made, so that requests of other callers find no decision."""
     opening: bytes
     """Hash of the conversation's first words."""
 

@@ -1,6 +1,6 @@
 """Decisions whether a request declares the injected tool, and when a small conversation first does so.
 
-Every request carries the declaration, which costs a small conversation more than it may ever save. A
+Every request after a declaration contains it, which costs a small conversation more than it may ever save. A
 conversation that begins small therefore does without the tool, and shortens nothing that needs the tool,
 until the tool saves more than it costs. Tools come first in the prefix that the provider has cached, so a
 late declaration costs the whole cached prefix once.

@@ -188,7 +188,7 @@ class LineIndex:
     _latest: dict[str, int] = field(default_factory=dict)
     """For each line without the blanks around it, its latest position among the lines of all texts."""
     _before: dict[int, int] = field(default_factory=dict)
-    """For each position of a line that stood before, the position before it."""
+    """For each position of a line that occurred earlier, its previous position."""
     _timed: dict[str, int] = field(default_factory=dict)
     """For each line that has times, without the times, its latest position."""
     _facts: set[bytes] = field(default_factory=set)
@@ -199,7 +199,7 @@ class LineIndex:
     compared."""
 
     def read(self, text: str, original: str | None, *, is_numbered: bool) -> TextLines:
-        """Return the lines of a text, as `read` returns them."""
+        """Return the lines of a text, as the function `read` does."""
         last, self._last = self._last, None
         if last is not None and last[:3] == (text, original, is_numbered):
             return last[3]
@@ -254,7 +254,7 @@ class LineIndex:
                 self._timed[timeless] = start + place
 
     def is_empty(self) -> bool:
-        """True if no line can be found."""
+        """Return whether the index has no lines."""
         return not self._latest
 
     def found(self, bare: Sequence[str]) -> list[int]:
@@ -263,7 +263,7 @@ class LineIndex:
         return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 
     def places(self, line: str) -> Iterator[tuple[EarlierText, int]]:
-        """Yield the latest places of a line, text and position in it, the latest one first."""
+        """Yield the latest places of a line as (text, position in it), the latest place first."""
         position, found = self._latest.get(line.strip(), -1), 0
         for _ in range(_MOST_STEPS):
             if position < 0 or found == _MOST_PLACES:
@@ -316,8 +316,8 @@ class LineIndexes:
         return LineIndex(), 0
 
     def keep(self, text_hash: bytes, index: LineIndex, characters: int) -> None:
-        """Keep an index of exactly the texts with this hash, `characters` in all; drop the least recent ones
-        above the bounds."""
+        """Keep an index of the texts with this hash, which have so many characters. Drop the least recently
+        used indexes above the limit."""
         if characters > _CHARACTERS:
             return
         with self._lock:

@@ -30,9 +30,9 @@ from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 
 _CHARACTERS = 64_000
-"""Characters that are read at most, latest first."""
+"""The most characters that are read. The latest ones are read first."""
 _OLDEST = 0.3
-"""Weight of a name that was used long ago; the latest one has 1."""
+"""The weight of a name that was used long ago; the name that was used last has 1."""
 _ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")
 """A control character as JSON writes it, also in JSON within a string of JSON."""
 

@@ -40,7 +40,7 @@ class Extent(Enum):
     TRANSCRIPTS = "transcripts"
     """Messages that carry a transcript."""
     TEXTS = "texts"
-    """All texts: a request without tools has results nowhere else."""
+    """All texts, since a request without tools can have results only there."""
     ALL = "all"
     """All texts, and the arguments of calls."""
 
@@ -52,13 +52,13 @@ class OutsideText(NamedTuple):
     turn: int
     """Index of its message; -1 if the text is in no message."""
     by_rules: bool
-    """All rules apply to the text."""
+    """True if all rules apply to the text."""
     key: bytes
     """Hash of caller, conversation and text: the ledger's key."""
 
 
 def texts(request: Request, *, knows_caller: bool) -> list[OutsideText]:
-    """Return the texts of a request that are searched. `knows_caller`: the caller has earlier secrets."""
+    """Return the texts that are searched. `knows_caller` says that the caller has earlier secrets."""
     document, prompt = request.document, request.wire.prompt(request.document)
     extent = _extent(request, prompt)
     key = _key(request, extent)
@@ -86,8 +86,8 @@ def _extent(request: Request, prompt: Prompt) -> Extent:
 
 
 def _key(request: Request, extent: Extent) -> hashlib.blake2b:
-    """Return the beginning of all keys, which differs where everything is searched: texts that were exempt
-    from the search are searched then."""
+    """Return the hash with which all keys begin. It differs where all texts are searched, since earlier
+    decisions may have exempted texts from the search."""
     key = hashlib.blake2b(key=request.caller.owner[:64], digest_size=16, person=b"outside")
     key.update(b"all\0" if extent is Extent.ALL else b"\0")
     opening = request.conversation.opening.encode("utf-8", "surrogatepass")
@@ -129,7 +129,7 @@ def _values(parts: Iterable[Part], extent: Extent) -> Iterable[Raw]:
 
 
 def undecided(outside: Iterable[OutsideText], past: Collection[bytes]) -> int:
-    """Return how many bytes of texts are not decided about."""
+    """Return the number of bytes in texts without a decision."""
     return sum(len(memoryview(text.value)) for text in outside if text.key not in past)
 
 

@@ -1,12 +1,13 @@
 """This module plans smaller forms for results and arguments of calls that were sent before.
 
 `superseded` plans for texts that a later call has made useless, if the savings are worth a new cached prefix.
-Arguments of calls change on request alone, and after results: after the first changed result, everything is
-written to the cache again in any case. `to_fit` plans for the results of a request that is too large: after a
-refusal, over a budget, or over a learned limit. Plans are made before the request is rewritten, and final.
+Arguments of calls change only if the settings say so. They are planned after results, since everything after
+the first changed result is written to the cache again in any case. `to_fit` plans for the results of a
+request that is too large: after a refusal, over a budget, or over a learned limit. Plans are made before the
+request is rewritten, and are final.
 
 A superseded text changes only if the model has answered it, Penumbra has decided about it, and no other
-result refers to it. Calls in signed messages, or before reasoning that is bound to them, stay as they are.
+result refers to it. Calls in signed messages, or before reasoning that is bound to them, don't change.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ from penumbra.store.decisions import Decision, Facts, referents
 SLACK = 0.85
 """A request that is too large shrinks to this part of its limit, so that not every turn changes texts."""
 _LEAST = 400
-"""Bytes; smaller superseded results are not worth a rewrite."""
+"""The least bytes of a superseded result that is worth a rewrite."""
 _SMALL = 300
-"""UTF-8 bytes; smaller results are not shortened so that a request fits."""
+"""The least UTF-8 bytes of a result that is shortened so that a request fits."""
 _ALONE = 400
-"""Bytes that a text may have in any case whose references have lost their targets."""
+"""Bytes that a text may always have if its references have lost their targets."""
 _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
 """Members of signed messages, which may not change."""
@@ -338,7 +339,7 @@ class Planner:
 
     @cached_property
     def _saved_after(self) -> Callable[[int], int]:
-        """Return the function from an offset to the tokens that the sent forms after it save."""
+        """Return a function that takes an offset and returns the tokens that the sent forms after it save."""
         places: list[int] = []
         sums = [0]
         for item in self.request.items:
@@ -348,7 +349,7 @@ class Planner:
         return lambda start: sums[-1] - sums[bisect_right(places, start)]
 
     def _chooser(self, *, bound: bool) -> Callable[[Sequence[Change]], Verdict]:
-        """Return the function that decides how many changes of a list pay. `bound`: see
+        """Return the function that decides how many changes of a list pay. `bound` is as in
         `cache_price.decide`."""
         request, price = self.request, self._price
         made = len(request.document.items(request.conversation.messages)) // 2
@@ -453,8 +454,8 @@ class Planner:
         return needs
 
     def to_fit(self, *needs: Need) -> Plan:
-        """Return a plan of smaller forms for as many results as needed, old ones first, but for those of
-        excluded tools. Raises RedactionError."""
+        """Return a plan of smaller forms for as many results as needed, old ones first. Results of excluded
+        tools stay. Raises RedactionError."""
         planned = Plan()
         for needed in needs:
             now = replace(self, decided={**self.decided, **planned.decisions})

@@ -2,8 +2,8 @@
 
 A response is remembered with the results before it, under its id and for its credential, so that they are
 known in a request that continues the response. A provider may drop parts of a history: everything before a
-compaction, and results that `context_management`, `truncation` or a plugin clears. Where it may, no result
-refers to an earlier one.
+compaction, and results that `context_management`, `truncation` or a plugin clears. If a request allows that,
+no result refers to an earlier one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """This module reads a request's document: its settings, its conversation, and its tool results with their
 keys.
 
-The messages are read one after the other, and none depends on later ones: reading goes on from where it ended
-a turn ago. These functions may run outside of the event loop.
+The messages are read in order, and none depends on later ones. Reading therefore continues where it ended in
+the previous turn. These functions may run outside of the event loop.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def read(
     """Return the request in a document, or None if the document is no request of the API. Raises
     OverrideError and NotJson.
 
-    `caller` may be only a scope. `threshold` is the header's value, `memory` the memory of messages read
-    before.
+    `caller` may be only a scope. `threshold` is the value of the `X-Compression-Threshold` header, and
+    `memory` keeps the messages that were read before.
     """
     if not api.fits(document):
         return None

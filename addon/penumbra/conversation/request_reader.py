@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _LONG = 30_000
-"""Bytes; of a larger body only the part after its known prefix is read."""
+"""Bytes of a body above which only the part after its known prefix is read."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)
@@ -140,17 +140,17 @@ class RequestReader:
         tool_calls: ToolCallCache,
         restored: RestoredValues,
     ) -> None:
-        """`key` is the installation's."""
+        """`key` is the installation's key."""
         self._key, self._stores, self._rules = key, stores, rules
         self._tool_calls, self._restored = tool_calls, restored
         self.values: PrefixMemory | None = PrefixMemory()
-        """Memory of messages; None: all messages are read in every turn."""
+        """The memory of messages; None if all messages are read in every turn."""
 
     async def read(
         self, incoming: Incoming, settings: Settings, turn: workers.Turn, *, is_recorded: bool
     ) -> Inputs | None:
-        """Return the request in a body, or None if the body is no request of its API. Raises OverrideError,
-        RedactionError, ThreadRefused. `is_recorded`: the store can keep decisions."""
+        """Return the request in a body, or None if the body is no request of its API. `is_recorded` says that
+        the store can keep decisions. Raises OverrideError, RedactionError, ThreadRefused."""
         size = len(incoming.body)
         scope = incoming.credentials.scope(self._key)
         known = self._known(incoming.body, scope)
@@ -160,7 +160,7 @@ class RequestReader:
         request = await turn.do(reading, heavy=heavy, size=workers.cost(new, size))
         if request is None:
             return None
-        # Values go back into responses under the name that the next request has before its redaction.
+        # Values that are put back are remembered for the session name that a request has before redaction.
         as_sent = replace(request.caller, session_as_sent=caller_of(incoming, request).session)
         request = replace(request, caller=as_sent)
         if await self._restored.conceal(request):

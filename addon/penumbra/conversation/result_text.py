@@ -1,5 +1,5 @@
-"""Originals of results without their secrets, and what their calls tell. `Carried` finds originals that a
-request carries itself, since clients send all results again on every turn."""
+"""This module returns originals of results without their secrets, and facts about their calls. `Carried`
+finds originals that a request contains itself, since clients send all results again on every turn."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Forms:
     size: int = 0
     """Bytes of the edits, roughly."""
     unedited: int = 0
-    """The number of remembered edits, which are not made in the document yet."""
+    """The number of remembered edits that are not made in the document yet."""
     settled: int = 0
     """The number of first entries of `shown` that are not new."""
 

@@ -117,7 +117,7 @@ def _first_members(sources: Mapping[str, bytes], notes: Mapping[str, object], li
 
 
 def _length(document: Document, value: Raw) -> int:
-    """Return the characters of a string, or of another value's JSON."""
+    """Return the number of characters of a string, or of another value's JSON."""
     string = document.string(value)
     return len(document.source(value).decode("utf-8")) if string is None else len(string)
 
@@ -261,7 +261,7 @@ def trimmed(
 
 
 def _measured(value: Any) -> int:
-    """Return the bytes of a string, or of another value's JSON."""
+    """Return the number of bytes of a string, or of another value's JSON."""
     if isinstance(value, str):
         return len(encode(value))
     return len(encode_json(value)) if value is not None else 0

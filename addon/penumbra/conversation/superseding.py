@@ -1,4 +1,4 @@
-"""Superseded results: their call was made again later, or the file that they show was written.
+"""A result is superseded if its call was made again later, or if the file that it shows was written.
 
 Calls are grouped by tool and by the values of identifying arguments; the latest result of a group stays
 whole, older ones are superseded. By default all arguments identify a call, so that calls which differ in

@@ -38,8 +38,8 @@ _M_ARENA_MAX = -8
 _ELDEST = 4
 """One in this many pieces belongs to the caller that has waited longest."""
 _MOST_COMPARED = 64
-"""The number of addresses, and of callers at each, that are compared, longest waiting first. The choice takes
-the same time however many wait."""
+"""The number of addresses, and of callers at each, that are compared, longest waiting first. The limit keeps
+the choice fast, however many wait."""
 _LARGE = 1 << 20
 """The least bytes of a large piece."""
 _BEGUN = -1
@@ -60,8 +60,8 @@ def cost(new: int, whole: int) -> int:
 
 
 def share_heap() -> None:
-    """Make all threads allocate from one heap, since with glibc's heap for each thread, a thread can't use
-    another's free memory. This has to be called before any thread starts."""
+    """Make all threads allocate from one heap, since a thread can't use free memory in another's heap of
+    glibc. This has to be called before any thread starts."""
     if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
         # Other C libraries lack the function.
         with suppress(AttributeError, OSError):
@@ -111,7 +111,7 @@ class _Peer:
 
 
 class Workers:
-    """A `Workers` is the threads and the queues of one event loop."""
+    """A `Workers` has the threads and the queues of one event loop."""
 
     def __init__(self, threads: int = _THREADS) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penumbra")
@@ -120,7 +120,7 @@ class Workers:
         """Addresses with work, longest waiting first."""
         self._turns = 0
         self._is_large = False
-        """A large piece is under way."""
+        """True if a large piece is under way."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
@@ -206,7 +206,7 @@ class Turn:
     """A `Turn` does the work of one request."""
 
     def __init__(self, workers: Workers, caller: WorkOwner, size: int) -> None:
-        """`size` is that of the request in bytes."""
+        """`size` is the size of the request in bytes."""
         self.caller = caller
         self._workers, self._size = workers, size
 

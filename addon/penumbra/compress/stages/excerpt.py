@@ -65,8 +65,7 @@ _LIMITS = {
 least limit. The second number, times the square root of the original's bytes, may give a higher limit. For
 texts with too many lines to compare, the limit falls again."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
-"""The limit of a file in aggressive mode, as in `_LIMITS`. In standard mode it is a part of the hard
-limit."""
+"""The limit of a file in aggressive mode, as in `_LIMITS`; else the limit is a part of the hard limit."""
 _LEAST_NEW = 1_000
 """Bytes that a text must exceed for its share of new lines to be counted."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
@@ -120,8 +119,7 @@ _NAMED = 4
 """The limit divided by this number is the space for the names of files that are left out."""
 _MOST_FAILURES = 64
 _USED = 84
-"""The percentage of its limit that an excerpt of a file takes. It is thus smaller than a whole file that just
-fits."""
+"""The percentage of its limit that an excerpt of a file takes: less than a whole file that just fits."""
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
 """An excerpt is made only if its limit is at most this part of the text. A larger excerpt saves less than a

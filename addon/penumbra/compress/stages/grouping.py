@@ -103,8 +103,7 @@ def _is_path(name: str) -> bool:
 
 
 def _near(line: str, last: str, coming: str) -> str:
-    """Return the file name before a line near a hit (`path-12-text`). The last or the next hit has the same
-    name."""
+    """Return the file name before a line near a hit (`path-12-text`), which the last or next hit has, too."""
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):
         start = line.find(name + "-") if name else -1

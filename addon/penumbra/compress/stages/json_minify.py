@@ -76,8 +76,7 @@ def among_lines(text: str) -> tuple[str, str, str]:
             end = _end_of_value(text, position)
             if end - position >= _LEAST_AMONG and position + len(text) - end <= _MOST_AROUND:
                 value = text[position:end]
-                # The size without blanks decides, so that a value counts the same before and after it is
-                # minified.
+                # The size without blanks counts, so that minifying a value does not change the result.
                 if len(minify(value) or value) >= _LEAST_AMONG:
                     return (text[:position], value, text[end:])
         position = text.find("\n", position) + 1

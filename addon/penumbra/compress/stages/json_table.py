@@ -131,8 +131,7 @@ def _rows(sources: Sequence[str]) -> list[Row | None]:
 
 
 def _row(source: str) -> Row | None:
-    """Return the members of a compact object; None if it is no object, has a key twice, or escapes in a
-    key."""
+    """Return the members of a compact object; None if it is none, or if a key occurs twice or has escapes."""
     if source[:1] != "{":
         return None
     members = _MEMBERS.decode(source)

@@ -130,8 +130,7 @@ class _Numbers:
         yield start, count
 
     def are_ambiguous(self, text: str) -> bool:
-        """Return whether a content looks numbered, or the numbers skip as many lines as stand there without
-        one."""
+        """Return whether a content looks numbered, or numbers skip exactly the lines without a number."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
         sign = _sign(separator)
         if text.count(sign) > len(numbers):
@@ -270,8 +269,7 @@ def _is_table(lines: list[str]) -> bool:
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """Return whether all blanks after the colons belong to the code: with one less, its indentation would be
-    odd."""
+    """Return whether all blanks after the colons are the code's: one less would be an odd indentation."""
     matches = [match for match in map(_AFTER_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
         # The reader wrote a blank after the colon of an empty line.
@@ -289,8 +287,7 @@ _remembered = lru_cache(maxsize=16)(_separator)
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
-    """Return whether the numbers in a tool's text may be part of the file. `original` is the unchanged
-    result."""
+    """Return whether numbers in a tool's text may be part of the file. `original` is the unchanged result."""
     if has_own_tags(text):
         return True
     first = first_number(text)

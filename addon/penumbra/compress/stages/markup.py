@@ -267,8 +267,7 @@ class _Writer:
             table.column += 1
 
     def _write_bars(self, table: _Table) -> None:
-        """Write the bars before a cell. Empty cells at the beginning of a row get bars only if columns have
-        heads."""
+        """Write the bars before a cell. Empty first cells get bars only if the columns have heads."""
         missing = table.column - table.bars
         table.bars = table.column
         if table.has_heads or any(part.strip() for part in self.parts):

@@ -1,5 +1,4 @@
-"""Functions that write JSON as rows with long cells cut, and find the rows of a table that differ from
-others."""
+"""Functions that write JSON as rows with long cells cut, and find rows that differ from others."""
 
 from __future__ import annotations
 
@@ -138,9 +137,8 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
 
 
 def _odd_values(counts: Mapping[str, int]) -> set[str]:
-    """Return the odd values of a column: missing ones, those of another type than nearly all, those that are
-    rare among few different ones, and numbers far from all others. `counts` is how often each value
-    occurs."""
+    """Return the odd values of a column: missing ones, those of a rare type, those that are rare among few
+    different ones, and numbers far from all others. `counts` is how often each value occurs."""
     total, most = sum(counts.values()), max(counts.values())
     kinds = {value: _kind(value) for value in counts}
     of_kinds: Counter[str] = Counter()
