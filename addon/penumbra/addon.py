@@ -1,4 +1,4 @@
-"""The addon: options, and the hooks in the order in which a flow meets them."""
+"""The mitmproxy addon: its options, and its hooks in the order in which mitmproxy calls them for a flow."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class Penumbra(Guarded):
-    """The addon, which keeps the settings in force, the engine made from them, and the figures."""
+    """The addon. It keeps the current settings, the engine made from them, and the statistics."""
 
     def __init__(self) -> None:
         share_heap()
@@ -89,9 +89,9 @@ class Penumbra(Guarded):
             ProxiedPage(self.page),
         ]
         self.is_embedded = False
-        """The loader of the addon shows errors of options, also at the start."""
+        """True if the program that loads the addon shows errors of options itself, also at the start."""
         self.is_wrapped = False
-        """The proxy runs for one program, and ends with it."""
+        """True if the proxy was started for one program and ends with it."""
         self._running = False
         self._since = 0.0
 
@@ -108,7 +108,7 @@ class Penumbra(Guarded):
         explainer.install(self.explainer)
 
     def configure(self, updated: set[str]) -> None:
-        """Read the settings anew when one of them changes. A bad value is refused in one line."""
+        """Read the settings again when one of them changes. A bad value gives an error of one line."""
         try:
             if "stream_large_bodies" in updated and ctx.options.stream_large_bodies:
                 raise SettingsError(
@@ -121,16 +121,15 @@ class Penumbra(Guarded):
         except SettingsError as error:
             if self._running or self.is_embedded:
                 raise exceptions.OptionsError(str(error)) from None
-            # An error that is logged before mitmproxy runs ends the start; an exception would do
-            # the same after a traceback.
+            # mitmproxy exits if an error is logged before it runs; an exception would also print a traceback.
             _log.error(str(error))
 
     def running(self) -> None:
-        """Start all that waits for the proxy, and log that the addon is active."""
+        """Start everything that needs a running proxy, and log that the addon is active."""
         self.current.report_unknown()
         self._running = True
         self._applied()
-        # Objects of the start-up stay, so the garbage collector need not check them.
+        # Objects made at the start exist until the end, so the garbage collector need not check them.
         gc.freeze()
         self._follow_page()
         self._since = time.time()
@@ -140,18 +139,18 @@ class Penumbra(Guarded):
         self.responses.tool_loop.running()
 
     def done(self) -> None:
-        """Write the waiting figures and close the database."""
+        """Write the statistics that are not written yet, and close all files."""
         self.page.close()
         self.history.write()
         self.stats_file.close()
-        # A reload of the script ends this addon, and no flow.
+        # If only the script is reloaded, this addon ends but its flows go on.
         self.observation.close(at_once=ctx.master.should_exit.is_set())
         self.engines.close(at_once=ctx.master.should_exit.is_set())
         self.events.close()
         self.tracing.close()
 
     def _applied(self) -> None:
-        """Follow settings that were changed."""
+        """Apply changed settings."""
         if self._running:
             self.events.follow()
             self.tracing.follow()
@@ -164,7 +163,7 @@ class Penumbra(Guarded):
             self.texts.clear()
 
     def _counted(self) -> None:
-        """Tell the page and the history about new figures."""
+        """Tell the page, the history and the file of statistics about new figures."""
         self.stats_file.changed()
         self.history.changed()
         self.page.changed()
@@ -189,7 +188,7 @@ class Penumbra(Guarded):
         return recognise.is_provider(host, self.settings.hosts)
 
     def _process(self) -> dict[str, Any]:
-        """Return the facts about this process that stand beside its figures."""
+        """Return facts about this process, which are shown with its statistics."""
         return {
             "pid": os.getpid(),
             "started": self._since,
@@ -202,7 +201,7 @@ class Penumbra(Guarded):
         }
 
     def _stats(self) -> dict[str, Any]:
-        """Return figures for `penumbra stats`."""
+        """Return the statistics for `penumbra stats`."""
         return {
             **self._process(),
             "proxy": listening.proxy(),
@@ -218,8 +217,7 @@ class Penumbra(Guarded):
         }
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Refuse a request, or a frame, that had to be searched for secrets and may not have been. All others
-        go on as they came."""
+        """Refuse a request or a frame if the failed hook should have searched it for secrets."""
         if hook == "request":
             return self.requests.failed(subject, error)
         if hook == "websocket_message":
@@ -233,23 +231,23 @@ class Penumbra(Guarded):
     # Life of a connection
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
-        """Tunnel connections to all other hosts: known LLM hosts alone are decrypted."""
+        """Decrypt connections to known LLM hosts only; tunnel all others."""
         if self.settings.intercept == "all" or destination.mode(data.context.client) == "reverse":
             return
         if (address := data.context.server.address) is None:
             return  # A client speaks TLS with the proxy itself, and names its destination later.
-        # A provider's address may be reached by another name, and its name may stand for another address.
+        # The name in the ClientHello may differ from the address of the connection, so both are checked.
         name = data.client_hello.sni or address[0]
         if not (recognise.is_llm_host(name, self.settings.hosts) or self._is_provider(address[0])):
             data.ignore_connection = True
 
     def next_layer(self, data: NextLayer) -> None:
-        """Allow HTTP alone where secrets are searched for, in layers whose responses can be continued."""
+        """Allow only HTTP if secrets are redacted, in layers whose responses the tool loop can continue."""
         self.only_http.next_layer(data)
         self.responses.tool_loop.next_layer(data)
 
     async def client_disconnected(self, client: connection.Client) -> None:
-        """Cancel the hidden requests of a client that has gone."""
+        """Cancel the hidden requests of a client that has disconnected."""
         await hidden_requests.client_disconnected(client)
 
     # Life of a flow
@@ -267,11 +265,11 @@ class Penumbra(Guarded):
         await self.responses.begins(flow)
 
     async def penumbra_refused(self, refused: Refused) -> None:
-        """Check a response of which no byte has gone to the client."""
+        """Check a response of which the client has not received any byte yet."""
         await self.responses.overflow_retry.refused(refused)
 
     async def penumbra_turn_end(self, turn: TurnEnd) -> None:
-        """Continue or end the client's response, since the upstream's has ended."""
+        """Continue or end the client's response after the provider's response has ended."""
         await self.responses.tool_loop.turn_end(turn)
 
     async def response(self, flow: http.HTTPFlow) -> None:

@@ -1,4 +1,4 @@
-"""Failures that several packages share, and their texts on one line: kind and place, never the message.
+"""Exceptions that several packages share, and their one-line descriptions: type and place, never the message.
 
 An exception's message may quote the text that caused it, which may be private.
 """
@@ -44,8 +44,7 @@ def counted(count: int, noun: str, nouns: str = "") -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text with escapes for all characters that a terminal would obey, or take for the end of a
-    line."""
+    """Return the text with escapes for control characters, line breaks and all else that is not printable."""
     if text.isprintable():
         return text
     return "".join(

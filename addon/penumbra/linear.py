@@ -1,10 +1,10 @@
 """Patterns of RE2 over bytes and over text, and the UTF-8 bytes of a text.
 
-RE2 and hashes take UTF-8, which has no unpaired surrogates. Texts from outside may contain them: Python
-writes names of files that are no UTF-8 with them. `utf8` and `LinearText` take every text.
+RE2 and hashes need UTF-8, which can't encode unpaired surrogates. Texts from outside may contain them, for
+instance names of files that are not UTF-8. `utf8` and `LinearText` accept every text.
 
-The package `re2` wraps each search in a generator and a match object that asks its pattern for each group,
-which takes longer than most searches. The engine below it is called directly where it is available.
+The package `re2` makes a generator and a match object for each search, which takes longer than most searches.
+Its internal engine is therefore called directly if it is available.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 import re2
 
 _Spans = list[tuple[int, int]]
-"""Places of the match and its groups; (-1, -1) for a group that did not match."""
+"""Start and end of the match and of each group; (-1, -1) for a group that did not match."""
 NOWHERE = (-1, -1)
-"""The place of no match."""
+"""The span of a group, or of a search, without a match."""
 
 
 def utf8(text: str) -> bytes:
@@ -32,8 +32,8 @@ def without_surrogates(text: str) -> str:
 
 
 def latin1(memory: int = 0) -> Any:
-    """Return options of RE2 for patterns over bytes. `memory`: bytes of the automaton; 0: the engine's
-    limit."""
+    """Return options of RE2 for patterns over bytes. `memory` limits the bytes of the automaton; 0 means
+    RE2's own limit."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
@@ -119,8 +119,8 @@ class Linear:
         self.groups: int = compiled.groups
         self._ask: _Ask = compiled._regexp.Match if _HAS_ENGINE else _package(compiled)
         self.here: Callable[[bytes, int, int], _Spans] = partial(self._ask, _HERE)
-        """Returns the spans of the match that begins at the first place, or `NOWHERE` alone; 0 <= start <=
-        end <= length. For searches that are made thousands of times."""
+        """(text, start, end) -> the spans of the match that begins at `start`, or only `NOWHERE`. It needs 0
+        <= start <= end <= length, and is faster than `match`."""
 
     def search(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
         stop = len(text) if end is None or end > len(text) else end
@@ -155,16 +155,16 @@ class Linear:
             yield Found(text, spans)
             if start == stop:
                 return
-            # An empty match where the search began would be found again.
+            # After an empty match at `start`, the next search must begin one place later.
             start = found[1] + (found[1] == start)
 
 
 _Ask = Callable[[Any, bytes, int, int], _Spans]
-"""(anchor, text, start, end) -> spans, or `NOWHERE` alone."""
+"""(anchor, text, start, end) -> spans, or only `NOWHERE`."""
 
 
 def _has_engine() -> bool:
-    """Return whether the engine has the known interface."""
+    """Return whether the internal engine of `re2` has the interface that is used here."""
     try:
         ask, anchors = re2.compile(b"(b)c")._regexp.Match, re2._Anchor
         return bool(

@@ -1,7 +1,7 @@
 """The rule files: their folder, and the functions that read them.
 
-Knowledge is YAML below `rules/`, which is in the package in an installed wheel, and at the top of the tree in
-a clone. Rules of the user's own folder (see `user_rules`) come first.
+The rules are YAML files below `rules/`. An installed wheel has this folder in the package, and a clone has it
+at the top. Rules of the user's own folder (see `user_rules`) come first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import Strict, convert
 
-# Bounds of a user's YAML file: a deeply nested file could crash the parser, and so the process.
+# Limits for a user's YAML file, since a deeply nested file could crash the parser and the process.
 MOST_BYTES = 4_000_000
 DEEPEST = 100
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -71,9 +71,9 @@ class RuleFile(NamedTuple):
 
 
 _users: Mapping[str, Any] = {}
-"""Content that the user's folder adds, by the name of the file."""
+"""Content of the user's folder, by the name of the file."""
 _version = 0
-"""Number that changes with the user's rules."""
+"""A number that changes each time that the user's rules change."""
 _clear: list[Callable[[], None]] = []
 """Functions that empty the caches of values derived from rules."""
 
@@ -88,8 +88,8 @@ def directory() -> Path:
 
 
 def load(name: str) -> Any:
-    """Return the content of one rule file, `name` relative to the rules folder (`"providers.yaml"`), with the
-    user's additions. Raises RuleError if it does not fit its schema."""
+    """Return the content of one rule file with the user's additions. `name` is relative to the rules folder
+    (`"providers.yaml"`). Raises RuleError if the content does not fit its schema."""
     content = _ours(name)
     if has_schema(name):
         convert(schema_of(name), content, name)
@@ -104,14 +104,14 @@ def table(name: str) -> Mapping[str, Any]:
 
 
 def load_as(name: str, kind: type[_Struct]) -> _Struct:
-    """Return the content of a file with the user's additions, as the type of the file."""
+    """Return the content of a file with the user's additions, as an object of the type `kind`."""
     content = _ours(name)
     return convert(kind, _joined(_users[name], content) if name in _users else content, name)
 
 
 @lru_cache(maxsize=2)
 def _ours(name: str) -> Any:
-    """Return the content of Penumbra's own file; several modules read parts of it, one after the other."""
+    """Return the content of Penumbra's own file, from a cache, since several modules read it."""
     return parse(directory() / name, name)
 
 
@@ -127,7 +127,7 @@ def load_folder(name: str, without: re.Pattern[str] | None = None) -> Iterator[R
 
 
 def parse(path: Path, name: str, without: re.Pattern[str] | None = None) -> Any:
-    """Return the content of a YAML file; errors name it `name`. Raises RuleError."""
+    """Return the content of a YAML file, which errors call `name`. Raises RuleError."""
     try:
         text = path.read_text(encoding="utf-8") if path.is_relative_to(directory()) else read(path)
         return yaml.load(without.sub("", text) if without else text, Loader=LOADER)
@@ -140,7 +140,7 @@ def parse(path: Path, name: str, without: re.Pattern[str] | None = None) -> Any:
 
 
 def add(users: Mapping[str, Any]) -> None:
-    """Replace the content of the user's folder by this checked content."""
+    """Replace the content of the user's folder by `users`, which was checked."""
     global _users, _version
     if not users and not _users:
         return
@@ -176,7 +176,7 @@ def until_changed(function: _Function) -> _Function:
 
 
 def _joined(first: Any, second: Any) -> Any:
-    """Merge two contents: lists are joined, and of other values the first content's win."""
+    """Merge two contents. Lists are joined; for other values, the first content wins."""
     if isinstance(first, dict) and isinstance(second, dict):
         both = {key: _joined(value, second[key]) if key in second else value for key, value in first.items()}
         return both | {key: value for key, value in second.items() if key not in first}

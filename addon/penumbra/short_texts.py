@@ -1,7 +1,8 @@
-"""Caches for functions of short texts from outside, which can be emptied.
+"""Caches for functions whose arguments are short texts from outside. All caches can be emptied at once.
 
-A cache keeps its arguments alive. Names, ids and paths come from outside and may be of any length, so results
-for texts above a limit are not cached, and a cache never holds more than its entries times that limit.
+A cache keeps its arguments in memory. Names, ids and paths come from outside and may have any length, so
+texts longer than a limit are not cached. The size of a cache is therefore at most its number of entries times
+that limit.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ _CACHES: WeakSet[Any] = WeakSet()
 T = TypeVar("T")
 P = ParamSpec("P")
 LONGEST = 1_024
-"""Characters up to which a text is kept in a cache."""
+"""Most characters of a text that is cached."""
 
 
 def forgettable(entries: int) -> Callable[[T], T]:
-    """Return a decorator like `lru_cache(entries)` whose caches `forget` empties, for functions of parts of
-    requests."""
+    """Return a decorator like `lru_cache(entries)`, whose caches `forget` empties. It is for functions whose
+    arguments are parts of requests."""
 
     def of(function: T) -> T:
         cached: Any = lru_cache(entries)(cast("Callable[..., Any]", function))
@@ -38,8 +39,8 @@ def forget() -> None:
 
 
 def remembered(entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator like `forgettable(entries)` for functions of texts from outside, given by
-    position."""
+    """Return a decorator like `forgettable(entries)`, for functions whose positional arguments are texts of
+    any length."""
 
     def of(function: Callable[P, T]) -> Callable[P, T]:
         cached: Any = forgettable(entries)(function)

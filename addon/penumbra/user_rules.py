@@ -2,9 +2,9 @@
 
     commands/*.yaml  secrets/*.yaml  tools.yaml  providers.yaml  shell.yaml
 
-A rule of the same name replaces Penumbra's; the other parts of a file come before those of Penumbra's. All is
-checked before it is used: keys and values against the schemas, patterns by RE2, which alone runs them, and
-examples. Wrong entries are left out, with one line that names file, rule and key; the others are used.
+A user's rule replaces Penumbra's rule of the same name; other parts of a file come before Penumbra's.
+Everything is checked before it is used: keys and values by the schemas, patterns by RE2, and examples by a
+run. Wrong entries are left out, and a line that names file, rule and key reports each; the others are used.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ KEYS: Mapping[str, tuple[str, ...]] = {
         *("each_line", "filters", "reads", "read_values"),
     ),
 }
-"""Files that are joined with Penumbra's, and the keys that they may have."""
+"""Names of files that are merged with Penumbra's, and the keys that each may have."""
 _FOLDERS = ("commands", "secrets")
 NONE = "off"
-"""Setting by which no folder is read."""
+"""The value of the setting with which no folder is read."""
 
 
 def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder that a setting names; for an empty setting the one in the user's configuration
-    folder, if it exists.
+    """Return the folder that a setting names. For an empty setting, return the folder in the user's
+    configuration folder if it exists, otherwise None.
 
     Raises RuleError for a folder that does not exist.
     """
@@ -67,10 +67,11 @@ def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path
 
 
 def use(folder: Path | None) -> list[str]:
-    """Use a folder's rules in addition to Penumbra's, and no other folder's; with None only Penumbra's.
+    """Use Penumbra's rules and those of this folder, instead of an earlier folder's. With None, use only
+    Penumbra's.
 
-    Returns one line for each part that was left out. Caches of rules' results are emptied; a redactor keeps
-    the rules that it was made with.
+    Returns one line for each part that was left out. Caches of values derived from rules are emptied. A
+    `Redactor` keeps the rules that it was made with.
     """
     if folder is None:
         rules.add({})
@@ -90,11 +91,11 @@ def use(folder: Path | None) -> list[str]:
 
 
 _ROUNDS = 5
-"""Rounds in which examples run without the rules that failed: a rule may need another one."""
+"""Most runs of the examples. Each run leaves out the rules that failed before, which other rules may need."""
 
 
 def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
-    """Remove a rule and its examples from a file, or the whole file where it has no rules of its own."""
+    """Remove a rule and its examples from a file, or the whole file if it has no named rules."""
     content = contents.get(file, {})
     for key, named_by in (("families", "name"), ("rules", "id"), ("examples", "family")):
         if key in content and rule:
@@ -117,7 +118,7 @@ class UserRules:
 
 
 def read_folder(folder: Path) -> UserRules:
-    """Return the content of a folder; examples are not run. Nothing is raised because of a file's content."""
+    """Return the content of a folder; examples are not run. A file's content never raises an error."""
     read = UserRules()
     for path in sorted((*folder.rglob("*.yaml"), *folder.rglob("*.yml"))):
         name = path.relative_to(folder).as_posix()
@@ -139,7 +140,7 @@ def read_folder(folder: Path) -> UserRules:
 
 
 def _add_joined(read: UserRules, name: str, content: Any) -> None:
-    """Add a file that is joined with Penumbra's, if all of it is right."""
+    """Add a file that is merged with Penumbra's, if it has no error."""
     wrong = list(problems(schema_of(name), content))
     if not wrong:
         wrong = list(broken_patterns(schema_of(name), content))
@@ -162,7 +163,7 @@ def _unknown_formats(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
-    """Add the rules of a file that are right."""
+    """Add the rules of a file that have no error."""
     whole, entry, key, named_by = (
         (CommandFile, FamilyRule, "families", "name")
         if kind == "commands"
@@ -206,13 +207,13 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
     if not list(problems(whole, frame)):
         read.contents[name] = used
         for title in left_out - places.keys():
-            # Examples of a rule that was left out fail, and need no line of their own.
+            # The examples of a rule that was left out fail, and are not reported separately.
             _leave_out(read.contents, name, title)
 
 
 def _unusable(entry: Mapping[str, Any], label: str) -> Iterator[str]:
-    """Yield problems beyond the schema that make a rule unusable: missing groups of its patterns, or a
-    missing label."""
+    """Yield problems that the schema can't find and that make a rule unusable: missing groups of its
+    patterns, or a missing label."""
     from penumbra.compress.families.family import Family
     from penumbra.compress.families.patterns import LinearPattern
     from penumbra.redaction import rule as secret_rule
@@ -230,21 +231,21 @@ def _unusable(entry: Mapping[str, Any], label: str) -> Iterator[str]:
         yield str(error)
 
 
-# The rules in force run the examples in rule files.
+# The examples in rule files are run with the current rules.
 _KEY = b"examples"
 _SPLIT = "¦"
-"""Mark within a secret of an example, so that no file contains a whole secret."""
+"""A mark that is written within each secret of an example, so that no file contains a whole secret."""
 _MARKED = re.compile("⟦(.*?)⟧", re.DOTALL)
 
 
 class FailedExample(NamedTuple):
-    """An example whose result differs."""
+    """An example whose result is not the expected one."""
 
     file: str
     rule: str
-    """The family or the secret's id; empty in files of another kind."""
+    """Id of the rule for a command family or a secret; empty for other files."""
     problem: str
-    """The example and its actual result."""
+    """Text that states the example and its actual result."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.rule}: {self.problem}" if self.rule else f"{self.file}: {self.problem}"
@@ -320,7 +321,7 @@ def plain(example: str) -> str:
 def _of_secret(rule: SecretRule, redactor: Redactor, alone: Redactor) -> Iterator[str]:
     """Yield one line, which begins with the key, for each example that fails.
 
-    `redactor` uses all rules, `alone` this one.
+    `redactor` uses all rules, `alone` only this one.
     """
     for number, example in enumerate(rule.examples.match):
         key = f"examples.match[{number}]"

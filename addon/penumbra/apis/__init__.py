@@ -1,6 +1,6 @@
-"""Formats of LLM APIs: the places of the parts of requests and responses, and ways to edit them.
+"""The formats of LLM APIs. This package finds the parts of requests and responses, and edits them.
 
-In: documents (`wire/document.py`) of requests, bytes of responses. Out: prompts, conversations and results
-with their places, and responses without the injected tool. Each format has a file; `recognise` finds the API
-of a request, `formats` lists them all. Called by `conversation/`, `expand/`, `redaction/`, `flow/`. No I/O.
+It takes the documents (`wire/document.py`) of requests and the bytes of responses. It returns prompts and
+results with their places, and responses without the injected tool. Each format has a file, `formats` lists
+them, and `recognise` finds the API of a request. There is no I/O.
 """

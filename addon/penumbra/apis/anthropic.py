@@ -1,8 +1,8 @@
 """Anthropic Messages: requests with the injected tool and hidden exchanges in them, and responses.
 
 A tool result is a `tool_result` block of a user message; its content is a string or a list of blocks, of
-which only `text` blocks may change. Results of server tools stand in assistant messages and never change.
-Responses, streamed or JSON, are lists of content blocks (`content_blocks.py`).
+which only `text` blocks may change. Results of tools that the provider runs are in assistant messages and
+never change. Responses, streamed or JSON, are lists of content blocks (`content_blocks.py`).
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
 
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
-"""Types of tools that the client runs; other tools with a version in their type run at the provider."""
+"""Beginnings of types of tools that the client runs. Other typed tools run at the provider."""
 _ELSEWHERE = -1
-"""Index of a response that is not in the request."""
+"""Index for a response that is not in the request."""
 _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
 
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
-"""Kinds of thinking blocks, and the member by which the provider recognises each."""
+"""Types of thinking blocks, each with the member by which the provider recognises the block."""
 _ERROR_TYPES = {
     400: "invalid_request_error",
     413: "request_too_large",
@@ -155,7 +155,8 @@ class AnthropicFormat(ApiFormat):
     def may_declare_after(self, request: Document) -> bool:
         messages = self.prompt(request).messages
         tools = map(request.members, request.items(request.top.get("tools")))
-        # The first tool that is loaded at once changes the head of the prompt, which costs the whole cache.
+        # If no other tool is loaded at once, the new tool changes the beginning of the prompt, and nothing
+        # stays cached.
         loads = any(request.plain(tool.get("defer_loading")) is not True for tool in tools)
         return bool(messages) and loads and messages[-1].role == "user"
 
@@ -170,7 +171,7 @@ class AnthropicFormat(ApiFormat):
         document = Document(request)
         top = document.top
         if "thread" in top:
-            # The provider has all earlier messages and this response.
+            # The provider already has all earlier messages and this response.
             messages_there = document.items(top["messages"])
             marked = [one for one in messages_there if _cache_mark(document, one) is not None]
             # Earlier blocks are not sent again, so the cache breakpoint moves to the new ones.
@@ -229,8 +230,8 @@ class AnthropicFormat(ApiFormat):
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
-        """Return messages in the form in which they are inserted before another one. The API joins adjacent
-        messages of one role itself."""
+        """Return messages as they are inserted before another one: unchanged, since the API joins adjacent
+        messages of one role."""
         return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
@@ -261,13 +262,15 @@ class AnthropicFormat(ApiFormat):
 
 
 def _continued(request: Document) -> str:
-    """Return the id of the response that a request continues, where the provider keeps the history."""
+    """Return the id of the response that a request continues; empty unless the provider stores the
+    history."""
     thread = request.members(request.top.get("thread"))
     return request.text_of(thread.get("previous_message_id"))
 
 
 def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
-    """Insert hidden results beside those of real calls; the provider has the other hidden messages."""
+    """Insert hidden results beside those of real calls. The provider already has the other hidden
+    messages."""
     if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
         return False
     thread = request.members(request.top.get("thread"))
@@ -285,7 +288,7 @@ def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> 
 
 
 def _tool_changes(request: Document, message: Raw) -> tuple[tuple[str, bool], ...]:
-    """Return the tools that a system message adds (True) and removes, by name, in order."""
+    """Return the name of each tool that a system message adds (True) or removes (False), in order."""
     members, changes = request.members(message), []
     if request.string(members.get("role")) != "system":
         return ()
@@ -345,7 +348,7 @@ _ERRORS = {
     529: "overloaded_error",
 }
 _WHOLE = ("type", "encrypted_content")
-"""Members of a delta that replace earlier text; other members continue it."""
+"""Members whose value in a delta replaces the earlier one; the text of other members is appended."""
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 
@@ -455,7 +458,7 @@ def _type(document: Document | None) -> str:
 
 
 def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | None:
-    """Read `diagnostics` of a message; the member is null if the compared prompts agree."""
+    """Return the `diagnostics` of a message; the member is null if the compared prompts agree."""
     if "diagnostics" not in message:
         return None
     found = document.plain(message["diagnostics"])

@@ -1,9 +1,8 @@
-"""The base of the formats: the facts that each format states, and everything that is derived from these
-facts.
+"""The base class of the formats, with the methods that each format defines and those derived from them.
 
-A format states the places of the parts of a prompt (`message` and a few other facts). From these facts, this
+A format returns the places of the parts of a prompt (`message` and a few other methods). From these, this
 module derives the results of a conversation with the calls that they answer, the texts outside of results,
-and the marks by which a hidden exchange is recognised.
+and the features by which a hidden exchange is recognised.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """The link by which an API says which call a result answers."""
+    """How an API tells which call a result answers."""
 
     answered: Answered
     named: bool
@@ -49,7 +48,7 @@ class Results:
     _by_id: dict[str, ToolCall] = field(default_factory=dict)
     _waiting: OpenCalls = field(default_factory=OpenCalls)
     _responses: tuple[int, int] = (-1, -1)
-    """The last two messages of the model."""
+    """Indexes of the model's last two messages; -1 if there is none."""
     _last_thinking: int = -1
 
     def __len__(self) -> int:
@@ -63,7 +62,7 @@ class Results:
         return Results(self.pairing, by_id, waiting, self._responses, self._last_thinking)
 
     def add(self, message: Message) -> list[ResultText]:
-        """Take the next message; return the texts of its results."""
+        """Add the next message; return the texts of its results."""
         if not message.by_model:
             texts: list[ResultText] = []
             for part in message.parts:
@@ -112,25 +111,25 @@ def _texts(part: Part, call: ToolCall | None, turn: int) -> list[ResultText]:
 
 
 class ApiFormat(ABC):
-    """The format in which one API writes requests and responses. Stateless."""
+    """An `ApiFormat` reads and edits the requests and responses of one API. It has no state."""
 
     messages = "messages"
     """The member that holds the messages."""
     opens_with_first = True
-    """True if the opening of a conversation is the user's first message, False if all messages before a
-    response."""
+    """True if the opening of a conversation is the user's first message, False if it is all messages before
+    the first response."""
     calls_wait = False
     """True if a result may answer a call of any message, False if only of the model's last message."""
     names_calls = True
     """True if every result names the call that it answers."""
     breaks_off = True
-    """True if a response that can't be completed breaks off; False if the response ends in an error, since
-    others share the connection."""
+    """True if a response that can't be completed is cut off; False if it ends with an error, because other
+    responses share the connection."""
     joins_messages = False
     """True if adjacent messages of the model are one response."""
 
     no_calls = "tool_choice", b'"none"'
-    """The member that forbids calls, and its value, JSON."""
+    """The member of a request that forbids calls, and its JSON value."""
 
     def __init__(self, readers: Responses | None = None) -> None:
         """`readers` read the responses; None if they can't be read here."""
@@ -144,7 +143,7 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def error(self, status: int, message: str) -> bytes:
-        """Return an error body in the API's own shape."""
+        """Return an error body as the API writes it."""
 
     def members(self, document: Document) -> Mapping[str, Raw]:
         """Return the members of the request itself."""
@@ -155,7 +154,7 @@ class ApiFormat(ABC):
         return document.text_of(document.top.get("model"))
 
     def system(self, document: Document) -> Iterable[Part]:
-        """Return the instructions that stand beside the messages."""
+        """Return the instructions outside of the messages."""
         return ()
 
     def tool_arrays(self, document: Document) -> Iterable[Raw | None]:
@@ -163,12 +162,11 @@ class ApiFormat(ABC):
         return (self.members(document).get("tools"),)
 
     def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
-        """Return the call that a result answers: one of the earlier calls with an id, or of those that wait
-        for a result."""
+        """Return the call that a result answers: one of `by_id`, or one that is `waiting` for a result."""
         return by_id.get(result.id)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
-        """Return the tokens of a response's calls, where clients may drop ids: see `Visible.tokens`."""
+        """Return `Visible.tokens` for the calls of a response; empty if clients keep the ids."""
         return ()
 
     def blocks(self, document: Document, message: Raw) -> Raw | None:
@@ -192,12 +190,11 @@ class ApiFormat(ABC):
         return False
 
     def brings(self, request: Document, tool: Tool) -> bool:
-        """Return whether a summary in the request, which the provider wrote, declares a tool."""
+        """Return whether the request has a summary by the provider that declares the tool."""
         return False
 
     def may_declare_after(self, request: Document) -> bool:
-        """Return whether a tool can be declared after the last message so that the cache of the prefix
-        stays."""
+        """Return whether a tool can be declared after the last message without losing the cached prefix."""
         return False
 
     @abstractmethod
@@ -212,7 +209,7 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        """Put a hidden exchange before and into a message; return whether that is possible."""
+        """Insert a hidden exchange before a message and into it; return whether that is possible."""
 
     def user_message(self, text: str) -> bytes:
         """Return a message of the user, JSON."""
@@ -223,7 +220,7 @@ class ApiFormat(ABC):
         return part.id
 
     def thinking(self, request: Document) -> Raw | None:
-        """Return the thinking settings of a request, where the API binds reasoning to its prefix."""
+        """Return the thinking settings of a request; None unless the API binds reasoning to its prefix."""
         return None
 
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -233,14 +230,14 @@ class ApiFormat(ABC):
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
         """Return the request with these messages after its last one.
 
-        `response_id` names the response that they continue, for requests whose history the provider keeps.
+        `response_id` names the response that they continue. It is needed if the provider stores the history.
         """
         document = Document(request)
         document.append(self.members(document)[self.messages], b",".join(messages))
         return document.render()
 
     def reasoning(self, request: Document) -> list[Reasoning]:
-        """Return the reasoning in a request, where the API refuses reasoning without its continuation."""
+        """Return the reasoning in a request; empty unless the API refuses reasoning that nothing follows."""
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
@@ -248,12 +245,12 @@ class ApiFormat(ABC):
         return
 
     def compared_with(self, request: Document) -> Raw | None:
-        """Return the id of a response with whose prompt the provider is asked to compare this one; None
-        without such a request."""
+        """Return the id of the response with whose prompt the client asks to compare this one; None if there
+        is none."""
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        """Keep a request valid whose reasoning from message `first` on belongs to another conversation;
+        """Make a request valid although its reasoning from message `first` on belongs to another prefix;
         return whether the request has changed.
 
         With `offered`, the request may ask the provider to drop the reasoning; otherwise the reasoning is
@@ -269,8 +266,8 @@ class ApiFormat(ABC):
         return self.readers
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        """Return a reader of a response that arrives as a stream. `injected_tool` is the name of the injected
-        tool, `before` the client's id of the response that this one continues."""
+        """Return a reader of a response that arrives as a stream. `before` is the client's id of the response
+        that this one continues."""
         framing, readers = self.responses.framing(), self.responses
         return Response(framing, readers.turns(framing, injected_tool, before), (), readers.keep_alive)
 
@@ -317,7 +314,7 @@ class ApiFormat(ABC):
         return Results(Pairing(self.answered, self.names_calls, self.calls_wait))
 
     def opening(self, document: Document) -> str:
-        """Return the opening of a conversation, which distinguishes conversations without ids."""
+        """Return the opening of a conversation; it distinguishes conversations that have no ids."""
         texts: list[Raw] = []
         for message in self.prompt(document).messages:
             if message.by_model and not self.opens_with_first:
@@ -369,8 +366,7 @@ class ApiFormat(ABC):
         return next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
 
     def visible(self, document: Document) -> list[Visible]:
-        """Return the responses of a request, in order, with the marks by which hidden exchanges are
-        recognised."""
+        """Return the responses of a request in order, with what identifies hidden exchanges."""
         if self.joins_messages:
             found: list[Visible] = []
             for run in self.assistant_runs(document):

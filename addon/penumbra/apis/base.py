@@ -1,8 +1,9 @@
-"""Values that pass between the formats of APIs and their callers: the loop, the splice, hidden exchanges.
+"""Classes of the values that the formats of APIs exchange with the rest of the addon.
 
-The client gets one *response*, made of one or more upstream *turns*: a turn that ends in nothing but calls of
-the injected tool is continued without the client. A `Response` takes the bytes of turn after turn and returns
-the bytes of one message; an `ApiFormat` reads the conversation of a request, and continues and mends it.
+The client gets one *response*, made of one or more *turns* of the provider. If a turn ends in calls of the
+injected tool alone, the proxy continues it without the client. A `Response` takes the bytes of all turns and
+returns those of one message. An `ApiFormat` reads the conversation of a request, continues it, and puts
+hidden exchanges back.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class Event:
 
     piece: Piece
     document: Document | None
-    """The event's JSON; None for comments, blanks, and all else that is no JSON."""
+    """The event's JSON; None if the event has no JSON, like a comment."""
     is_changed: bool = False
-    """True if the document differs from the JSON of the piece."""
+    """True if the document no longer equals the JSON that was received."""
 
     @classmethod
     def read(cls, piece: Piece) -> Event:
@@ -45,7 +46,7 @@ class Event:
         return self.document.top if self.document is not None else {}
 
     def settle(self) -> None:
-        """Render the edits into the document, which can then be read and edited again."""
+        """Replace the document by one with all edits applied, which can then be read and edited again."""
         if self.document is not None and self.document.edits:
             self.document = Document(self.document.render())
             self.is_changed = True
@@ -65,10 +66,10 @@ class Event:
 
 
 class Filter(Protocol):
-    """An edit of one response in addition to hiding the injected tool."""
+    """A `Filter` edits one response, after the injected tool has been hidden."""
 
     def event(self, event: Event) -> Iterable[Event]:
-        """Take one event of a stream; return the events that the client gets in its place."""
+        """Edit one event of a stream; return the events that the client gets instead."""
         ...
 
     def close(self) -> Iterable[Event]:
@@ -98,7 +99,7 @@ class InjectedCall:
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """A call of a response that the client answers."""
+    """A call that the client must answer."""
 
     id: str
     name: str
@@ -121,7 +122,7 @@ class Failure:
     retry_after: float | None = None
     """Seconds that the provider asks clients to wait."""
     reported: bool = False
-    """True if the provider reported the error as an event of a stream, so the client gets an event, too."""
+    """True if the provider reported the error as an event of a stream. The client gets an event, too."""
 
 
 ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
@@ -132,7 +133,7 @@ class CacheDiagnosis:
     """The provider's comparison of a prompt with the earlier one that the request names."""
 
     cause: str = ""
-    """The provider's word for the first difference, such as `messages_changed`; empty if there is none."""
+    """The provider's name for the first difference, such as `messages_changed`; empty if there is none."""
     tokens: int = 0
     """Input tokens after that difference, as the provider estimates them; 0 if the provider gives no
     number."""
@@ -140,47 +141,48 @@ class CacheDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One upstream turn, as the model wrote it."""
+    """One turn of the provider, as the model wrote it."""
 
     message: bytes | None = None
-    """The assistant message as a request would carry it, JSON, with calls of the injected tool. For a turn
-    that broke off, only the part that the API accepts back, without these calls. None if the API would accept
+    """The JSON of the assistant message for a later request, with calls of the injected tool. If the turn was
+    cut off, it has only the part that the API accepts back, without these calls. None if the API accepts
     nothing."""
     injected: tuple[InjectedCall, ...] = ()
     real_calls: tuple[str, ...] = ()
-    """Ids of the calls that the client answers, in order; empty for calls without one."""
+    """Ids of the calls that the client must answer, in order; an id is empty if the call has none."""
     tokens: tuple[str, ...] = ()
-    """Tokens that identify each call where ids are missing or not unique: see `Visible.tokens`."""
+    """Hashes that identify the calls if ids are missing or not unique: see `Visible.tokens`."""
     made: tuple[MadeCall, ...] = ()
-    """Calls for which a later request may have results without repeating the call."""
+    """Calls that a later request may answer without repeating them."""
     text: str = ""
     """The visible text."""
     signatures: tuple[str, ...] = ()
     """Signatures or encrypted blocks by which the provider recognises its own reasoning."""
     orphans: tuple[str, ...] = ()
-    """Signatures of reasoning that nothing visible follows, where the API refuses such reasoning."""
+    """Signatures of reasoning that nothing visible follows; empty unless the API refuses such reasoning."""
     finished: bool = False
-    """The provider declared the turn complete; False for a stream that just ended."""
+    """True if the provider declared the turn complete, False if the stream just ended."""
     failed: bool = False
     """True if the provider reported an error within the turn."""
     failure: Failure | None = None
-    """An error that the client has not got, since it is not about the client's request."""
+    """An error that was not sent to the client, since it is not about the client's request; None if there is
+    none."""
     continuable: bool = True
-    """Results can be put after this turn; False for a refusal, or for several choices."""
+    """True if results can be added after this turn, False after a refusal or with several choices."""
     response_id: str = ""
     """The provider's id of this response."""
     item: str = ""
-    """Id of the last item that the client sees, where requests may refer to items by their ids."""
+    """Id of the last item that the client sees; empty unless requests may refer to items by ids."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    """The provider's own token figures of this turn, flat, by the provider's names."""
+    """The provider's token counts of this turn, under the provider's names; nested names as `outer.inner`."""
     ending: Ending = field(default_factory=Ending)
-    """The model, and the reason for the end."""
+    """The model, and the reason why it stopped."""
     diagnosis: CacheDiagnosis | None = None
-    """The provider's comparison of prompts; None if there is none, or it has not finished."""
+    """The provider's comparison of prompts; None if there is none or it is not finished."""
 
     @property
     def is_refusal(self) -> bool:
-        """The provider has reported an error before any content."""
+        """True if the provider reported an error before any content."""
         return self.failed and self.message is None and not self.text
 
 
@@ -194,7 +196,7 @@ class Tool:
     """A JSON schema."""
 
     def declared(self, member: str) -> bytes:
-        """Return name, description and, in this member, the schema as a JSON object."""
+        """Return a JSON object with name, description and the schema; `member` is the key of the schema."""
         head = encode({"name": self.name, "description": self.description})
         return head[:-1] + b"," + encode(member) + b":" + self.parameters + b"}"
 
@@ -206,13 +208,13 @@ class Tools:
     names: tuple[str, ...]
     """Names of all tools."""
     own: int
-    """The number of tools that the client runs itself."""
+    """Number of tools that the client runs itself."""
     forced: bool
     """True if the model has to call a tool."""
     continuable: bool
-    """Results can be put after the response to this request, which is a single one."""
+    """True if the request gets a single response, after which results can be added."""
     threaded: bool = False
-    """True if the provider keeps the history under the id of its last response."""
+    """True if the provider stores the history under the id of its last response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,23 +224,23 @@ class Visible:
     index: int
     """Index in the array of messages."""
     ordinal: int
-    """The number of assistant messages before it."""
+    """Number of assistant messages before this one."""
     calls: tuple[str, ...]
-    """Ids of the message's tool calls, in order; empty for calls without one."""
+    """Ids of the message's tool calls, in order; an id is empty if the call has none."""
     text: str
     last_call: str
     """Id of the last tool call before this message; empty if there is none."""
     since: int
-    """The number of assistant messages between that call and this message."""
+    """Number of assistant messages between that call and this message."""
     signed: bool = False
     """True if the message has reasoning with a signature."""
     signature: str = ""
     """Signature of the last block of reasoning."""
     response_id: str = ""
-    """Id of a response that the request only names; all other fields are empty then."""
+    """Id of a response that the request names without its content; all other fields are empty then."""
     tokens: tuple[str, ...] = ()
-    """A short hash of name and arguments of each call, if the API's clients may drop ids or ids recur in many
-    conversations."""
+    """Short hashes of name and arguments of each call; empty if the ids alone are enough. They are needed if
+    clients drop ids, or if many conversations use the same ids."""
     item: str = ""
     """Id of the message's last item, if the request has only that id."""
     open: bool = False
@@ -249,23 +251,23 @@ class Hidden(msgspec.Struct, frozen=True):
     """The exchange between provider and proxy during one response of the client."""
 
     before: tuple[bytes, ...]
-    """Messages of the turns that were continued, with their results, each JSON."""
+    """Messages of the turns that were continued, and of their results, in JSON."""
     last: bytes | None
-    """The assistant message of the last turn, JSON, injected calls included; None if it was empty."""
+    """The assistant message of the last turn in JSON, with injected calls; None if it was empty."""
     results: tuple[bytes, ...] = ()
-    """Results of injected calls that stand beside real calls in `last`; JSON, in the API's form."""
+    """Results of the injected calls in `last` that are mixed with the client's calls, in the API's JSON."""
     signed: bool = False
-    """True if the client got reasoning with a signature."""
+    """True if signed reasoning was sent to the client."""
     response_id: str = msgspec.field(default="", name="answer_id")
-    """Id of the last turn's response, if the client knows a different id. The store uses an older name for
-    this field."""
+    """Id of the last turn's response, if the client knows a different id. Stored records call it
+    `answer_id`."""
     broken: bool = False
     """True if the response was never completed: no message follows the last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Reasoning in a request to an API that refuses some."""
+    """A piece of reasoning in a request to an API that refuses reasoning without a continuation."""
 
     index: int
     """Index in the array of messages."""

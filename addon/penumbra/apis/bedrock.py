@@ -1,9 +1,9 @@
 """Requests to Amazon Bedrock: Converse, and InvokeModel with Anthropic's models.
 
-Converse builds messages as Anthropic does, of other blocks. A tool result is a `toolResult` block of a user
-message; its content is a list of blocks, each with one member that names its kind. Texts, and the strings
-within `json`, may change; images, documents, videos and search results may not. InvokeModel takes Anthropic's
-own requests; its errors are Bedrock's.
+Converse messages are lists of blocks as in Anthropic's API, but the blocks have other members. A tool result
+is a `toolResult` block of a user message; its content is a list of blocks, each with one member that names
+its kind. Texts, and the strings within `json`, may change; images, documents, videos and search results may
+not. InvokeModel takes Anthropic's requests, and its errors are those of Bedrock.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class ConverseFormat(AnthropicFormat):
         return encode({"role": "user", "content": [{"text": text}]})
 
     def without_calls(self, request: bytes) -> bytes:
-        # The API can't forbid calls, and requires tools if there were calls. Only the injected tool is
-        # therefore removed, which `declare` put last.
+        # The API can't forbid calls, and requires tools if there were calls. So only the injected tool is
+        # removed; it is the last one, as `declare` added it.
         document = Document(request)
         *_, before, last = document.items(_config(document)["tools"])
         document.edits.append(Edit(document.place(before)[1], document.place(last)[1], b""))
@@ -108,7 +108,7 @@ class ConverseFormat(AnthropicFormat):
         return request.members(_more(request)).get("thinking")
 
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
-        # Roles have to alternate, so results without a response after them go into the next message.
+        # Roles must alternate, so results that no response follows are put into the next message.
         last = Document(texts[-1])
         message = last.top
         content = request.members(after).get("content")
@@ -145,12 +145,13 @@ def _config(request: Document) -> dict[str, Raw]:
 
 
 def _more(request: Document) -> Raw | None:
-    """Return the part of a Converse request that is in the model's own format."""
+    """Return the part of a Converse request that is in the format of the model's provider."""
     return request.top.get("additionalModelRequestFields")
 
 
 def may_drop(request: Document, where: Raw) -> bool:
-    """Return whether Anthropic's betas, which stand in the body here, have the one for dropping thinking."""
+    """Return whether the body lists Anthropic's beta for dropping thinking; other APIs list betas in a
+    header."""
     betas = request.members(where).get("anthropic_beta")
     return betas is not None and _DROP_BETA in request.source(betas)
 
@@ -187,7 +188,7 @@ class InvokeFormat(AnthropicFormat):
 
 
 def token_headers(body: bytes) -> dict[str, str]:
-    """Return the headers in which Bedrock repeats the figures of a response that is one document."""
+    """Return the headers in which Bedrock repeats the token counts of a response that is one document."""
     try:
         document = Document(body)
     except NotJson:

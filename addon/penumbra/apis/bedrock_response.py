@@ -2,8 +2,8 @@
 models.
 
 In a stream of Converse, calls have a start event; texts and reasoning begin with their first piece. Each
-message of a stream of InvokeModel carries one of Anthropic's events in base64, beside some padding; the last
-one has Bedrock's own figures. Both APIs lack a keep-alive and have Bedrock's errors. See `content_blocks.py`.
+message of a stream of InvokeModel contains one of Anthropic's events in base64, and some padding; the last
+message has Bedrock's own token counts. Neither API has a keep-alive event. See `content_blocks.py`.
 """
 
 from __future__ import annotations
@@ -194,9 +194,9 @@ def _content(document: Document) -> Raw | None:
 
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """Return an error object in the API's form, with Penumbra's words.
+    """Return an error object as the API writes it.
 
-    The API names the error in a header, which is not at hand here; its clients read the object too.
+    The API names the error in a header, which can't be set here; its clients read the object, too.
     """
     problem = described(failure, injected_tool)
     return error(problem.status or 502, problem.message)
@@ -229,7 +229,7 @@ INVOKE_USAGE = replace(
     beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")},
 )
 _ERROR = b'{"type":"error"}'
-"""The form of an exception for readers of Anthropic's events."""
+"""The event as which readers of Anthropic's events see an exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class Chunk:
         return self.message.raw
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the message's bytes with its event replaced; the padding stays."""
+        """Return the message's bytes with another event; the padding is unchanged."""
         assert self.message.data is not None
         document = Document(self.message.data)
         document.replace(document.top["bytes"], b64encode(data).decode())

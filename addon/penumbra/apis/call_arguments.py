@@ -1,8 +1,8 @@
 """A filter that edits the arguments of the client's tool calls in a response on its way to the client.
 
-`Open` returns an editor for a call, or None. The filter passes the arguments to the editor, piece by piece as
-they arrive, and puts the editor's output in their place. Output that the editor delays travels in a copy of
-the call's last event. Calls that the provider runs itself stay as they are. Each API names the places of its
+`Open` returns an editor for a call, or None. The filter passes each piece of the arguments to the editor as
+it arrives, and replaces it by the editor's output. Output that the editor delays is sent in a copy of the
+call's last event. Calls that the provider runs itself are not changed. A subclass for each API finds the
 calls.
 """
 
@@ -24,56 +24,56 @@ class Arguments(Protocol):
     """An editor of one call's arguments."""
 
     def feed(self, fragment: str) -> str:
-        """Take a fragment of the arguments; return the text that can be passed on."""
+        """Add a fragment of the arguments; return the text that can be sent now."""
         ...
 
     def finish(self) -> str:
-        """Return the text that was not passed on yet, after the last fragment."""
+        """Return the remaining text after the last fragment."""
         ...
 
 
 class Open(Protocol):
-    """An `Open` opens an editor for a call's arguments."""
+    """A function that returns an editor for a call's arguments."""
 
     def __call__(self, tool: str, *, freeform: bool = False) -> Arguments | None:
-        """Return None if the arguments stay unchanged. With `freeform` they are text, otherwise JSON."""
+        """Return None if nothing is to be changed. With `freeform` the arguments are text, not JSON."""
         ...
 
 
 Rewrite = Callable[[Document, str], None]
-"""A function that puts a fragment of arguments into a copy of the call's last event."""
+"""A function that writes a fragment of arguments into a copy of the call's last event."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One call of a stream, as far as it is known."""
+    """One call of a stream, as far as it has arrived."""
 
     name: str = ""
     id: str = ""
     is_text: bool = False
     """True if the arguments are text, False if JSON."""
     arguments: Arguments | None = None
-    """The editor; None if the arguments stay unchanged, or have ended."""
+    """The editor; None if the arguments are not to be changed, or have ended."""
     opened: bool = False
     """True after `Open` was asked for an editor."""
     last: Event | None = None
-    """The event with its last fragment, without edits."""
+    """The event with the call's last fragment, without edits."""
     rewrite: Rewrite | None = None
 
     def feed(self, event: Event, fragment: str, rewrite: Rewrite) -> str:
-        """Take one fragment of the arguments; return the text that stands in its place."""
+        """Add one fragment of the arguments; return the text that replaces it."""
         if self.arguments is None:
             return fragment
         self.last, self.rewrite = Event(event.piece, event.document, event.is_changed), rewrite
         return self.arguments.feed(fragment)
 
     def finish(self) -> str:
-        """Return the text that was not passed on before the arguments ended."""
+        """Return the text that was not sent before the arguments ended."""
         arguments, self.arguments = self.arguments, None
         return arguments.finish() if arguments is not None else ""
 
     def flush(self) -> list[Event]:
-        """Return an event with the text that was not passed on yet; no event if there is none."""
+        """Return an event with the text that was not sent yet; no event if there is no such text."""
         left = self.finish()
         if not left or self.last is None or self.rewrite is None:
             return []
@@ -84,8 +84,8 @@ class Call:
 
 
 class CallArguments(ABC):
-    """The filter for one response. For APIs whose calls arrive in one piece this class suffices, since each
-    of their events is a document like a whole response."""
+    """The filter for one response. A subclass needs no more than `blocks` and `parts` if the calls of its API
+    arrive in one piece, since each event then has the form of a whole response."""
 
     def __init__(self, open_: Open) -> None:
         self._open = open_
@@ -93,7 +93,7 @@ class CallArguments(ABC):
         """Calls of a stream that have not ended, by the id, index or place in their events."""
 
     def event(self, event: Event) -> Iterable[Event]:
-        """Edit an event of a stream; return the events for the client in its place."""
+        """Edit an event of a stream; return the events that the client gets instead."""
         if event.document is None:
             return self.no_json(event)
         return [*self.edit(event, event.document), event]
@@ -109,7 +109,7 @@ class CallArguments(ABC):
                 self._edit_whole(document, call)
 
     def no_json(self, event: Event) -> Iterable[Event]:
-        """Return the events for the client in place of an event without JSON."""
+        """Return the events that the client gets instead of an event without JSON."""
         return (event,)
 
     def edit(self, event: Event, document: Document) -> Iterable[Event]:
@@ -134,18 +134,19 @@ class CallArguments(ABC):
             edit_value(document, call.arguments, self._open(call.name, freeform=call.is_text))
 
     def _flush(self, keys: Iterable[Hashable]) -> list[Event]:
-        """Forget calls that have ended; return events with the text that was not passed on yet."""
+        """Drop calls that have ended; return events with their text that was not sent yet."""
         calls = [self._calls.pop(key) for key in keys if key in self._calls]
         return [event for call in calls for event in call.flush()]
 
 
 class NumberedArguments(CallArguments):
-    """The filter for APIs that number calls, with events for the beginning, fragments and the end of each."""
+    """The filter for APIs that number calls. Each call has events for its beginning, its fragments and its
+    end."""
 
     index: ClassVar[str]
-    """The member that has a call's number."""
+    """The member of an event that has the number of the call."""
     begins: ClassVar[str]
-    """The member that has a call without its fragments, or a call that is complete."""
+    """The member that has a call at its beginning, without arguments, or a complete call."""
     fragment: ClassVar[tuple[str, ...]]
     """The path to a fragment of arguments, a string."""
 
@@ -191,7 +192,7 @@ class NumberedArguments(CallArguments):
 
 
 def edit_value(document: Document, value: Raw, arguments: Arguments | None) -> None:
-    """Edit all arguments of a call at once: a string, or an object that is JSON itself."""
+    """Edit all arguments of a call at once; `value` is a string or an object."""
     if arguments is None:
         return
     if (text := document.string(value)) is not None:

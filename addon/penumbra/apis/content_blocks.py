@@ -1,7 +1,7 @@
 """Responses of Anthropic and of Bedrock's Converse, which are lists of content blocks.
 
-A stream numbers the blocks; those of the injected tool are taken out and the others are numbered anew. Once a
-call of the injected tool was seen, the end of the turn is delayed. A block is read as in a request.
+A stream numbers the blocks. Calls of the injected tool are removed and the other blocks are renumbered. After
+a call of the injected tool, the end of the turn is delayed. Blocks are read like those of a request.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _CALLS, _NO_CALLS = "tool_use", "end_turn"
 
 
 class EventKind(Enum):
-    """The subject of an event."""
+    """What an event is about."""
 
     START = auto()
     BLOCK_BEGINS = auto()
     BLOCK_GROWS = auto()
     BLOCK_ENDS = auto()
     END = auto()
-    """Stop reason, figures, or the last event of all."""
+    """The stop reason, token counts, or the last event."""
 
 
 class Block(ABC):
@@ -40,15 +40,15 @@ class Block(ABC):
 
     @abstractmethod
     def start(self, value: dict[str, Any]) -> None:
-        """Take the block's first event, if there is one."""
+        """Add the content of the block's first event."""
 
     @abstractmethod
     def add(self, delta: dict[str, Any]) -> None:
-        """Take one piece of the block."""
+        """Add one piece of the block."""
 
     @abstractmethod
     def json(self) -> bytes:
-        """Return the block as a request would carry it; empty if it can't be put together."""
+        """Return the block's JSON as in a request; empty if the block can't be assembled."""
 
     @property
     @abstractmethod
@@ -61,23 +61,23 @@ class Content:
     """The content of one block."""
 
     source: bytes
-    """The block as a request would carry it, JSON."""
+    """The JSON of the block as in a request."""
     call: MadeCall | None = None
-    """A call that the client answers, or one of the injected tool."""
+    """The call, which is for the client or for the injected tool; None if the block is no call."""
     text: str = ""
     signature: str | None = None
     """Signature of reasoning, empty if it has none; None if the block is no reasoning."""
     is_text: bool = False
-    """True if the beginning of the block is useful by itself."""
+    """True for text, which can be used even if the block is not complete."""
     is_returnable: bool = False
-    """True if the API takes the block back: it refuses text blocks without any visible character."""
+    """True if a later request may contain the block. The API refuses texts without any visible character."""
 
 
 @dataclass(slots=True)
 class _Turn:
     blocks: dict[int, Block] = field(default_factory=dict)
     hidden: set[int] = field(default_factory=set)
-    """Blocks that are calls of the injected tool."""
+    """Indexes of blocks that are calls of the injected tool."""
     shows_calls: bool = False
     open: int = -1
     """The index of the current block; -1 between blocks."""
@@ -98,9 +98,9 @@ class BlockTurns(Turns):
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._started = False
         self._before = self._next = 0
-        """The number of blocks that the client knows of earlier turns, and of all so far."""
+        """Number of blocks that the client got from earlier turns, and from all turns so far."""
         self._shown: list[bytes] = []
-        """The client's blocks of documents whose turns were continued."""
+        """The visible blocks of documents whose turns were continued."""
         super().__init__(framing, injected_tool, before)
 
     @abstractmethod
@@ -109,7 +109,7 @@ class BlockTurns(Turns):
 
     @abstractmethod
     def note(self, event: Event, document: Document) -> None:
-        """Keep the figures and ids of the start or the end of a turn."""
+        """Store token counts and ids from the start or the end of a turn."""
 
     @abstractmethod
     def reason(self, document: Document) -> Raw | None:
@@ -117,7 +117,7 @@ class BlockTurns(Turns):
 
     @abstractmethod
     def is_continuable(self) -> bool:
-        """Return whether results can be put after the turn."""
+        """Return whether results can be added after the turn."""
 
     @abstractmethod
     def content(self, document: Document) -> Raw | None:
@@ -160,7 +160,7 @@ class BlockTurns(Turns):
             return (event,)
         if kind is EventKind.BLOCK_BEGINS or index not in seen.blocks:
             seen.blocks[index] = self.new_block()
-            # If a number begins again, it names another block, which may or may not be hidden.
+            # If a number begins again, it stands for another block, which need not be hidden.
             seen.hidden.discard(index)
         seen.open = index if kind is not EventKind.BLOCK_ENDS else -1
         if kind is EventKind.BLOCK_BEGINS:
@@ -214,8 +214,8 @@ class BlockTurns(Turns):
         return replace(content, call=replace(content.call, arguments=block.arguments))
 
     def _turn(self, kept: Iterable[Content], all_: Iterable[Content], sent: Iterable[Content]) -> Turn:
-        """Return a turn. `kept` are the blocks that may be returned, `sent` those with calls that the client
-        answers."""
+        """Return a turn. `kept` are the blocks that a later request may contain, `sent` those with calls for
+        the client."""
         made = [one.call for one in all_ if one.call is not None]
         sources = [one.source for one in kept]
         real = [one.call for one in sent if one.call is not None and not self._is_hidden(one)]
@@ -237,8 +237,8 @@ class BlockTurns(Turns):
         return content.call is not None and content.call.name == self.injected_tool
 
     def _complete(self, indexes: Iterable[int], contents: dict[int, Content]) -> list[int]:
-        """Return the blocks of a broken-off message that can be sent: from unfinished blocks only text, and
-        neither unanswered calls nor reasoning at the end."""
+        """Return the blocks of a cut-off message that a request may contain. Unfinished blocks other than
+        texts, unanswered calls, and reasoning at the end are left out."""
         seen = self.seen
         kept = [
             index
@@ -294,7 +294,7 @@ class BlockTurns(Turns):
 
 
 def end_turn(document: Document, reason: Raw | None) -> None:
-    """Change a stop reason that speaks of calls, for a turn that ends in no calls for the client."""
+    """Replace the stop reason for calls, if the client gets no calls."""
     if reason is not None and document.string(reason) == _CALLS:
         document.replace(reason, _NO_CALLS)
 

@@ -10,7 +10,7 @@ from penumbra.apis.bedrock import ConverseFormat, InvokeFormat
 
 
 def _bedrock() -> dict[str, ApiFormat]:
-    """Return Bedrock's formats. botocore reads their streams, and comes with the extra `bedrock`."""
+    """Return Bedrock's formats. botocore, which the extra `bedrock` installs, reads their streams."""
     if find_spec("botocore") is None:
         return {"bedrock": ConverseFormat(), "bedrock_invoke": InvokeFormat()}
     from penumbra.apis.bedrock_response import CONVERSE, INVOKE
@@ -26,9 +26,9 @@ REQUESTS: dict[str, ApiFormat] = {
     "openai_chat": openai_chat.ChatFormat(openai_chat.RESPONSES),
     "openai_responses": openai_responses.ResponsesFormat(openai_responses.RESPONSES),
 }
-"""All formats: their requests can be read."""
+"""All formats by name; their requests can be read."""
 FORMATS: dict[str, ApiFormat] = {
     **{name: api for name, api in REQUESTS.items() if api.readers is not None},
     "openai_responses_socket": responses_socket.SocketFormat(responses_socket.RESPONSES),
 }
-"""The formats whose responses can be read, too."""
+"""The formats whose responses can be read, too, by name."""
