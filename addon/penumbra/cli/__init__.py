@@ -53,7 +53,7 @@ Examples:
   penumbra web --set penumbra_intercept=all
 """
 _STARTS = {"proxy": "proxy", "run": "proxy", "web": "web"}
-"""Commands that start a proxy and take mitmproxy's arguments; `run` is an earlier name of `proxy`."""
+"""Commands that start a proxy and accept mitmproxy's arguments; `run` is an earlier name of `proxy`."""
 _OWN = (
     *("wrap", "discover", "replay", "local", "service", "stats", "page", "pause", "resume"),
     *("doctor", "ca", "forget", "rules", "secrets"),
@@ -72,7 +72,8 @@ _PIPE = 141
 _INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ends."""
 I_KNOW = "--i-know"
-"""Argument that starts mitmweb although its version shows the flows of all clients to each of them."""
+"""Argument that starts mitmweb even if the installed version shows the flows of all clients to each
+client."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -128,9 +129,9 @@ def _obey(given: list[str]) -> int:
 
 
 def _own(command: str, arguments: list[str]) -> int:
-    """Run a command that does not start mitmproxy; its module is imported here."""
+    """Import the module of a command that does not start mitmproxy, and run it."""
     module = import_module(f"penumbra.cli.{_MODULES.get(command, command)}")
-    # Arguments after the name of a program, and after `--`, are another program's.
+    # Arguments after the name of a program, and after `--`, belong to another program.
     own = arguments[:1] if command in _RUNNING else arguments[: [*arguments, "--"].index("--")]
     if not set(HELP).isdisjoint(own):
         print(getattr(module, "USAGE", USAGE), end="")
@@ -167,7 +168,8 @@ def versions() -> str:
 
 
 def script() -> Path:
-    """Return the file for mitmproxy's `-s`, which is in the package in a wheel, and beside it in a clone."""
+    """Return the script for mitmproxy's `-s`. An installed package contains it; in a clone it is beside the
+    package."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "main.py"
     return inside if inside.exists() else package.parent / "main.py"

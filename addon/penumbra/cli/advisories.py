@@ -1,4 +1,5 @@
-"""Known holes in installed packages (`rules/advisories.yaml`), and the commands that install newer ones."""
+"""This module finds known vulnerabilities of installed packages (`rules/advisories.yaml`), and the commands
+that install newer versions."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from penumbra import rules
 
 _NAME = "penumbra-proxy"
 _BROTLI = "brotli>=1.2.1"
-"""The first version without the hole by which a body overwrites memory; mitmproxy before 12.3 excludes it."""
+"""The first version in which a body can't overwrite memory; mitmproxy before 12.3 does not allow it."""
 _OF_PIPX, _OF_UV = "pipx_metadata.json", "uv-receipt.toml"
 """Files that pipx and uv write into the environments that they make."""
 
@@ -35,13 +36,12 @@ def newer(packages: Sequence[str], prefix: str = sys.prefix) -> str:
 
 
 def alone(requirement: str, prefix: str = sys.prefix) -> str:
-    """Return the command that installs one package and changes no other."""
+    """Return the command that installs one package and leaves all others as they are."""
     return f"{_pip(Path(prefix))} --no-deps {shlex.quote(requirement)}"
 
 
 def _pip(folder: Path) -> str:
-    """Return pip's command for this Python, which need not be on the path; environments of uv and pipx have
-    no pip."""
+    """Return the command that installs packages for this Python. Environments of uv and pipx have no pip."""
     if (folder / _OF_PIPX).exists():
         return f"pipx runpip {_NAME} install"
     python = shlex.quote(sys.executable)
@@ -53,7 +53,7 @@ FOR_OLD_PYTHON = "use Python 3.12 or later"
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A known hole of an installed version."""
+    """A `Hole` is a known vulnerability of an installed version."""
 
     package: str
     version: str
@@ -65,13 +65,13 @@ class Hole:
 
 
 def holes() -> list[Hole]:
-    """Return the known holes of all installed packages."""
+    """Return the known vulnerabilities of all installed packages."""
     packages = dict.fromkeys(entry["package"] for entry in rules.load("advisories.yaml")["holes"])
     return [hole for package in packages for hole in holes_of(package, version_of(package))]
 
 
 def holes_of(package: str, version: str) -> list[Hole]:
-    """Return the known holes of one version; none for an empty version, which means that the package is not
+    """Return the known vulnerabilities of a version; none if it is empty: then the package is not
     installed."""
     return [
         Hole(
@@ -94,7 +94,7 @@ def _usual(package: str, fixed: str) -> str:
 
 
 def _held_back(package: str, fixed: str) -> str:
-    """Return why no available version mends a hole; empty if one does."""
+    """Return why mitmproxy allows no version without a vulnerability; empty if it does."""
     latest = next((found[1] for wanted in _wanted() if (found := _most(package, wanted))), "")
     if not latest or parts(latest) >= parts(fixed):
         return ""

@@ -1,5 +1,4 @@
-"""Variables by which a program finds the proxy and trusts its CA, their spelling in shells, and entries of
-`NO_PROXY`."""
+"""This module makes the environment variables by which a program uses the proxy and trusts its CA."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def entries(value: str) -> list[str]:
-    """Return the entries of a variable's value, which programs separate by commas and spaces."""
+    """Return the entries of a variable such as `NO_PROXY`, which commas or spaces separate."""
     return [entry for entry in _SEPARATOR.split(value) if entry]
 
 
 def covers_llm_host(entry: str, extra: tuple[str, ...] = ()) -> bool:
-    """Return whether an entry covers the host of a provider: `*`, a host, or a domain above one.
+    """Return whether an entry of `NO_PROXY` (`*`, a host or a domain) applies to the host of a provider.
 
-    `extra` are globs of more hosts. Local hosts don't count: requests to them bypass the proxy anyhow.
+    `extra` are globs of further hosts. Local hosts don't count: requests to them bypass the proxy anyway.
     """
     domain = _domain(entry)
     providers = rules.load_as("providers.yaml", Providers).providers
@@ -46,7 +45,7 @@ def _domain(entry: str) -> str:
 
 
 def _leads_to(domain: str, host: str) -> bool:
-    """Return whether a domain is a host of a glob, or above one, label by label from the right."""
+    """Return whether a domain matches the glob `host`, or contains a host that matches it."""
     if fnmatchcase(domain, host):
         return True
     above, labels = domain.split(".")[::-1], host.split(".")[::-1]
@@ -66,24 +65,23 @@ _BUNDLES = (
     "CARGO_HTTP_CAINFO",
     "GIT_SSL_CAINFO",
 )
-"""Variables that name a bundle which programs read instead of their own certificates. The bundle therefore
-includes the public certificates."""
+"""Variables that name a file of certificates which programs read instead of their own ones. The file
+therefore includes the public certificates."""
 _ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
-"""Variables of certificates that programs read in addition to their own."""
+"""Variables that name a file of certificates which programs read in addition to their own."""
 NAMED_FILES = (*_BUNDLES, *_ADDED)
 SHELLS = ("sh", "fish", "powershell")
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Facts about programs on this machine."""
+    """A `Programs` has facts about programs on this machine."""
 
     git_has_own: bool = False
-    """True if git is configured with its own certificates, which a variable would overrule. Git's connections
-    are not decrypted then."""
+    """True if git's configuration names certificates. GIT_SSL_CAINFO would override them, so it is not set,
+    and git's connections are not decrypted."""
     node_uses_proxy: bool = True
-    """True if a variable may make Node's `fetch` use the proxy. Node 22 then prints a warning in every
-    program."""
+    """True if the variables make Node's `fetch` use the proxy, which prints a warning in Node 22."""
 
 
 def variables(
@@ -106,20 +104,20 @@ def variables(
     if tools.git_has_own:
         variables.pop("GIT_SSL_CAINFO", None)
     for name in _ADDED:
-        # The bundle contains a file that the variable already names. Without such a file, the CA alone
-        # suffices and is read faster.
+        # If the variable names a file already, the bundle contains that file. Otherwise the CA alone
+        # suffices, and is read faster.
         variables[name] = str(bundle if bundle is not None and environment.get(name) else certificates.ca)
     return variables
 
 
 def no_proxy(environment: Mapping[str, str], is_llm_host: Callable[[str], bool]) -> str:
-    """Return the value of `NO_PROXY`: this machine, and present entries except for LLM hosts."""
+    """Return the value of `NO_PROXY`: this machine, and the existing entries that apply to no LLM host."""
     named = [entry for name in _spelled(("NO_PROXY",)) for entry in entries(environment.get(name, ""))]
     return ",".join(dict.fromkeys([*(entry for entry in named if not is_llm_host(entry)), *LOOPBACK]))
 
 
 def upstream(environment: Mapping[str, str]) -> str:
-    """Return the proxy that HTTPS already uses; empty if there is none."""
+    """Return the proxy that the environment names for HTTPS; empty if it names none."""
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         if value := environment.get(name, "").strip():
             return value if "://" in value else f"http://{value}"
@@ -147,7 +145,7 @@ def shell_of(environment: Mapping[str, str]) -> str:
 
 
 def _spelled(names: Iterable[str]) -> list[str]:
-    """Return names in both spellings that programs read."""
+    """Return each name in upper and in lower case, since programs read either."""
     return [spelling for name in names for spelling in (name, name.lower())]
 
 

@@ -1,8 +1,7 @@
-"""`penumbra ca` shows, makes and removes the CA certificate that the proxy signs with. No trust store of a
-system is touched.
+"""`penumbra ca` shows, makes and removes the CA certificate that the proxy signs with. It changes no trust
+store of the system.
 
-A CA made here states in its certificate that it signs for the domains of LLM hosts only: a stolen key can be
-used for nothing else.
+The certificate of a CA made here permits the domains of LLM hosts only: a stolen key is of no use for others.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 class TooWide(ValueError):
-    """A glob matches hosts of arbitrary owners."""
+    """A `TooWide` is raised for a glob that matches hosts of arbitrary owners."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCa:
-    """Facts about a CA certificate."""
+    """An `OwnCa` has the facts about a CA certificate."""
 
     names: tuple[str, ...]
-    """Domains that the CA may sign for; empty for any."""
+    """Domains that the CA may sign for; empty if it may sign for all."""
     until: datetime.datetime
     fingerprint: str
-    """SHA-256, in hexadecimal."""
+    """SHA-256 of the certificate, in hexadecimal."""
     certificate: x509.Certificate
 
     def lacks(self, hosts: Iterable[str]) -> list[str]:
@@ -84,8 +83,8 @@ def domain(glob: str) -> str:
 
 
 def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
-    """Make a CA in mitmproxy's files. `hosts` are globs in addition to those of the rules; None for any host.
-    Raises OSError."""
+    """Make a CA in the files that mitmproxy reads. It may sign for the hosts of the rules and for the globs
+    in `hosts`; for all hosts if that is None. Raises OSError."""
     key, certificate = _key_and_certificate(_permitted(hosts))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     public = certificate.public_bytes(serialization.Encoding.PEM)
@@ -98,16 +97,17 @@ def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
         NAME.encode(), None, certificate, None, serialization.NoEncryption()
     )
     for path, content in (
-        # Without this file the first start would write it, and the folder may be read-only by then.
+        # Without this file, mitmproxy would write it at the first start, and the folder may be read-only by
+        # then.
         (folder / f"{NAME}-dhparam.pem", DEFAULT_DHPARAM),
         (certificate_file(folder), public),
         (folder / f"{NAME}-ca-cert.cer", public),
         (folder / f"{NAME}-ca-cert.p12", package),
     ):
         path.write_bytes(content)
-        # Fixed permissions, independent of the umask: write access decides which certificates programs trust.
+        # The umask must not matter: a user who can write this file decides which certificates programs trust.
         path.chmod(0o644)
-    # The key's file is written last and in one step: where it exists, all files do.
+    # The key's file is written last and in one step: if it exists, all files exist.
     draft = ca_file(folder).with_suffix(f".{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(secret + public)
@@ -127,7 +127,7 @@ def read(folder: Path) -> OwnCa:
 
 
 def _permitted(hosts: Iterable[str] | None) -> list[x509.GeneralName] | None:
-    """Return the names that a CA may sign for; None for all."""
+    """Return the names that a CA may sign for; None if it may sign for all."""
     if hosts is None:
         return None
     local = rules.load_as("providers.yaml", Providers).local
@@ -223,7 +223,7 @@ def _show() -> int:
     whose = "Penumbra's own" if folder == own_folder() else "mitmproxy's"
     print(f"certificate  {certificate_file(folder)} ({whose})")
     print(f"key          {ca_file(folder)}")
-    # Names come first, then ranges of addresses.
+    # Names of hosts are listed first, then ranges of addresses.
     names = ", ".join(sorted(ca.names, key=lambda name: "/" in name)) or "any host"
     print(textwrap.fill(f"signs for    {names}", 100, subsequent_indent=" " * 13, break_on_hyphens=False))
     print(f"valid until  {ca.until:%Y-%m-%d}")

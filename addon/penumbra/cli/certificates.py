@@ -1,5 +1,5 @@
-"""Files of the CA certificate that the proxy signs with, and the bundle of that certificate and the public
-ones."""
+"""This module finds the files of the CA that the proxy signs with, and makes the bundle: one file with that
+certificate and the public ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "mitmproxy"
 
 
 def own_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of Penumbra's own CA, which need not exist."""
+    """Return the folder of Penumbra's own CA, even if it does not exist."""
     return running.folder(environment).parent / "ca"
 
 
@@ -34,33 +34,32 @@ def certificate_file(folder: Path) -> Path:
 
 
 DEFAULT = "~/.mitmproxy"
-"""mitmproxy's own folder."""
+"""Folder of mitmproxy's CA."""
 _SYSTEM = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Files of the certificates that systems trust."""
+"""Files in which systems store the certificates that they trust."""
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 _MOST_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Paths of the CA certificate and of the bundle."""
+    """A `Certificates` has the paths of the CA certificate and of the bundle."""
 
     ca: Path
     bundle: Path | None
     """Path of the bundle; None if it could not be written."""
     problem: str = ""
-    """Reason why there is no bundle."""
+    """Reason why there is no bundle; empty if there is one."""
 
 
 def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the CA that a start uses: one that the user names; else Penumbra's own CA; else
-    mitmproxy's, which the user's programs may already trust; else Penumbra's own, which is still to be made.
-    Raises Failure."""
+    """Return the folder of the CA to use: the one that the user names; else Penumbra's if its CA exists; else
+    mitmproxy's if its CA exists, since programs may trust it already; else Penumbra's. Raises Failure."""
     named = Path(os.path.expanduser(confdir))
     if confdir.startswith("~") and not named.is_absolute():
         raise Failure(
@@ -74,11 +73,11 @@ def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.en
 
 
 def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
-    """Return the bundle beside a CA certificate, which is written if it is missing or outdated. A bundle with
-    the certificates of `extra`, which are more files, gets a name of its own.
+    """Return the bundle beside a CA certificate, after writing it if it is missing or outdated. A bundle that
+    contains the files in `extra`, too, gets a name of its own.
 
-    Programs take a bundle instead of their own certificates, and must still trust the hosts that are
-    tunnelled and not decrypted.
+    Programs use a bundle instead of their own certificates, and must still trust the hosts whose connections
+    are not decrypted.
     """
     extra = [path for path in extra if path.parent != ca.parent]
     try:
@@ -99,8 +98,8 @@ def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
 
 
 def _public() -> list[Path]:
-    """Return files of certificates that programs trust without Penumbra: the public list, and the system's,
-    to which a company may have added its own."""
+    """Return the files of certificates that programs trust without Penumbra: the public list, and the
+    system's list, which may contain a company's own certificate."""
     import certifi
 
     system = ssl.get_default_verify_paths().openssl_cafile
@@ -123,7 +122,7 @@ def _joined(certificates: Iterable[bytes]) -> bytes:
 
 
 def _written(bundle: Path, content: bytes) -> Path:
-    """Write a bundle, unless the file has this content already: its folder need not be writable."""
+    """Write a bundle, unless the file has this content already, so that its folder may be read-only."""
     if bundle.exists() and bundle.read_bytes() == content:
         return bundle
     draft = bundle.with_suffix(f".{os.getpid()}")

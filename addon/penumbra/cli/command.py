@@ -1,7 +1,7 @@
-"""Parts that all commands share: arguments, settings, standard input, and failures.
+"""This module has what all commands share: arguments, settings, standard input, and failures.
 
-A failure is one line and an exit code. Settings and rules are imported where they are read: help needs
-neither.
+A failure is one line and an exit code. Settings and rules are imported only where they are read, since help
+needs neither.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WRONG = 2
 
 
 class Failure(Exception):
-    """Ends a command with a message for the user."""
+    """A `Failure` ends a command with a message for the user."""
 
     def __init__(self, message: str, code: int = 1, *, is_abrupt: bool = False) -> None:
         super().__init__(message)
@@ -33,7 +33,8 @@ class Failure(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Parser of the arguments of one command, such as `rules try`. Its help is the command's own `USAGE`."""
+    """A `Parser` reads the arguments of one command, such as `rules try`. Its help is the command's own
+    `USAGE`."""
 
     def __init__(self, command: str) -> None:
         super().__init__(prog=f"penumbra {command}", add_help=False, allow_abbrev=False)
@@ -59,7 +60,7 @@ _NO_BRACKETS = str.maketrans("", "", "[]")
 
 
 def word_of(*allowed: str) -> Callable[[str], str]:
-    """Return a type for arguments: one of some words."""
+    """Return an argparse type that accepts the allowed words only."""
 
     def read(word: str) -> str:
         if word not in allowed:
@@ -70,7 +71,7 @@ def word_of(*allowed: str) -> Callable[[str], str]:
 
 
 def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Split arguments into a first word, which must be allowed, and the others. Raises Failure."""
+    """Return the first argument, which must be an allowed word, and the others. Raises Failure."""
     word = arguments[0] if arguments else ""
     if word not in allowed:
         raise Failure(f"{command}: got {word!r}, allowed: {', '.join(allowed)}", code=WRONG)
@@ -78,8 +79,8 @@ def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tu
 
 
 def settings() -> Settings:
-    """Return the settings of environment and file, as a start reads them. Raises Failure; commands that need
-    no setting call this, too."""
+    """Return the settings in the environment and the YAML file. Raises Failure. Commands that need no setting
+    call this, too."""
     from penumbra.config.settings import SettingsError, config_path, load
 
     try:
@@ -89,7 +90,7 @@ def settings() -> Settings:
 
 
 def use_rules(setting: str) -> list[str]:
-    """Use the rules of a folder in addition to Penumbra's, and return their problems. Raises Failure."""
+    """Use the rules of a folder, in addition to Penumbra's own, and return their problems. Raises Failure."""
     from penumbra import user_rules
     from penumbra.rule_schemas import RuleError
 
@@ -104,13 +105,13 @@ def print_json(value: Any) -> None:
 
 
 def piped_text(name: str) -> str:
-    """Return all of standard input. `name` is the noun in the hint at a terminal."""
+    """Return all of standard input. `name` is the word for it in the hint that a user at a terminal gets."""
     if sys.stdin.isatty():
         print(f"penumbra: reading the {name} from the terminal, up to Ctrl-D", file=sys.stderr)
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 def print_left_out(problems: Sequence[str]) -> None:
-    """Print the problems of rules that are not used."""
+    """Print the problems of those rules that are not used."""
     for problem in problems:
         print(f"penumbra: left out: {one_line(problem)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`penumbra discover` projects the savings in the sessions that agents have logged here."""
+"""`penumbra discover` shows what Penumbra would have saved in the sessions that agents have logged here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Log:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures and return the exit code: 1 without a log."""
+    """Print the figures and return the exit code, which is 1 if there is no log."""
     arguments_of = parser("discover")
     arguments_of.add_argument("--since", type=_age, default=0.0, metavar="TIME")
     arguments_of.add_argument("--agent", type=word_of(*agents.NAMES), metavar="NAME")
@@ -131,7 +131,7 @@ async def _project(
                 try:
                     await projection.add(conversation, log.path.name, log.written)
                 except Exception:
-                    # A log with errors does not stop the reading of the others.
+                    # An error in one conversation must not stop the others.
                     projection.figures.failed += 1
             counts.files += 1
         except OSError:

@@ -61,11 +61,11 @@ class State(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The outcome of a check; one line."""
+    """A `Check` has the outcome of a check, which is printed as one line."""
 
     state: State
     about: str
-    """Subject in a word, for programs."""
+    """Subject of the check in one word, for programs that read the output."""
     text: str
     fix: str = ""
     """Command that helps, or advice."""
@@ -81,7 +81,7 @@ _STORE = "store"
 
 
 def store(settings: Settings, environment: Mapping[str, str]) -> Check:
-    """Check the database of the settings."""
+    """Check the database that the settings name."""
     path = database_path(settings, environment)
     if path is None:
         text = "the store is in memory: after a restart, conversations are sent and billed anew"
@@ -139,12 +139,12 @@ _CLIENTS = {
         *("--resolve", "{host}:{port}:127.0.0.1", "https://{host}:{port}/"),
     ),
 }
-"""Command of each kind of client that makes a TLS connection to the host at the port."""
+"""Commands, by kind of client, that make a TLS connection to a host and port."""
 
 
 def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each kind of installed client with the reason why it does not trust the CA in a folder; the
-    reason is empty if it does."""
+    """Yield each kind of installed client and why it does not trust the CA in a folder; empty if it trusts
+    it."""
     with _server(folder) as port:
         for name, words in _CLIENTS.items():
             if program := shutil.which(words[0], path=environment.get("PATH")):
@@ -164,7 +164,7 @@ def _server(folder: Path) -> Iterator[int]:
 
 
 def _leaf(folder: Path, there: Path) -> Path:
-    """Make a certificate as the proxy does, and return the file with it and its key."""
+    """Make a certificate like the proxy's, and return the file with the certificate and its key."""
     from mitmproxy.certs import CertStore
 
     from penumbra.flow.certificate_names import CertificateNames
@@ -214,12 +214,12 @@ _BASES = (
     "ANTHROPIC_VERTEX_BASE_URL",
 )
 _SETTINGS = ("~/.claude/settings.json", "~/.claude/settings.local.json")
-"""Files whose `env` overrides variables of an agent."""
+"""Settings files of Claude Code; their `env` overrides variables of the environment."""
 _READ_THERE = (*_BASES, "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "NODE_EXTRA_CA_CERTS")
 
 
 def port(environment: Mapping[str, str]) -> Check:
-    """Check the port of `penumbra proxy`; `penumbra wrap` takes a free one."""
+    """Check the port that `penumbra proxy` uses; `penumbra wrap` chooses a free one itself."""
     for entry in running.running(running.folder(environment)):
         if _PORT in entry.get("ports", ()):
             paused = ", paused" if entry.get("is_paused") else ""
@@ -237,7 +237,7 @@ def port(environment: Mapping[str, str]) -> Check:
 
 
 def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Yield a note for each running proxy in whose requests a provider found a changed prefix."""
+    """Yield a note for each running proxy that changed the beginning of a prompt by mistake."""
     for entry in running.running(running.folder(environment)):
         found = entry.get("totals", {}).get("prefix", {})
         if found.get("broken"):
@@ -249,7 +249,7 @@ def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def past_the_proxy(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check the variables of this shell, and those that settings of agents replace."""
+    """Check for variables, in this shell or in agents' settings, that make requests bypass the proxy."""
     checks = [*_variables(environment, ""), *_files(environment)]
     yield from checks or [ok("environment", "nothing in the environment leads past the proxy")]
 
@@ -298,7 +298,7 @@ def _undo(name: str, where: str) -> str:
 
 
 def _is_usual(url: str) -> bool:
-    """Return whether a URL leads to a provider or to this machine, where a proxy in reverse mode may run."""
+    """Return whether a URL names a provider or this machine, where a proxy in reverse mode may run."""
     from penumbra.apis import recognise
 
     try:
@@ -360,8 +360,8 @@ def _problems(folder: Path) -> Iterator[Check]:
 
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check trust by a handshake in the environment of this shell if that names a proxy of Penumbra,
-    otherwise in that of `penumbra wrap`."""
+    """Check by TLS handshakes whether clients trust the CA: in this shell's environment if it names a proxy
+    of Penumbra, otherwise in that of `penumbra wrap`."""
 
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
@@ -449,7 +449,7 @@ def _versions() -> Iterator[Check]:
 
 
 def _clock(today: date) -> Check:
-    """Check the clock, by which certificates and stored rows expire."""
+    """Check the clock, since certificates and stored rows expire by it."""
     released = rules.load("advisories.yaml")["date"]
     if today < released:
         text = f"the clock says {today}, which is before this release was made ({released})"
@@ -484,7 +484,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _unusable(settings: Settings) -> Iterator[Check]:
-    """Check further settings that stop a start."""
+    """Check further settings that prevent a start."""
     from mitmproxy import flowfilter
 
     from penumbra.redaction import RuleError, ruleset

@@ -57,13 +57,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _files() -> Iterator[tuple[Path, str]]:
-    """Yield the existing files, each with its kind."""
+    """Yield the files that exist, each with its kind."""
     state = running.folder().parent
     if (path := database_path(settings())) is not None and _is_ours(path):
         yield from _there((path.with_name(path.name + end) for end in _SQLITE), "the store")
         yield from _there([path.with_suffix(".key")], "its key")
         if path.parent == state:
-            # A damaged store, or one of a later release, was renamed with its date.
+            # A database that is damaged, or of a later release, is renamed by appending the date.
             yield from _there(sorted(state.glob(f"{path.name}.[0-9]*")), "an earlier store")
     yield from _there((state / "wrap.log", state / "wrap.old"), "logs of wrapped programs' proxies")
     yield from _there(sorted((state / "running").glob("*")), "figures of a proxy")
@@ -76,8 +76,8 @@ def _there(paths: Sequence[Path] | Iterator[Path], what: str) -> Iterator[tuple[
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a database may be deleted. Raises Failure for another program's, which the settings name
-    by mistake."""
+    """Return whether a database may be deleted. Raises Failure if the settings name another program's
+    database."""
     if not path.is_file():
         return True
     try:

@@ -1,4 +1,5 @@
-"""HTML pages of one file each, without scripts and links to other hosts; all text is escaped."""
+"""This module makes HTML pages of one file each, without scripts and without links to other hosts; all text
+is escaped."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ pre { overflow: auto; max-height: 30rem; border: 1px solid var(--line); padding:
 
 
 def page(title: str, note: str, body: Iterable[str]) -> str:
-    """Return a page with a heading, a note below it, and lines of HTML."""
+    """Return a page with a heading, a note below it, and `body`, which has lines of HTML."""
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -46,7 +47,7 @@ def page(title: str, note: str, body: Iterable[str]) -> str:
 
 
 def terms(lines: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a list of terms, each with its text."""
+    """Yield the HTML of a list of terms, each with its text."""
     yield "<dl>"
     yield from (f"<dt>{escaped(term)}</dt><dd>{escaped(text)}</dd>" for term, text in lines)
     yield "</dl>"
@@ -55,8 +56,8 @@ def terms(lines: Iterable[Sequence[str]]) -> Iterator[str]:
 def table(
     title: str, heads: Sequence[str], rows: Iterable[tuple[Sequence[str], float]], bar: int
 ) -> Iterator[str]:
-    """Yield a table below a heading. Each row has its cells, and the length of the bar in the column `bar`,
-    from 0 to 1."""
+    """Yield the HTML of a table below a heading. Each row has its cells, and the length (0 to 1) of the bar
+    in the column `bar`."""
     yield f"<h2>{escaped(title)}</h2><div class=wide><table><thead><tr>"
     yield "".join(f"<th>{head.capitalize()}</th>" for head in heads)
     yield "</tr></thead><tbody>"

@@ -1,4 +1,4 @@
-"""A report of the history as one HTML file: sums and shares with intervals, without content and names."""
+"""This module makes a report of the history as one HTML file: sums, and shares with confidence intervals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penumbra.metrics.amounts import Amounts
 from penumbra.store.history import OTHERS
 
 _LEAST = 10
-"""Least number of conversations for an interval."""
+"""Least number of conversations for a confidence interval."""
 _Z = 1.96
 _NOTE = (
     "Made by Penumbra {} from the sums that it keeps on this machine. Counts only: no text, path, name or "
@@ -23,7 +23,8 @@ _NOTE = (
 
 
 def html(days: Mapping[str, Mapping[str, Any]], version: str) -> str:
-    """Return the report of days (name, YYYY-MM-DD -> record of the history); `version` is Penumbra's."""
+    """Return the report. `days` maps dates (YYYY-MM-DD) to records of the history; `version` is
+    Penumbra's."""
     sums = Amounts()
     by_day = {day: Amounts.of(record.get("all", {})) for day, record in sorted(days.items())}
     for each in by_day.values():
@@ -44,7 +45,7 @@ def html(days: Mapping[str, Mapping[str, Any]], version: str) -> str:
 
 
 def _conversations(days: Mapping[str, Mapping[str, Any]]) -> Iterator[Amounts]:
-    """Return the sums of each conversation over all days."""
+    """Yield the sums of each conversation over all days."""
     found = defaultdict[str, Amounts](Amounts)
     for record in days.values():
         for name, each in record.get("conversations", {}).items():
@@ -54,7 +55,7 @@ def _conversations(days: Mapping[str, Mapping[str, Any]]) -> Iterator[Amounts]:
 
 
 def _rows(sums: Amounts, conversations: Sequence[Amounts]) -> Iterator[tuple[str, str, str]]:
-    """Return name, value and explanation of each figure."""
+    """Yield the name, the value and the explanation of each figure."""
     yield "Requests", f"{sums.requests:,}", f"in {len(conversations):,} conversations"
     of_results = share([(each.net, each.sent_before) for each in conversations])
     yield (
@@ -91,9 +92,11 @@ def _rows(sums: Amounts, conversations: Sequence[Amounts]) -> Iterator[tuple[str
 
 
 def share(parts: Sequence[tuple[float, float]]) -> str:
-    """Return the sum of parts over the sum of wholes, in percent, with a 95 % interval over conversations.
+    """Return the sum of the parts divided by the sum of the wholes, in percent, with a 95 % confidence
+    interval.
 
-    The interval is that of a ratio of means (linearised variance); `_LEAST` conversations are needed for it.
+    Each pair is a part and a whole of one conversation. The interval is that of a ratio of means (linearised
+    variance), and needs `_LEAST` conversations.
     """
     whole = sum(each for _, each in parts)
     if whole <= 0:

@@ -26,7 +26,7 @@ For a phone, or an app that is not captured: `penumbra proxy --mode wireguard` p
 WireGuard client, whose device then trusts the certificate of http://mitm.it.
 """
 _RS = (0, 12, 11)
-"""The first version of mitmproxy_rs that captures threads other than the main one, and IPv6."""
+"""The first version of mitmproxy_rs that also captures IPv6, and threads other than the main one."""
 _KERNEL = (6, 8)
 
 
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def lacking(system: str = platform.system(), release: str = platform.release()) -> str:
-    """Return why local capture can't work here; empty if no reason is known."""
+    """Return why local capture can't work on this system; empty if no reason is known."""
     installed = version_of("mitmproxy_rs")
     if parts(installed) < _RS:
         wanted = ".".join(map(str, _RS))

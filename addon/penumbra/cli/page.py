@@ -1,4 +1,4 @@
-"""`penumbra page` prints the link of the page of each proxy that runs here."""
+"""`penumbra page` prints the link to the web page of each proxy that runs here."""
 
 from __future__ import annotations
 

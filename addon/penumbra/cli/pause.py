@@ -29,8 +29,8 @@ _SECONDS = 5.0
 
 
 def main(given: Sequence[str]) -> int:
-    """Pause or resume the proxies and return the exit code: 1 if one does not obey. Raises Failure if none
-    runs."""
+    """Pause or resume the proxies and return the exit code, which is 1 if one does not react. Raises Failure
+    if none runs."""
     command, *words = given
     parser = Parser(command)
     parser.add_argument("port", nargs="?", type=_port)
@@ -43,7 +43,7 @@ def main(given: Sequence[str]) -> int:
         raise Failure("no proxy is running here" + ("" if port is None else f" at port {port}"))
     for entry in asked:
         if entry["is_paused"] is pauses:
-            # The signal would toggle a proxy that is in this state already.
+            # This proxy has the wanted state already, and the signal would toggle it.
             continue
         try:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
@@ -59,7 +59,7 @@ def _port(word: str) -> int:
 
 
 def _obeyed(entry: dict[str, Any], pauses: bool) -> int:
-    """Wait until a proxy has obeyed, print that, and return the exit code."""
+    """Wait until a proxy has the wanted state, print the outcome, and return the exit code."""
     limit = time.monotonic() + _SECONDS
     where = f"process {entry['pid']}, port {', '.join(map(str, entry.get('ports', ()))) or 'none'}"
     while time.monotonic() < limit:
@@ -72,5 +72,5 @@ def _obeyed(entry: dict[str, Any], pauses: bool) -> int:
 
 
 def _entries() -> list[dict[str, Any]]:
-    """Return the running proxies that can pause; the signal would end a proxy of an earlier release."""
+    """Return the running proxies that can pause. The signal would end a proxy of an earlier release."""
     return [entry for entry in running.running(running.folder()) if "is_paused" in entry]

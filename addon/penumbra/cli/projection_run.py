@@ -1,5 +1,4 @@
-"""Parts that `discover` and `replay` share: the engine, the progress line, and the results as text, HTML or
-JSON."""
+"""This module has what `discover` and `replay` share: the engine, the progress line, and the output."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _NAME, _CALL = 38, 50
 
 
 def lines(figures: Figures, read: list[str]) -> Iterator[str]:
-    """Yield all lines. `read` are the lines about the files."""
+    """Yield all lines of the output. `read` has those about the files that were read."""
     results, requests = figures.results, figures.requests
     yield "A projection of the savings with Penumbra. Nothing was changed, nothing was sent."
     yield ""
@@ -94,7 +93,7 @@ def dollars(amount: float) -> str:
 
 
 def secrets(figures: Figures) -> str:
-    """Return the numbers of secrets that were sent, by rule."""
+    """Return the number of secrets that were sent, by rule, as text."""
     total = figures.secrets.total()
     if not total:
         return "none found"
@@ -108,7 +107,7 @@ _HEADS = ("results", "tokens", "would be", "share", "with resends", "dollars")
 
 
 def _rows(figures: Figures, most: int) -> Iterator[tuple[str, str, Sums, tuple[str, ...]]]:
-    """Yield the largest savings: tool, command family, sums, and the cells below `_HEADS`."""
+    """Yield the rows with the largest savings: tool, command family, sums, and the cells of the table."""
     for (tool, kind), sums in figures.ranked[:most]:
         yield (
             tool or "(unknown)",
@@ -187,7 +186,7 @@ def _html_largest(figures: Figures) -> Iterator[str]:
 
 
 _SECONDS = 0.2
-"""Seconds between two updates of the line."""
+"""Least seconds between two updates of the progress line."""
 
 
 def projector(command: str, *, adopts: bool) -> Projector:
@@ -211,7 +210,7 @@ def parser(command: str) -> Parser:
 
 
 def worked_out(work: Coroutine[Any, Any, None], progress: Progress) -> bool:
-    """Run the work and return whether it came to its end: a user may stop it."""
+    """Run the work and return whether it was completed: a user may stop it with Ctrl-C."""
     try:
         asyncio.run(work)
     except KeyboardInterrupt:
@@ -229,10 +228,10 @@ def writable(command: str, page: Path | None) -> Path | None:
 
 
 class Progress:
-    """A progress line on standard error, if that is a terminal."""
+    """A `Progress` shows a progress line on standard error, if that is a terminal."""
 
     def __init__(self, total: int) -> None:
-        """`total` is the final sum of what `advance` adds."""
+        """`total` is the sum of all numbers that `advance` will get."""
         self._total = max(1, total)
         self._done = 0
         self._shown = 0.0
@@ -242,7 +241,7 @@ class Progress:
         self._done += done
 
     def show(self, words: str) -> None:
-        """Show the share and `words`, unless the line was updated recently."""
+        """Show the percentage done and `words`, unless the line was updated recently."""
         if self._is_on and time.monotonic() - self._shown >= _SECONDS:
             self._shown = time.monotonic()
             share = min(99, 100 * self._done // self._total)
@@ -256,7 +255,7 @@ class Progress:
 def show(
     figures: Figures, read: Sequence[str], counts: Mapping[str, int], page: Path | None, *, as_json: bool
 ) -> None:
-    """Print figures, and write the page. Raises Failure."""
+    """Print the figures, and write the HTML page if `page` names a file. Raises Failure."""
     if page is not None:
         try:
             page.write_text(_html(figures, read), encoding="utf-8", errors="replace")

@@ -1,9 +1,9 @@
-"""The proxy that a wrapped program uses: one that runs already, or one started for it.
+"""This module finds or starts the proxy that a wrapped program uses.
 
-A proxy started for one program is a process of its own, which the terminal's signals don't reach, and which
-ends with the process that started it. Standard input carries one line of JSON, `{"command", "arguments"}`;
-its end ends the proxy. Standard output carries lines of JSON: `{"listens": …}` or `{"failed": …, "code": …}`,
-then `{"ended": …}` with the totals. mitmproxy's own output goes to standard error.
+A proxy started for one program is a process of its own. The terminal's signals don't reach it. It reads one
+line of JSON, `{"command", "arguments"}`, from standard input, and ends when standard input is closed. It
+writes lines of JSON to standard output: `{"listens": …}` or `{"failed": …, "code": …}`, then `{"ended": …}`
+with the totals. mitmproxy's own output goes to standard error.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ sys.path.append(sys.argv[1])
 from penumbra.cli.start import serve_wrapped
 raise SystemExit(serve_wrapped())
 """
-"""Code that starts the proxy; with `-P` no module of the user's working folder is imported."""
+"""Code that starts the proxy. Python runs it with `-P`, so that it imports no module of the working
+folder."""
 _ROOT = str(Path(__file__).resolve().parents[2])
-"""The folder of the package, for clones."""
+"""Folder that contains the package, which is not installed in a clone."""
 _LOG_BYTES = 1_000_000
-"""Size from which a log is moved aside."""
+"""Bytes of a log above which it is renamed and a new one begun."""
 
 
 class Started:
-    """A proxy of one program, which ends with this process, however that ends."""
+    """A `Started` is a proxy of one program. It ends with this process, even if this process is killed."""
 
     is_shared = False
 
@@ -58,7 +59,8 @@ class Started:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # Ctrl-C is for the wrapped program. The first argument is for POSIX, the second for Windows.
+                # These keep Ctrl-C, which is for the wrapped program, from the proxy: the first on POSIX, the
+                # second on Windows.
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -95,7 +97,7 @@ class Started:
 
 
 class Joined:
-    """A running proxy that other programs may use, too."""
+    """A `Joined` is a proxy that was running already and that other programs may use, too."""
 
     is_shared = True
 
@@ -106,7 +108,7 @@ class Joined:
         self._before = entry.get("totals", {})
 
     def end(self) -> Mapping[str, Any]:
-        """Return the totals of all programs since this one joined."""
+        """Return what was added to the proxy's totals, by all its programs, since this one joined."""
         time.sleep(running.SECONDS * 1.2)
         for entry in running.running(running.folder()):
             if entry.get("pid") == self._pid:
@@ -118,8 +120,8 @@ Proxy = Started | Joined
 
 
 def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return a running proxy that a program may use: one that a user has started, or the one that this
-    shell's HTTPS_PROXY names."""
+    """Return a running proxy that a program may use, or None: one that a user has started, or the one that
+    HTTPS_PROXY names."""
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))
@@ -135,7 +137,7 @@ def _hosts(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def difference(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the growth of totals: of numbers, lists and tables of them."""
+    """Return by how much totals have grown. Totals are numbers, and lists and mappings of numbers."""
     grown: dict[str, Any] = {}
     for name, value in now.items():
         old = before.get(name)
@@ -173,7 +175,7 @@ def free_port() -> int:
 
 
 class _Lines:
-    """Lines of JSON from a pipe, which a thread reads, since not every system can wait for a pipe."""
+    """A `_Lines` reads lines of JSON from a pipe in a thread, since not every system can wait for a pipe."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._lines: queue.Queue[bytes] = queue.Queue()
@@ -185,7 +187,7 @@ class _Lines:
         self._lines.put(b"")
 
     def next(self, seconds: float) -> dict[str, Any]:
-        """Return the next line; empty after so many seconds without one."""
+        """Return the object in the next line; an empty one if no line comes within so many seconds."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
@@ -195,7 +197,7 @@ class _Lines:
 
 
 def _open(log: Path | None) -> int:
-    """Open a log for appending, or the null device where that fails."""
+    """Open a log for appending, or the null device if that fails."""
     if log is not None:
         with contextlib.suppress(OSError):
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`penumbra replay` projects the savings in requests that were recorded without Penumbra."""
+"""`penumbra replay` shows what Penumbra would have saved in requests that were recorded without it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Settings and rules count as in the proxy. Exit code 0, or 1 if no file holds a c
 
 
 class _Counts:
-    """Numbers of requests and files that were read, and of those that were not."""
+    """A `_Counts` counts the requests and files that were read, and those that were not."""
 
     def __init__(self) -> None:
         self.read = dict.fromkeys(("files", "requests", "others", "already", "unreadable", "cut"), 0)
@@ -42,7 +42,7 @@ class _Counts:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures and return the exit code: 1 without a call of an LLM."""
+    """Print the figures and return the exit code, which is 1 if there is no call of an LLM."""
     arguments_of = parser("replay")
     arguments_of.add_argument("files", nargs="+", type=Path, metavar="FILE")
     options = arguments_of.read(arguments)
@@ -127,7 +127,7 @@ def _body(request: http.Request, most: int) -> bytes | None:
     if content is None:
         return None
     if content[:1] == b"{":
-        # HAR holds texts as they were before their content coding.
+        # HAR files contain decoded texts, whatever content-encoding the headers name.
         return content
     try:
         return content_encoding.decode(content, request.headers.get("content-encoding", ""), most)

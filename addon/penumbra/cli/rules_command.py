@@ -37,7 +37,7 @@ from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import broken_patterns, problems
 
 _LOOKS = ("command_family", "all others")
-"""Stages whose input is the text that a family gets."""
+"""Stages whose input is the text that a command family gets."""
 _LOST = {
     Loss.NONE: "nothing was lost",
     Loss.REVERSIBLE: "the text itself says how to restore it",
@@ -46,7 +46,7 @@ _LOST = {
 
 
 def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
-    """Return the policy of the settings, with or without `expand_context`."""
+    """Return the policy of the settings. `lossy` says that lines may be left out."""
     return Policy(
         mode=mode,
         lossy=lossy,
@@ -62,13 +62,13 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     call = classify(tool, arguments)
     trials: list[Trial] = []
     output = ToolOutput(text, tool, arguments, "call")
-    # The proxy knows the call as well.
+    # The proxy knows the call, too, and searches with the same hint.
     redact = partial(default().redact, hint=hint(arguments))
     result = pipeline.shorten(output, policy, redact, lambda _: reference.SAMPLE, trace=trials.append)
     left_out = "may be left out" if policy.lossy else "may not be left out"
     yield from _labelled("call", f"{tool}: {line}" if line else tool)
     yield from _labelled("category", call.category)
-    # The family gets the text without control sequences of a terminal.
+    # A command family gets the text without terminal control sequences.
     seen = next((trial.before for trial in trials if trial.stage in _LOOKS), result.original)
     yield from _labelled("family", _family(call, split_envelope(seen)[1]))
     yield from _labelled("text", f"{_measure(text)}, {line_count(text):,} lines")
@@ -142,7 +142,7 @@ def _why_none(call: Call) -> str:
 
 
 def _stages(trials: list[Trial]) -> Iterator[str]:
-    """Yield the outcome of each stage, in order; at the end those that did nothing, by reason."""
+    """Yield the outcome of each stage, in order; the stages that did nothing come last, by reason."""
     idle: dict[str, list[str]] = {}
     for trial in trials:
         if trial.after is None:
@@ -161,7 +161,7 @@ def _stages(trials: list[Trial]) -> Iterator[str]:
 
 
 def _example(call_line: str, call: Call, text: str, *, lossy: bool) -> str:
-    """Return YAML for `examples` of a file of command rules."""
+    """Return YAML for the list `examples` in a file of command rules."""
     shortened = family_steps.apply(text, call, lossy=lossy)
     example: dict[str, Any] = {"family": call.family, "call": call_line}
     if lossy:
@@ -176,7 +176,8 @@ def _example(call_line: str, call: Call, text: str, *, lossy: bool) -> str:
 
 
 def _beginning(line: str, call: Call, text: str) -> str:
-    """Return YAML for a file of command rules, with a family for the command that does nothing yet."""
+    """Return YAML for a new file of command rules, with a family that matches the command and has no
+    steps."""
     program, *words = call.command
     operands = [word for word in words if not word.startswith("-")][:1]
     match = [program, *(word for word in operands if re.fullmatch(r"[a-z][a-z-]{1,20}", word))]
@@ -186,7 +187,7 @@ def _beginning(line: str, call: Call, text: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """A `_Dumper` writes texts of several lines as blocks, where YAML can hold them so."""
+    """A `_Dumper` writes texts of several lines as YAML blocks, if YAML can represent them as blocks."""
 
     def analyze_scalar(self, scalar: str) -> Any:
         analysis = super().analyze_scalar(scalar)
@@ -204,7 +205,7 @@ _Dumper.add_representer(
 
 
 def as_yaml(value: Any) -> str:
-    """Return a part of a rule file, keys in their order."""
+    """Return a part of a rule file as YAML, with the keys in their given order."""
     return yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100_000)
 
 
@@ -228,7 +229,7 @@ Example:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the action and return the exit code: 1 if rules are wrong."""
+    """Run the action and return the exit code, which is 1 if rules are wrong."""
     asked, rest = action("rules", arguments, ("try", "check"))
     return (_check if asked == "check" else _try)(rest)
 
@@ -248,7 +249,7 @@ def _try(arguments: Sequence[str]) -> int:
     mode = Mode(options.mode or (Mode.STANDARD if settings.mode is Mode.DISABLED else settings.mode))
     policy = policy_of(settings, mode, lossy=not options.lossless)
     for line in "\n".join(report(options.tool, options.line, text, policy)).split("\n"):
-        # Control sequences of a terminal are shown, not obeyed.
+        # Terminal control sequences are shown as text and have no effect.
         print("\t".join(map(one_line, line.split("\t"))) if sys.stdout.isatty() else line)
     return 0
 

@@ -1,4 +1,4 @@
-"""`penumbra secrets` shows the replacements in a text, the rules that make them, and their reasons."""
+"""`penumbra secrets` shows which parts of a text would be replaced, by which rules, and why."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _key(settings: Settings) -> bytes | None:
-    """Return the proxy's key; None if there is none, since a trial makes none."""
+    """Return the proxy's key; None if there is none. This command makes no key."""
     shared = shared_place(settings)
     path = database_path(settings)
     return shared.installation_key() if shared else existing_key(path.with_suffix(".key") if path else None)
 
 
 def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Rule]]:
-    """Return a redactor as the proxy makes it, and its rules by id."""
+    """Return a redactor like the proxy's, and its rules by id."""
     print_left_out(use_rules(settings.rules))
     try:
         loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
@@ -87,7 +87,7 @@ def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Ru
 
 
 def _files() -> dict[str, str]:
-    """Return rule files by rule id; the first file counts for a rule that two files have."""
+    """Return the rule file of each rule, by the rule's id; the first file if two have the rule."""
     files: dict[str, str] = {}
     for file in rules.load_folder("secrets"):
         listed, _ = entries(SecretRule, file.content, "rules", "id", file.name)
@@ -100,8 +100,8 @@ def _files() -> dict[str, str]:
 def _report(
     scan: Scan, known: Mapping[str, Rule], files: Mapping[str, str], *, is_lasting: bool
 ) -> Iterator[str]:
-    """Yield the place of each placeholder in the redacted text, never a value. `is_lasting` says that a proxy
-    makes the same placeholders."""
+    """Yield a line with the place of each placeholder in the redacted text, never a secret. `is_lasting` says
+    that a proxy makes the same placeholders."""
     counts: Counter[str] = Counter()
     for number, line in enumerate(scan.text.split("\n"), 1):
         for match in placeholder.PATTERN.finditer(line):

@@ -1,4 +1,4 @@
-"""`penumbra service` prints a unit that keeps a proxy running; nothing is installed."""
+"""`penumbra service` prints a service definition that keeps a proxy running, and installs nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LABEL = "penumbra.proxy"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the unit and return the exit code. Raises Failure."""
+    """Print the definition and return the exit code. Raises Failure."""
     end = [*arguments, "--"].index("--")
     parser = Parser("service")
     form = parser.add_mutually_exclusive_group()
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _program() -> list[str]:
-    """Return the command that starts this installation again, by whole paths."""
+    """Return the command that starts this installation, with absolute paths."""
     beside = Path(sys.executable).with_name("penumbra")
     program = str(beside) if beside.exists() else shutil.which("penumbra")
     return [os.path.abspath(program)] if program else [sys.executable, "-m", "penumbra"]

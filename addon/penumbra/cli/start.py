@@ -1,5 +1,5 @@
-"""This module starts mitmdump or mitmweb with the addon: on loopback by default, quiet, and with each failure
-of a start in one line at the end."""
+"""This module starts mitmdump or mitmweb with the addon. The proxy listens on loopback by default and prints
+little; a failure of the start is printed as one line at the end."""
 
 from __future__ import annotations
 
@@ -76,12 +76,13 @@ _MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of
 
 
 def worded(message: str) -> str:
-    """Return an error of the argument parser in other words."""
+    """Return an error message of the argument parser in Penumbra's wording."""
     return _NO_NUMBER.sub(r"\1: got \2, allowed: a whole number", message)
 
 
 def argument_problem(opts: options.Options, given: argparse.Namespace) -> str:
-    """Return the first unacceptable value; empty without one, or where mitmproxy reports it itself."""
+    """Return an error for the first unacceptable value; empty without one, or if mitmproxy itself reports
+    it."""
     return next(_problems(opts, given), "")
 
 
@@ -90,7 +91,7 @@ def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]
     values += [("mode", mode) for mode in getattr(given, "mode", None) or ()]
     for setting in given.setoptions:
         name, has_value, value = setting.partition("=")
-        # Options that a script declares become known later.
+        # Options that a script declares are not known yet.
         if name not in opts:
             continue
         if problem := _mistyped(opts, name, value if has_value else None):
@@ -118,7 +119,7 @@ def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
 
 
 def _no_mode(value: str) -> str:
-    """Return why a text is no mode of mitmproxy; empty if it is one."""
+    """Return why a text is no proxy mode of mitmproxy; empty if it is one."""
     try:
         ProxyMode.parse(value)
     except ValueError as error:
@@ -130,15 +131,14 @@ def _no_mode(value: str) -> str:
 LOOPBACK = "127.0.0.1"
 _CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (?:request to|response from) ")
 _COLUMNS = ("tls", "icon", "path", "comment", "method", "status", "size", "time")
-"""Columns of mitmweb's list of flows: the default ones, and the comment, in which Penumbra describes its
-work."""
+"""Columns of mitmweb's list of flows: the default ones, and the comment, which Penumbra writes."""
 _Parser = Callable[[options.Options], argparse.ArgumentParser]
 _log = logging.getLogger(__name__)
 
 
 class Quiet(logging.Filter):
-    """A `Quiet` drops records about connections and streams from the terminal, and errors of a start, which
-    are reported at its end."""
+    """A `Quiet` keeps two kinds of log records from the terminal: those about connections and streams, and
+    errors during the start, which are reported at its end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class Quiet(logging.Filter):
 
 
 class StartErrors(errorcheck.ErrorCheck):
-    """Ends the start at an error, as mitmproxy does, but hands the error on."""
+    """A `StartErrors` ends the start at an error, as mitmproxy's addon does, but raises the error."""
 
     name = "errorcheck"
 
@@ -163,36 +163,38 @@ class StartErrors(errorcheck.ErrorCheck):
 
     async def shutdown_if_errored(self) -> None:
         """Raise Failure if an error was logged so far."""
-        # Records that are being logged come first.
+        # Records that other tasks are logging must be complete first.
         await asyncio.sleep(0)
         if self.logger.has_errored:
-            # A local capture that failed to begin can crash the interpreter at its end.
+            # A local capture that could not begin can crash the interpreter when it exits.
             captures = any(mode.startswith("local") for mode in ctx.options.mode)
             raise Failure("\n".join(_errors(self.logger.has_errored)), is_abrupt=captures)
 
     def finish(self) -> None:
-        """Let later errors be logged like other records."""
+        """End the collection of errors, so that later errors are logged like other records."""
         self.logger.uninstall()
         self._quiet.is_starting = False
 
 
 class Starter:
-    """The caller that starts the proxy; a user at a terminal gets hints."""
+    """A `Starter` gets the reports of a start. This one prints hints for a user at a terminal."""
 
     is_wrap = False
-    """True if the proxy is for one program, and ends with it."""
+    """True if the proxy serves one program, and ends with it."""
 
     def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
-        """Called in the event loop once the proxy listens. `hosts` are the LLM hosts of the settings."""
+        """Report that the proxy listens; this is called in the event loop. `hosts` are the LLM hosts of the
+        settings."""
         if ctx.options.termlog_verbosity != "error":
             print(hints(servers, trusted), flush=True)
 
     def ended(self, totals: Mapping[str, Any]) -> None:
-        """Called with the totals at the end, which a terminal has shown."""
+        """Report the totals at the end. Nothing is to be done here: the terminal has shown them."""
 
 
 class _Greeting:
-    """A `_Greeting` reports the ports once all addons run, including ports chosen by the system."""
+    """A `_Greeting` is an addon that reports the ports, including those chosen by the system, once all addons
+    run."""
 
     def __init__(self, starter: Starter, trusted: Certificates, hosts: Sequence[str]) -> None:
         self._starter = starter
@@ -204,7 +206,7 @@ class _Greeting:
 
 
 class _OtherPlainHttp:
-    """Streams requests of a wrapped program to other hosts in plain HTTP, which no addon reads."""
+    """An `_OtherPlainHttp` streams a wrapped program's plain HTTP requests to hosts that are no LLM hosts."""
 
     def __init__(self, addon: Penumbra) -> None:
         self._addon = addon
@@ -219,7 +221,7 @@ class _OtherPlainHttp:
 
 
 class _Face:
-    """The arguments of one start, and how they are applied to mitmproxy."""
+    """A `_Face` applies the arguments of one start to mitmproxy."""
 
     def __init__(self, command: str, given: Sequence[str], starter: Starter) -> None:
         self.command = command
@@ -232,7 +234,7 @@ class _Face:
         self.quiet = Quiet()
 
     def furnish(self, master: Master) -> None:
-        """Add the addon where scripts would be, and Penumbra's defaults."""
+        """Add Penumbra's addon at the position of script addons, and set Penumbra's defaults."""
         _add_after(master, "proxyserver", self.addon)
         if self.starter.is_wrap:
             master.addons.add(_OtherPlainHttp(self.addon))
@@ -247,13 +249,13 @@ class _Face:
         make: _Parser = cmdline.mitmweb if self.command == "web" else cmdline.mitmdump
         parser = make(opts)
         parser.prog = f"penumbra {self.command}"
-        # An error is one line without the usage.
+        # mitmproxy's parser would print its usage before an error.
         parser.error = self._refuse  # type: ignore[method-assign]
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = options_help()
         parser.set_defaults(filter_args=[])
         try:
-            # Arguments are parsed here first, so that an error is the last line and help no failure.
+            # Arguments are parsed here first, so that an error is printed last, and help is no failure.
             problem = argument_problem(opts, parser.parse_args(self.given))
         except SystemExit as ended:
             raise _Done(ended.code) from None
@@ -273,7 +275,7 @@ class _Face:
                 f"{words[0]!r} is no filter expression such as '~u {words[0]}'; {wrap_instead(words)}", 2
             )
         unknown = unknown_options(ctx.options.deferred)
-        if not ctx.options.scripts:  # which may declare options of their own, and are not loaded yet
+        if not ctx.options.scripts:  # scripts may declare options of their own, and are not loaded yet
             unknown += unprefixed_options(ctx.options.deferred, ctx.options.keys())
         if unknown:
             raise Failure("\n".join(unknown), code=2)
@@ -285,7 +287,7 @@ class _Face:
             raise Failure(_too_open(shown[0]), code=2)
         self.addon.configure(set(ctx.options.keys()))
         greeting = _Greeting(self.starter, self._certificates(), self.addon.settings.hosts)
-        # The figures of this process must exist before readers see the line.
+        # The file with this process's figures must exist before a reader sees the report.
         _add_after(ctx.master, "penumbra", greeting)
         expression = " ".join(words)
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
@@ -299,7 +301,7 @@ class _Face:
         if confdir == certificates.DEFAULT:
             ctx.options.update(confdir=str(trusted.ca.parent))
         if trusted.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
-            # Where a company decrypts all traffic, its certificate is among the system's.
+            # A company that decrypts all traffic has added its certificate to the system's.
             ctx.options.update(ssl_verify_upstream_trusted_ca=str(trusted.bundle))
         lacking = ["any host"] if any_host and read(trusted.ca.parent).names else []
         lacking = lacking or read(trusted.ca.parent).lacks((*provider_hosts(), *settings.hosts))
@@ -316,8 +318,8 @@ def prepare_ca(
     environment: Mapping[str, str] = os.environ,
     hosts: Iterable[str] | None = (),
 ) -> Certificates:
-    """Make the CA if there is none, and the bundle if it is outdated. `hosts` are globs in addition to those
-    of the rules that a new CA may sign for; None for any host. Raises Failure."""
+    """Make the CA if there is none, and the bundle if it is outdated. A new CA may sign for the hosts of the
+    rules and for the globs in `hosts`; for all hosts if that is None. Raises Failure."""
     folder = certificates.folder_in_use(confdir, environment)
     ca = certificate_file(folder)
     try:
@@ -339,14 +341,14 @@ def prepare_ca(
 
 
 class _Done(Exception):
-    """Ends the start with an exit code."""
+    """A `_Done` ends the start with an exit code."""
 
 
 def start(command: str, given: Sequence[str], *, starter: Starter | None = None) -> int:
     """Run mitmdump or mitmweb, and return its exit code. Raises Failure."""
     face = _Face(command, given, starter or Starter())
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Each line reaches a file or a pipe at once.
+        # Each line must reach a file or a pipe at once.
         sys.stdout.reconfigure(line_buffering=True)
 
     class Dump(dump.DumpMaster):
@@ -359,7 +361,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
             super().__init__(opts)
             face.furnish(self)
 
-    # mitmproxy's own errors of options begin with the name of the program.
+    # mitmproxy prints this name at the beginning of its errors about options.
     sys.argv[0] = "penumbra"
     try:
         tools.run(Web if command == "web" else Dump, face.parser, face.given, face.settled)
@@ -369,7 +371,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
         if isinstance(ended.__context__, exceptions.OptionsError):
-            # mitmproxy has printed the option, and ends as it does where a port is taken.
+            # mitmproxy has printed which option is wrong; its own exit code would be that of a port in use.
             return WRONG
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     face.starter.ended(totals.record(face.addon.journal))
@@ -395,7 +397,7 @@ def _add_after(master: Master, name: str, addon: object) -> None:
 
 
 def _errors(records: Sequence[logging.LogRecord]) -> list[str]:
-    """Return the failures, one line each."""
+    """Return the errors in log records, one line each."""
     failed = [
         instance for instance in ctx.master.addons.get("proxyserver").servers if instance.last_exception
     ]
@@ -429,7 +431,7 @@ def _server_error(mode: Any, error: BaseException) -> str:
 
 _LOCAL = "it needs the rights of an administrator, and a system and a mitmproxy that can do it"
 _NO_ADDRESS = "could not bind on any address"
-"""Text of an error of asyncio, which has no number."""
+"""Text of an error of asyncio that has no `errno`."""
 
 
 def _first_line(error: BaseException) -> str:
@@ -456,25 +458,25 @@ _BASES = {
     "api.openai.com": ("OPENAI_BASE_URL", "/v1"),
     "generativelanguage.googleapis.com": ("GOOGLE_GEMINI_BASE_URL", ""),
 }
-"""Variables from which agents read their base URL, and the path after it."""
+"""Variables from which agents read the base URL of their provider, each with the path of that URL."""
 _ALL_TRAFFIC = ("transparent", "wireguard", "tun")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One running mode of the proxy."""
+    """A `Server` is one running mode of the proxy."""
 
     kind: str
-    """`regular`, `reverse`, `local` …"""
+    """Name of the mode, such as `regular`, `reverse` or `local`."""
     data: str = ""
-    """Part after the colon: a URL, or names of programs."""
+    """Part of the mode after its colon: a URL, or names of programs."""
     host: str = ""
-    """Address that it listens on; empty without one."""
+    """Address that the mode listens on; empty if it listens on none."""
     port: int = 0
 
     @property
     def place(self) -> str:
-        """Return host and port as another program on this machine writes them."""
+        """Return the host and port by which other programs on this machine reach the server."""
         return f"{_reachable(self.host)}:{self.port}"
 
 
@@ -493,7 +495,7 @@ def hints(servers: Iterable[Server], certificates: Certificates) -> str:
 
 
 def _proxy(server: Server, certificates: Certificates) -> list[str]:
-    """Return lines for any shell, without comments, which an interactive zsh takes for words."""
+    """Return lines to paste into a shell. They have no comments, which an interactive zsh would run."""
     ca = shlex.quote(str(certificates.ca))
     lines = [
         "Point an agent at Penumbra, in the shell that starts the agent:",
@@ -567,7 +569,7 @@ class _Wrap(Starter):
         self._report = report
 
     def tell(self, **line: Any) -> None:
-        """Write a line; a closed pipe is ignored."""
+        """Write a line of JSON; a closed pipe is no error."""
         with contextlib.suppress(OSError):
             os.write(self._report, orjson.dumps(line) + b"\n")
 
@@ -586,7 +588,8 @@ class _Wrap(Starter):
 
 
 def _wait(end: Callable[[], object]) -> None:
-    """Call `end` at the end of standard input, in a thread, since not every event loop can wait for it."""
+    """Wait until standard input is closed, then call `end`. This runs in a thread, since not every event loop
+    can wait for standard input."""
     while os.read(0, 4096):
         pass
     # The loop may have ended first.
@@ -598,7 +601,7 @@ def serve_wrapped() -> int:
     """Run a wrapped program's proxy on the pipes that `proxy_process` describes, and return its exit code."""
     wrap = _Wrap(os.dup(1))
     os.dup2(2, 1)
-    # Bytes are read one by one: a buffer would take those that `_wait` reads.
+    # Bytes are read one by one, since a buffer could take bytes for which `_wait` waits.
     asked = orjson.loads(_line(0))
     try:
         code = start(asked["command"], asked["arguments"], starter=wrap)
@@ -606,7 +609,7 @@ def serve_wrapped() -> int:
         wrap.tell(failed=str(failure), code=failure.code)
         return failure.code
     if code:
-        # mitmproxy has printed the reason, which is in the log.
+        # mitmproxy has printed the reason into the log.
         wrap.tell(failed="", code=code)
     return code
 

@@ -37,8 +37,8 @@ Exit code 0, or 1 if no proxy runs here.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures of each proxy and each day and return the exit code: 1 if no proxy runs. Raises
-    Failure."""
+    """Print the figures of each proxy and each day, and return the exit code, which is 1 if no proxy runs.
+    Raises Failure."""
     parser = Parser("stats")
     parser.add_argument("--tools", action="store_true")
     parser.add_argument("--report", metavar="FILE")
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
             raise Failure(f"stats --report: {options.report}: {error.strerror}") from None
         print(f"Penumbra: {counted(len(days), 'day')} written to {options.report}")
         return 0
-    # Links to pages, which contain a token, are left out.
+    # The links to pages contain a token, so they are left out.
     processes = [{**each, "page": ""} for each in running.running(running.folder())]
     days = _days(store, 7)
     if options.json:
@@ -88,7 +88,7 @@ def _print_unused(store: Path | None, *, is_json: bool) -> int:
 
 
 def _days(path: Path | None, count: int) -> dict[str, Any]:
-    """Return the last days of the store; none where it can't be read, or is not on this machine."""
+    """Return the last days in the database; none if it can't be read, or is not on this machine."""
     try:
         if path is None or not path.exists() or (key := existing_key(path.with_suffix(".key"))) is None:
             return {}
@@ -114,7 +114,8 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line about requests that the days lack, since proxies write their history every few seconds."""
+    """Yield a line about requests that are not in the history yet, since proxies write it every few
+    seconds."""
     if requests := sum(process.get("not_in_history", 0) for process in processes):
         yield f"{counted(requests, 'request')} of these processes still to be added to the days"
 

@@ -1,8 +1,8 @@
 """`penumbra wrap` runs one program whose requests to LLM hosts go through a proxy of Penumbra.
 
-The program runs as under a shell: in a process group of its own that has the terminal, with signals, job
-control and exit codes; on systems without job control, as a child process. Only the environment of the
-program changes, no file of the program's or the user's.
+The program runs as it would under a shell: in a process group of its own that controls the terminal, with
+signals, job control and exit codes. On systems without job control it is a plain child process. Only the
+environment of the program changes, no file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penumbra.metrics import running
 try:
     import termios
 except ImportError:
-    # Windows has no terminal that is handed over.
+    # Windows has no job control, and so no `termios`.
     termios = None  # type: ignore[assignment]
 
 NOT_FOUND = 127
@@ -42,11 +42,12 @@ _FORWARDED = tuple(
 _OF_THE_TERMINAL = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGQUIT", "SIGBREAK") if hasattr(signal, name)
 )
-"""Signals that the program gets from the terminal itself."""
+"""Signals that the terminal sends to the program directly."""
 
 
 class NotRunnable(Exception):
-    """The program can't be run. `code` is the exit code that a shell has for that."""
+    """A `NotRunnable` is raised if the program can't be run. `code` is the exit code of a shell in this
+    case."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -54,7 +55,7 @@ class NotRunnable(Exception):
 
 
 def find(name: str, path: str | None) -> str:
-    """Return the program's file. Raises NotRunnable where a shell would fail."""
+    """Return the program's file. Raises NotRunnable if a shell could not run it."""
     if program := shutil.which(name, path=path):
         return program
     if not os.path.dirname(name):
@@ -66,10 +67,11 @@ def find(name: str, path: str | None) -> str:
 
 
 def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program to its end and return its exit code, or 128 and the number of the signal that ended it.
+    """Run a program to its end and return its exit code, or 128 plus the number of the signal that ended it.
 
-    `arguments` begin with the program's name. On a terminal, the program gets a process group of its own and
-    the terminal, as from a shell; else it stays in this process's group, so that a pipeline remains one job.
+    `arguments` begin with the program's name. On a terminal, the program gets a process group of its own,
+    which then controls the terminal. Otherwise it stays in this process's group, so that a pipeline remains
+    one job.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -103,13 +105,14 @@ def _as_child(program: str, arguments: Sequence[str], environment: Mapping[str, 
 def _become(
     program: str, arguments: Sequence[str], environment: Mapping[str, str], terminal: int | None
 ) -> None:
-    """Become the program, in the child process after the fork."""
+    """Replace the child process, after the fork, by the program."""
     try:
         if terminal is not None:
             _own_group(0)
             _hand_over(terminal, os.getpgrp())
         for number in (*_FORWARDED, *_OF_THE_TERMINAL):
-            # Signals that `nohup` ignores stay ignored in the program.
+            # A signal that this process ignores, for example because of `nohup`, stays ignored in the
+            # program.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -143,8 +146,8 @@ def _wait(child: int, terminal: int | None) -> int:
 
 
 def _stop_as_well(child: int, terminal: int, status: int) -> None:
-    """Stop together with the program at Ctrl-Z, and continue it when the shell continues, in foreground or
-    background."""
+    """Stop this process after Ctrl-Z has stopped the program, and continue the program once the shell
+    continues this process."""
     _hand_over(terminal, os.getpgrp())
     os.kill(os.getpid(), signal.SIGSTOP)
     with contextlib.suppress(OSError):
@@ -155,7 +158,8 @@ def _stop_as_well(child: int, terminal: int, status: int) -> None:
 
 
 def _terminal() -> int | None:
-    """Return the terminal, if the program's input and output are a terminal that this process controls."""
+    """Return the terminal's descriptor, if input and output are a terminal and this process is in its
+    foreground."""
     try:
         if all(os.isatty(number) for number in (0, 1)) and os.tcgetpgrp(0) == os.getpgrp():
             return 0
@@ -172,14 +176,14 @@ def _kept(terminal: int | None) -> list[Any] | None:
 
 
 def _own_group(pid: int) -> None:
-    # Both processes do this, because either may run first. The child may already have become the program.
+    # Both processes call this, because either may run first. It fails if the child already runs the program.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
 
 
 def _hand_over(terminal: int, group: int) -> None:
-    """Give a process group the terminal. SIGTTOU is ignored meanwhile, which a process in the background
-    would get."""
+    """Make a process group the terminal's foreground group. SIGTTOU, which would stop a background process
+    that does this, is ignored meanwhile."""
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:
         with contextlib.suppress(OSError):
@@ -190,7 +194,8 @@ def _hand_over(terminal: int, group: int) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Pass signals on to the processes in the list, and leave those of the terminal to them."""
+    """Yield a list of processes, pass signals on to them, and ignore signals that the terminal sends them
+    itself."""
     children: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
@@ -267,8 +272,8 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
 
 
 def read(given: Sequence[str], environment: Mapping[str, str]) -> Namespace:
-    """Return the arguments of `wrap`, up to the first other word, and the program from there on. Raises
-    Failure."""
+    """Return the arguments of `wrap`, which end at the first other word; from there on, words are the
+    program's. Raises Failure."""
     parser = Parser("wrap")
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--log", default="", metavar="FILE")
@@ -293,7 +298,7 @@ def read(given: Sequence[str], environment: Mapping[str, str]) -> Namespace:
 
 
 def summary(totals: Mapping[str, Any]) -> str:
-    """Return one line about the program's time; empty if there was no traffic."""
+    """Return a line with the figures of the time in which the program ran; empty if there was no traffic."""
     requests = totals.get("requests", 0) + totals.get("refused", 0)
     if not requests:
         return ""
@@ -335,7 +340,7 @@ def _proxy(arguments: Namespace, environment: Mapping[str, str]) -> proxy_proces
 
 
 def _upstream(environment: Mapping[str, str]) -> str:
-    """Return the upstream proxy; empty where that is a proxy of Penumbra, so that requests are read once."""
+    """Return the upstream proxy; empty if that is a proxy of Penumbra, so that no request is read twice."""
     url = agent_environment.upstream(environment)
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
     return "" if url.removeprefix("http://").rstrip("/") in ours else url
@@ -372,7 +377,7 @@ def _tools(environment: Mapping[str, str]) -> agent_environment.Programs:
 
 
 def _output(environment: Mapping[str, str], name: str, *arguments: str) -> str:
-    """Return the output of a program on the path; empty where it is missing or fails."""
+    """Return the output of a program on the path; empty if the program is missing or fails."""
     if (program := shutil.which(name, path=environment.get("PATH"))) is None:
         return ""
     try:
