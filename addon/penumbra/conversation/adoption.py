@@ -127,8 +127,7 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
 
 
 def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -> ColdTurn | None:
-    """Return how much of its prefix a request with a cold cache leaves unchanged; None if the whole prefix
-    is.
+    """Return how much of its prefix a request with a cold cache leaves unchanged; None if nothing changes.
 
     `changed` holds the keys of answered results whose form changes; `declares` says that the tools change.
     """

@@ -178,7 +178,7 @@ def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequen
 
 
 def _is_worth(lines: Sequence[str], start: int, end: int, least: int) -> bool:
-    """True if the lines from `start` to `end` have at least so many estimated tokens."""
+    """Return whether the lines from `start` to `end` have at least so many estimated tokens."""
     after, characters = start, 0
     while after < end and characters <= _LONG:
         characters += len(lines[after]) + 1
@@ -278,8 +278,8 @@ class _Search:
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
     def _between_telling(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return (start, end) of the lines between two places that are worth a reference, next to lines that
-        show where the reference belongs; None if no lines are."""
+        """Return (start, end) of the lines between two positions that a reference may replace, so that the
+        lines next to them show where it belongs; None if they are not worth a reference."""
         while start < end and not is_telling(self.read.lines[start - 1]):
             start += 1
         while end > start and not is_telling(self.read.lines[end]):
@@ -289,8 +289,8 @@ class _Search:
     def _without_headings(
         self, start: int, end: int, hidden: Callable[[int, int], tuple[int, int] | None]
     ) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of the parts between two places that are hidden, in order. `hidden` returns the
-        part at a place that is worth a reference. A part is split at the heading of a line that stays."""
+        """Yield (start, end) of the hidden parts between two positions, in order. `hidden` returns the part
+        between two positions that is worth a marker. A part is split at the heading of a line that stays."""
         waiting = [(start, end)]
         while waiting:
             if (part := hidden(*waiting.pop())) is None:
@@ -338,8 +338,8 @@ class _Search:
                 first = after = position + 1
 
     def _is_shown(self, bare: str, key: bytes | None) -> bool:
-        """True if an earlier text shows the line. Short lines with a digit are values and don't count, since
-        equal numbers may mean different things."""
+        """Return whether an earlier text shows the line. Short lines with a digit are values and don't count,
+        since equal numbers may mean different things."""
         if (len(bare) < LEAST_CHARACTERS and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
             return False
         shown = self.index.shown(bare)

@@ -30,7 +30,7 @@ _LONGEST_TOOL = 256
 
 
 def is_plain(call_id: str) -> bool:
-    """True if an id can stand in a reference."""
+    """Return whether an id can be part of a reference."""
     return bool(call_id) and call_id.isprintable() and " " not in call_id
 
 
@@ -39,7 +39,7 @@ def call_key(call_id: str, arguments_hash: bytes) -> bytes:
 
 
 def can_name(call_id: str, tool: str) -> bool:
-    """True if a reference can name a result by its call and tool."""
+    """Return whether a reference can name a result by its call and tool."""
     return is_plain(call_id) and 0 < len(tool) <= _LONGEST_TOOL and tool.isprintable()
 
 

@@ -307,7 +307,7 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _log_failure(self, output: ToolOutput, error: Exception) -> None:
-        """Log that a step failed for one result, which goes on without it: only redaction fails closed."""
+        """Log a failed step for one result, which is sent all the same; only redaction may stop a request."""
         tool = self.inputs.show(output.tool)
         _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
 

@@ -200,7 +200,7 @@ class EarlierTexts:
 
     @property
     def is_simple(self) -> bool:
-        """True if the texts of the first messages depend only on themselves and on which ids name a
+        """Return whether the texts of the first messages depend only on themselves and on which ids name a
         result."""
         return self._compaction < 0 and not self.provider_results and not self.edited_calls
 
@@ -230,7 +230,7 @@ class EarlierTexts:
                 self._add(key, size, key, result, is_call=True)
 
     def _is_dropped(self, arguments: Raw, turn: int) -> bool:
-        """True if a compaction stands between a call and its result."""
+        """Return whether a compaction stands between a call and its result."""
         return turn >= self._compaction and self.request.document.place(arguments)[0] < self._front
 
     def _go_on(self, turn: int) -> None:
@@ -273,12 +273,12 @@ class EarlierTexts:
         (so_far.reformed.add if new and is_lossy else so_far.reformed.discard)(key)
 
     def _is_referable(self, key: bytes) -> bool:
-        """True if new references may name lines of the text with this key."""
+        """Return whether new references may name lines of the text with this key."""
         return key not in self.so_far.ambiguous and self.so_far.lasting.get(key, False)
 
     def holds(self, facts: Facts) -> bool:
-        """True if the referents of an earlier text are still earlier in the request and still show the lines
-        that it refers to."""
+        """Return whether the referents of an earlier text are still earlier in the request and still show the
+        lines that it refers to."""
         keys, lasting = list(map(bytes.fromhex, facts.referents)), self.so_far.lasting
         if STAGE not in facts.stages:
             return all(map(lasting.__contains__, keys))
@@ -362,11 +362,11 @@ class EarlierTexts:
         return last[2]
 
     def _is_first(self, text: _Text) -> bool:
-        """True if no result that the provider keeps precedes the first result of this name."""
+        """Return whether no result that the provider keeps precedes the first result of this name."""
         return self._is_referable(text.key) and self._is_all()
 
     def _is_all(self) -> bool:
-        """True if Penumbra knows the provider's whole history before the request."""
+        """Return whether Penumbra knows the provider's whole history before the request."""
         results = self.provider_results
         return not results or (len(results) < provider_history.MOST and results[0].key != b"")
 

@@ -367,7 +367,7 @@ class Engine:
     ) -> Accepted | None:
         """Return another request in place of a refused one, or None if no other would help.
 
-        `change` returns, away from the event loop, other forms of the request's results, or a whole body.
+        `change` runs outside of the event loop and returns other forms of the results, or a whole body.
         Raises RedactionError.
         """
         redact = await self.rules.redact(settings.redaction_failure)

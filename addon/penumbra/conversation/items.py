@@ -36,7 +36,7 @@ class Item:
     digest: bytes
     """Hash of the text alone."""
     key: bytes
-    """Hash of caller, call and text: the ledger's key."""
+    """The key in the ledger of decisions: a hash of caller, call and text."""
 
     @property
     def tool(self) -> str:
@@ -98,7 +98,7 @@ class Searched:
     call: ToolCall | None
     turn: int
     key: bytes
-    """Hash of caller, call and text: the ledger's key."""
+    """The key in the ledger of decisions: a hash of caller, call and text."""
     text: str
     command: str | None = None
     """The command that printed the text; None if the arguments of `call` have the command."""

@@ -102,7 +102,7 @@ LEAST_CHARACTERS = 12
 
 
 def is_telling(line: str) -> bool:
-    """True if a line is worth looking up by itself."""
+    """Return whether a line is worth looking up by itself."""
     return len(line) >= LEAST_CHARACTERS and len(line.strip()) >= LEAST_CHARACTERS
 
 
@@ -190,7 +190,7 @@ class LineIndex:
     _before: dict[int, int] = field(default_factory=dict)
     """For each position of a line that occurred earlier, its previous position."""
     _timed: dict[str, int] = field(default_factory=dict)
-    """For each line that has times, without the times, its latest position."""
+    """The latest position of each line with times, by the line without its times."""
     _facts: set[bytes] = field(default_factory=set)
     _unread: list[Sequence[str | None]] = field(default_factory=list)
     """Texts whose facts have not been extracted yet."""

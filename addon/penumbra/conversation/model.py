@@ -38,7 +38,7 @@ _ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")
 
 
 class Mentions:
-    """A `Mentions` is the names that one request's texts and calls use."""
+    """A `Mentions` finds the names that one request's texts and calls use."""
 
     def __init__(self) -> None:
         self._places: list[tuple[int, Raw]] | None = None

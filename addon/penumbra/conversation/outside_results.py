@@ -54,7 +54,7 @@ class OutsideText(NamedTuple):
     by_rules: bool
     """True if all rules apply to the text."""
     key: bytes
-    """Hash of caller, conversation and text: the ledger's key."""
+    """The key in the ledger of decisions: a hash of caller, conversation and text."""
 
 
 def texts(request: Request, *, knows_caller: bool) -> list[OutsideText]:

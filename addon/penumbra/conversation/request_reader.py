@@ -167,7 +167,7 @@ class RequestReader:
             is_large = size > request.settings.offload_bytes
             request = await turn.do(partial(read.again, request), heavy=is_large)
         # Callers without a credential can't be distinguished. Without records, a decision that depends on
-        # earlier secrets might be another one in the next turn.
+        # earlier secrets might differ in the next turn.
         caller = b"" if request.caller.is_open or not is_recorded else turn.caller.credential
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets

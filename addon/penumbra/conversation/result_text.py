@@ -118,7 +118,7 @@ class Carried:
 
     @property
     def shows_earlier(self) -> bool:
-        """True if earlier requests had already shortened one of the texts."""
+        """Return whether earlier requests had already shortened one of the texts."""
         return any(entry.facts.ref not in self._new for entry in self._shown if entry.facts.ref)
 
     async def find(self, ref: str) -> Original | None:

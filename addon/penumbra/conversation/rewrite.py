@@ -51,7 +51,7 @@ class Forms:
     shown: list[Shown] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
-    """Index of the message that each edit is in."""
+    """For each edit, the index of its message."""
     starts: list[int] = field(default_factory=list)
     """Offsets of the messages when the edits were made."""
     size: int = 0

@@ -72,7 +72,7 @@ _QUOTING_FAMILIES = frozenset(
 
 
 def quotes(call: Call) -> bool:
-    """True if a result only quotes texts, so that an error in the text has not happened."""
+    """Return whether a result only quotes texts, so that an error in the text has not happened."""
     if call.shows_files or search_hits.is_search(call):
         return True
     return call.category in _QUOTING or call.family in _QUOTING_FAMILIES

@@ -128,8 +128,8 @@ class Workers:
         return self._threads.submit(work)
 
     async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
-        """Do a caller's work when it is next. `size` is the cost in bytes; `begun` says that an earlier piece
-        of the same request was done."""
+        """Do a caller's work when its turn comes. `size` is the cost in bytes; `begun` says that an earlier
+        piece of the same request was done."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         peer = self.peers.setdefault(caller.peer, _Peer())
         queue = peer.waiting.setdefault(caller.credential, deque())

@@ -108,12 +108,12 @@ def _are_records(body: str) -> bool:
 
 
 def may_be_json(text: str) -> bool:
-    """True if the text begins as an object or an array does."""
+    """Return whether the text begins as an object or an array does."""
     return _BEGINNING.match(text) is not None
 
 
 def is_json(text: str) -> bool:
-    """True if the whole text is one JSON value."""
+    """Return whether the whole text is one JSON value."""
     try:
         _RAW.decode(encode(text))
     except (msgspec.DecodeError, UnicodeError, RecursionError):

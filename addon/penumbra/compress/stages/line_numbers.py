@@ -117,7 +117,7 @@ class _Numbers:
         return cls(separator, head, numbers, contents, gaps)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """Yield (first, after the last) position of each run of lines that count up by one."""
+        """Yield the first position of each run of lines that count up by one, and the position after it."""
         count = len(self.numbers)
         breaks = set(self.gaps)
         if not isinstance(self.numbers, range):

@@ -98,7 +98,7 @@ def factor(text: str) -> str | None:
 
 
 def _may_repeat(text: str, lines: Sequence[str]) -> bool:
-    """True if enough lines are alike without the characters of values: a cheap test that most texts fail."""
+    """Return whether enough lines are alike without the characters of values. The test is cheap."""
     remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
     shortest, longest = _LEAST_CONSTANT, _LONGEST
     counts = Counter(
@@ -112,7 +112,7 @@ def _may_repeat(text: str, lines: Sequence[str]) -> bool:
 
 
 def _looks_patterned(lines: Sequence[str]) -> bool:
-    """True if lines in a sample of runs differ in their values alone: a cheap test that most texts fail."""
+    """Return whether lines in a sample of runs differ in their values alone. The test is cheap."""
     if len(lines) < 4 * _SAMPLE * _RUN:
         return True
     step = len(lines) // (_SAMPLE * _RUN)

@@ -113,7 +113,7 @@ def _run(
     places: Mapping[str, Sequence[int]],
     least: int,
 ) -> int:
-    """Return how many lines from `start` on stand in the code one after the other; 0 if they are too few."""
+    """Return the number of lines from `start` on that the code has in this order; 0 if they are too few."""
     longest = 0
     for place in places.get(contents[start], ()):
         # The last line that is needed rules out most places.

@@ -82,17 +82,17 @@ def _drawn(text: str, moves: bool) -> str:
 
 
 def _differs_in_colours(shown: str) -> bool:
-    """True if two texts that are compared are the same, to the last blank, without their colours."""
+    """Return whether two texts that are compared are the same, to the last blank, without their colours."""
     return any(match[1].strip() and match[1] == match[2] for match in _COMPARED.finditer(shown))
 
 
 def may_act(text: str) -> bool:
-    """True if the text holds a control character on which a screen acts."""
+    """Return whether the text holds a control character on which a screen acts."""
     return any(map(text.__contains__, _CONTROLS)) or _returns(text)
 
 
 def _returns(text: str) -> bool:
-    """True if a carriage return stands elsewhere than before a line end."""
+    """Return whether a carriage return stands elsewhere than before a line end."""
     return "\r" in text and text.count("\r") != text.count("\r\n")
 
 
@@ -110,7 +110,7 @@ def _draw(text: str) -> str:
 
 
 def _stripped(text: str) -> str:
-    """Return the text without sequences, overwritten text included: for input that needs too many cells. A
+    """Return the text without sequences but with overwritten text, for input that needs too many cells. A
     move within the line becomes a blank."""
     return _TOKEN.sub(_without_sequence, text)
 

@@ -104,7 +104,7 @@ def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
 
 
 def _is_placed(below: Sequence[str]) -> bool:
-    """True if the line below a numbered line is the location of a frame."""
+    """Return whether the line below a numbered line is the location of a frame."""
     return any(line.lstrip().startswith("at ") for line in below)
 
 
@@ -119,7 +119,7 @@ def _is_symbol(name: str) -> bool:
 
 
 def _is_below(frame: str, line: str) -> bool:
-    """True if a line belongs to the frame above it: indented further, and no frame itself."""
+    """Return whether a line belongs to the frame above it: indented further, and no frame itself."""
     indent = len(frame) - len(frame.lstrip())
     return len(line) - len(line.lstrip()) > indent and bool(line.strip()) and not _FRAME.match(line)
 
