@@ -1,1 +1,1 @@
-"""Bytes only: JSON documents, framings of streams, content codings. No I/O, no mitmproxy."""
+"""This package reads and edits bytes: JSON, streams, content codings. It uses no I/O and no mitmproxy."""

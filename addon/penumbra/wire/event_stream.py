@@ -1,10 +1,10 @@
-"""Amazon's binary event streams: a reader that cuts bytes into messages and keeps their exact bytes.
+"""This module splits Amazon's binary event streams into messages, and keeps the exact bytes of each message.
 
-A message is two lengths with a checksum, headers, a payload, and a checksum over all of it. botocore reads
-and checks messages and can't write any. Bytes that are no message, and all bytes after them, pass as they
-are, since the beginning of the next message is unknown.
+A message consists of two lengths with a checksum, headers, a payload, and a checksum of all of it. botocore
+reads and checks messages, but cannot write them. After invalid bytes the beginning of the next message is
+unknown, so these bytes and all later ones are passed on unchanged.
 
-botocore comes with an extra: only modules that need it import this one.
+botocore is an optional dependency, so only modules that need it import this one.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _LENGTHS = struct.Struct(">II")
 _NUMBER = struct.Struct(">I")
 _PRELUDE_BYTES = 12
 _AROUND_BYTES = 16
-"""Bytes of a message beside headers and payload."""
+"""Number of bytes in a message apart from its headers and payload."""
 _STRING = 7
 _ODD = (ParserError, struct.error, UnicodeDecodeError, KeyError)
-"""botocore's errors for bytes that are no message."""
+"""The errors that botocore raises for invalid bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """One message, or bytes that are none."""
+    """A `StreamMessage` is one message, or bytes that are not a valid message."""
 
     raw: bytes
     data: bytes | None
-    """The payload; None for bytes that are no message."""
+    """The payload; None if the bytes are not a valid message."""
     event: str = ""
-    """Type of the event; empty for an exception and other bytes."""
+    """Type of the event; empty for an exception or invalid bytes."""
     exception: str = ""
 
     @property
@@ -42,13 +42,13 @@ class StreamMessage:
         return self.data is not None and not self.event
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the message's bytes with another payload; the headers stay as they are."""
+        """Return the message's bytes with another payload and the same headers."""
         _, headers = _LENGTHS.unpack_from(self.raw)
         return _framed(self.raw[_PRELUDE_BYTES : _PRELUDE_BYTES + headers], data)
 
 
 def message_bytes(headers: Mapping[str, str], payload: bytes) -> bytes:
-    """Return a new message. Names of headers have up to 255 bytes of UTF-8, values up to 65,535."""
+    """Return the bytes of a new message. The name of a header may have up to 255 bytes, its value 65,535."""
     return _framed(
         b"".join([_header(name.encode(), value.encode()) for name, value in headers.items()]), payload
     )
@@ -56,12 +56,12 @@ def message_bytes(headers: Mapping[str, str], payload: bytes) -> bytes:
 
 @dataclass(slots=True)
 class MessageReader:
-    """A `MessageReader` cuts a byte stream into messages. Time grows with the bytes, not with the chunks."""
+    """A `MessageReader` splits a stream into messages, in time linear in the number of bytes."""
 
     _buffer: bytearray = field(default_factory=bytearray)
     _decoder: EventStreamBuffer = field(default_factory=EventStreamBuffer)
     _total: int = 0
-    """Bytes of the current message, once its lengths are there and their checksum is right."""
+    """Number of bytes in the current message; 0 until its lengths have arrived."""
     _broken: bool = False
 
     def feed(self, data: bytes) -> list[StreamMessage]:
@@ -77,7 +77,7 @@ class MessageReader:
         return messages + self.close() if self._broken else messages
 
     def close(self) -> list[StreamMessage]:
-        """Return the incomplete message at the end of the stream."""
+        """Return the remaining bytes at the end of the stream, if there are any."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         return [StreamMessage(rest, None)] if rest else []

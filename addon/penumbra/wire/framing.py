@@ -1,12 +1,12 @@
-"""The framings of streamed responses: readers that cut bytes into events and keep their exact bytes.
+"""This module splits streamed responses into events, and keeps the exact bytes of each event.
 
-Framings are server-sent events, lines of JSON, items of a JSON array, and Amazon's binary event streams
-(`event_stream.py`). The `raw` bytes of all events together are the stream, so that an unchanged event is
-forwarded as it came, wherever it was cut. After an event that exceeds a limit, all bytes pass as they arrive.
+A stream consists of server-sent events, lines of JSON, items of a JSON array, or Amazon's binary events
+(`event_stream.py`). The `raw` bytes of all events together equal the stream, so unchanged events are
+forwarded byte by byte. After an event that exceeds a limit, all bytes are passed on as they arrive.
 
-Lines of server-sent events may end in LF, CRLF or CR. A blank line that ends in CR at the end of a chunk may
-be half of a CRLF. The other half is awaited only where the stream has used CRLF before; otherwise the event
-goes out at once, and a LF that follows becomes an event of its own, without data.
+Lines of server-sent events may end with LF, CRLF or CR. If a chunk ends with the CR of a blank line, an LF
+may follow. The reader waits for it only if the line before ended with CRLF. Otherwise it returns the event
+at once, and an LF that follows becomes an event without data.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from typing import NamedTuple, Protocol
 from penumbra.wire.request_path import normal
 
 MOST_EVENT_BYTES = 32 * 1024 * 1024
-"""Bytes of one event, more than the largest images take. A stream with a larger one passes as it arrives."""
+"""Greatest number of bytes in one event. The largest images are smaller."""
 MOST_BLANK_BYTES = 4_096
-"""Leading white space that is skipped to find the framing of a stream."""
+"""Greatest number of white space bytes that are skipped at the beginning of a stream to find its format."""
 _STREAMS = ("event-stream", "vnd.amazon.eventstream", "ndjson")
 _JSON_ARRAY = ":streamgeneratecontent"
 
 
 class Piece(Protocol):
-    """One event of a stream."""
+    """A `Piece` is one event of a stream."""
 
     @property
     def raw(self) -> bytes: ...
 
     @property
     def data(self) -> bytes | None:
-        """JSON of the event; None without any."""
+        """The JSON of the event, or None."""
         ...
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the event's bytes with other JSON."""
+        """Return the event's bytes with its JSON replaced by `data`."""
         ...
 
 
 class Reader(Protocol):
-    """A `Reader` cuts a stream into pieces whose raw bytes together are the stream."""
+    """A `Reader` splits a stream into pieces whose `raw` bytes together equal the stream."""
 
     def feed(self, data: bytes) -> Sequence[Piece]:
         """Return the pieces that these bytes complete."""
         ...
 
     def close(self) -> Sequence[Piece]:
-        """Return the pieces that are left at the end of the stream."""
+        """Return the remaining bytes at the end of the stream as pieces."""
         ...
 
 
 def is_stream(content_type: str, path: str) -> bool:
-    """Return whether a response is read as it arrives, by its content type and its request's path.
+    """Return whether a response is a stream, by its content type and its request's path.
 
-    Gemini streams an array of JSON documents unless it is asked for server-sent events.
+    Gemini streams a JSON array unless the client asks for server-sent events.
     """
     kind = content_type.lower()
     if any(name in kind for name in _STREAMS):
@@ -67,22 +67,22 @@ def is_stream(content_type: str, path: str) -> bool:
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _USUAL = re.compile(rb"(?:event: ?([^\r\n]*)\n)?data: ?([^\r\n]*)\n\n")
-"""The usual form of an event."""
+"""This pattern matches an event in its usual form."""
 _BOM = b"\xef\xbb\xbf"
 
 
 class SseEvent(NamedTuple):
-    """One event, or comments and blank lines between two."""
+    """An `SseEvent` is one server-sent event, or comments and blank lines between two events."""
 
     raw: bytes
-    """The bytes on the wire with the closing blank line."""
+    """The bytes of the event in the stream, with the blank line at its end."""
     name: str
-    """Value of the `event` field; empty without one."""
+    """Value of the `event` field; empty if the event has none."""
     data: bytes | None
-    """The `data` lines joined by LF; None if there are none: a comment, or an empty event."""
+    """The `data` lines joined by LF; None if there are none, as in a comment."""
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the event's bytes with other JSON as its data; all other lines stay as they are."""
+        """Return the event's bytes with other JSON as its data. All other lines stay unchanged."""
         data = data.replace(b"\n", b" ").replace(b"\r", b" ")
         pieces: list[bytes] = []
         written = False
@@ -97,25 +97,24 @@ class SseEvent(NamedTuple):
 
 
 def event_bytes(name: str, data: bytes) -> bytes:
-    """Return a new event; without a name it has a data line only."""
+    """Return the bytes of a new event. If `name` is empty, the event has only a `data` line."""
     head = b"event: " + name.encode() + b"\n" if name else b""
     return head + b"data: " + data + b"\n\n"
 
 
 @dataclass(slots=True)
 class SseReader:
-    """A `SseReader` cuts a byte stream into events. Time and memory grow with the bytes, not with the
-    chunks."""
+    """An `SseReader` splits a stream into server-sent events, in time linear in the number of bytes."""
 
     limit: int = MOST_EVENT_BYTES
-    """Bytes of one event; after a longer one nothing is cut any more."""
+    """Greatest number of bytes in one event. After a longer one, the reader stops splitting."""
     _passing: bool = False
     _buffer: bytearray = field(default_factory=bytearray)
     _line: int = 0
     _scanned: int = 0
-    """Line ends before this offset are processed."""
+    """Offset in the buffer up to which line ends were processed."""
     _crlf: bool = False
-    """True if the last line ended in CRLF."""
+    """True if the last line ended with CRLF."""
 
     def feed(self, data: bytes) -> list[SseEvent]:
         if self._passing:
@@ -154,7 +153,7 @@ class SseReader:
         return events
 
     def close(self) -> list[SseEvent]:
-        """Return the event without a closing blank line at the end of the stream, if there is one."""
+        """Return the last event if the stream ended before its blank line."""
         rest = self._taken()
         return [_event(rest)] if rest else []
 
@@ -208,25 +207,25 @@ def _event(raw: bytes) -> SseEvent:
 @dataclass(frozen=True, slots=True)
 class JsonLine:
     raw: bytes
-    """The bytes on the wire with the line end."""
+    """The bytes of the line in the stream, with the line break."""
     is_whole: bool = True
-    """False: the bytes are a part of a line that is too long."""
+    """False if the bytes are part of a line that is too long, or come after one."""
 
     @property
     def data(self) -> bytes | None:
         return (self.raw.strip() or None) if self.is_whole else None
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the line with another document and the same line end."""
+        """Return a line with other JSON and the same line break."""
         return data + self.raw[len(self.raw.rstrip(b"\r\n")) :]
 
 
 @dataclass(slots=True)
 class LineReader:
-    """A `LineReader` cuts a byte stream into lines. Time grows with the bytes, not with the chunks."""
+    """A `LineReader` splits a stream into lines, in time linear in the number of bytes."""
 
     limit: int = MOST_EVENT_BYTES
-    """Bytes of one line; after a longer one nothing is cut any more."""
+    """Greatest number of bytes in one line. After a longer one, the reader stops splitting."""
     _passing: bool = False
     _buffer: bytearray = field(default_factory=bytearray)
     _scanned: int = 0
@@ -265,40 +264,39 @@ _INSIDE = re.compile(rb'["\\]')
 
 @dataclass(frozen=True, slots=True)
 class ArrayItem:
-    """One item, or the end of the array."""
+    """An `ArrayItem` is one item of a streamed JSON array, or the end of the array."""
 
     raw: bytes
-    """The bytes on the wire, with those before the item."""
+    """The bytes of the item in the stream, with the bytes before it, such as a comma."""
     data: bytes | None
-    """The item; None after the last one."""
+    """The JSON of the item; None at the end of the array."""
     is_part: bool = False
-    """Bytes of an item that is too long, or after it."""
+    """True if the bytes are part of an item that is too long, or come after one."""
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the item's bytes with other JSON in its place."""
+        """Return the bytes in `raw` with the item replaced by other JSON."""
         return self.raw[: len(self.raw) - len(self.data or b"")] + data
 
     def opening(self) -> bytes:
-        """Return the item as the first of an array."""
+        """Return the bytes of the item as the first item of an array."""
         return b"[" + (self.data or b"")
 
     def following(self) -> bytes:
-        """Return the item as a later one of an array."""
+        """Return the bytes of the item as a later item of an array."""
         return b",\n" + (self.data or b"")
 
 
 @dataclass(slots=True)
 class ArrayReader:
-    """An `ArrayReader` cuts a byte stream into the objects of one array. Time grows with the bytes, not the
-    chunks."""
+    """An `ArrayReader` splits a stream into the items of one array, in time linear in the number of bytes."""
 
     limit: int = MOST_EVENT_BYTES
-    """Bytes of one item; after a longer one nothing is cut any more."""
+    """Greatest number of bytes in one item. After a longer one, the reader stops splitting."""
     _passing: bool = False
     _buffer: bytearray = field(default_factory=bytearray)
     _scanned: int = 0
     _depth: int = 0
-    """Open brackets and braces, that of the array included."""
+    """Number of open brackets and braces, including that of the array."""
     _in_string: bool = False
     _begin: int = 0
     _over: bool = False
@@ -325,7 +323,7 @@ class ArrayReader:
         return [ArrayItem(rest, None, is_part=self._passing)] if rest else []
 
     def _scan(self) -> int | None:
-        """Return the end of the next item, or of the array; None if it has not arrived."""
+        """Return the end of the next item or of the array, or None if it has not arrived yet."""
         while match := (_INSIDE if self._in_string else _OUTSIDE).search(self._buffer, self._scanned):
             sign = match.group()
             if sign == b"\\":

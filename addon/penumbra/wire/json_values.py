@@ -1,4 +1,4 @@
-"""JSON values as Python objects, and back; lone surrogates survive both ways."""
+"""This module converts JSON to Python objects and back. Lone surrogates are preserved both ways."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import orjson
 
 
 class NotJson(ValueError):
-    """The bytes are no JSON document that could be edited safely."""
+    """The bytes are not JSON, or not JSON that can be edited safely."""
 
 
 def encode(value: Any) -> bytes:
-    """Return compact JSON of a value; lone surrogates in strings survive as escapes."""
+    """Return a value as compact JSON. Lone surrogates in strings become escapes."""
     try:
-        # orjson leaves its buffer, up to eight times as long as the text, to the bytes that it returns.
+        # The copy frees orjson's buffer, which can be eight times as long as the text.
         return bytes(memoryview(orjson.dumps(value)))
     except (TypeError, orjson.JSONEncodeError):
         return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def decode(data: bytes | memoryview) -> Any:
-    """Return the value of a JSON text; lone surrogates survive. Raises NotJson.
+    """Return the value of a JSON text, with lone surrogates preserved. Raises NotJson.
 
-    Integers beyond 64 bits may arrive as floats: for reading only, never to be written back.
+    Integers of more than 64 bits may become floats, so the result must not be encoded and sent again.
     """
     try:
         return orjson.loads(data)

@@ -1,8 +1,8 @@
-"""Host and path of a request as resolvers and servers may read them, and the header of own calls.
+"""This module normalises the host and path of a request, and recognises Penumbra's own calls by a header.
 
-Normalised paths serve to recognise calls and are never sent. Routers differ in the spellings of a path that
-they undo, so each spelling that some router undoes is undone here: an odd one must not lead past the search
-for secrets.
+A normalised path serves only to recognise API calls and is never sent. Servers differ in how they normalise
+paths. This module applies every normalisation that some server applies, so that an API call with an unusual
+path is still searched for secrets.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from urllib.parse import unquote
 from penumbra.short_texts import remembered
 
 _ROUNDS = 3
-"""Depth of nested percent escapes."""
+"""Greatest number of times that a path is percent-decoded."""
 _QUERY = re.compile(r"[?#]")
 _PARAMETERS = re.compile(r";[^/]*")
 _OWN_NAMES = ("ip6-localhost", "ip6-loopback", "host.docker.internal")
 _OLD_ADDRESS = re.compile(
     r"(?:0x[0-9a-f]{0,16}|[0-9]{1,16})(?:\.(?:0x[0-9a-f]{0,16}|[0-9]{1,16})){0,3}", re.ASCII
 )
-"""An address as `inet_aton` takes it: one to four numbers, each decimal, octal or hexadecimal."""
+"""This pattern matches an address that `inet_aton` accepts: one to four numbers, which may be decimal, octal
+or hexadecimal."""
 
 
 @remembered(1_024)
 def host_name(host: str) -> str:
-    """Return the name or address that a resolver finds a host by: in lower case, without brackets, zone and
-    closing dot, with letters and dots of other alphabets as it takes them; an IPv4 address in its usual
-    spelling, however it was spelled (`127.1`, `0x7f000001`, `::ffff:127.0.0.1`)."""
+    """Return the normalised name or address of a host. It is in lower case and in IDNA encoding, without
+    brackets, zone and final dot. Every spelling of an IPv4 address (`127.1`, `0x7f000001`,
+    `::ffff:127.0.0.1`) becomes the usual one."""
     if not host.isascii():
         with contextlib.suppress(UnicodeError):
             host = host.encode("idna").decode("ascii")
@@ -46,8 +47,7 @@ def host_name(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine itself by its name or address, however these are spelled. No name
-    is looked up."""
+    """Return whether a host is `localhost` or a loopback address, in any spelling. No name is resolved."""
     name = host_name(host)
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -55,12 +55,12 @@ def is_loopback(host: str) -> bool:
         address = ipaddress.ip_address(name)
     except ValueError:
         return False
-    # A connection to the unspecified address is one to this machine.
+    # A connection to the unspecified address, such as 0.0.0.0, reaches this machine.
     return address.is_loopback or address.is_unspecified
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether a host is this machine by one of its names or addresses. No name is looked up."""
+    """Return whether a host is a name or an address of this machine. No name is resolved."""
     name = host_name(host)
     if is_loopback(name) or name in (*_OWN_NAMES, socket.gethostname().lower()):
         return True
@@ -68,7 +68,7 @@ def is_this_machine(host: str) -> bool:
         address = ipaddress.ip_address(name)
     except ValueError:
         return False
-    # An address that can be bound is this machine's.
+    # A socket can be bound only to an address of this machine.
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
@@ -80,11 +80,11 @@ def is_this_machine(host: str) -> bool:
 
 @remembered(1_024)
 def normal(path: str) -> str:
-    """Return the path without query and fragment, escapes, parameters, empty and relative segments, and a
-    closing slash. Bytes that are no UTF-8 are read as their escapes are."""
+    """Return the path with escapes decoded and without query, fragment, parameters, empty and relative
+    segments, and final slash. Bytes that are not UTF-8 become U+FFFD, as their escapes do."""
     try:
         data = path.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # Surrogates that stand for no byte.
+    except UnicodeEncodeError:  # The path has surrogates that do not represent bytes.
         data = path.encode("utf-8", "surrogatepass")
     path = data.decode("utf-8", "replace")
     path = _QUERY.split(path, maxsplit=1)[0]
@@ -103,11 +103,11 @@ def normal(path: str) -> str:
 
 
 HEADER = "x-penumbra-call"
-"""Header with the number of an own call."""
+"""Header that marks a call of Penumbra's own. Its value is the call's number."""
 under_way: set[str] = set()
-"""Numbers of calls under way."""
+"""Numbers of Penumbra's own calls that are not finished."""
 
 
 def is_ours(number: str) -> bool:
-    """Return whether a header's value is the number of a call under way."""
+    """Return whether a header's value is the number of an unfinished call of Penumbra's own."""
     return number in under_way

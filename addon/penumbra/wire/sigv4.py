@@ -1,8 +1,8 @@
-"""Requests signed for Amazon Web Services (Signature Version 4).
+"""This module checks and makes signatures of requests to Amazon Web Services (Signature Version 4).
 
-The signature covers the body, so the keys are needed to change a signed request. `Keys.made` returns whether
-a request was signed with these very keys; if it was, `Keys.sign` may sign another body in its place. No
-function here reads a clock.
+The signature covers the body, so Penumbra needs the keys to change a signed request. `Keys.made` returns
+whether a request was signed with these keys. If so, `Keys.sign` can sign it again with another body. No
+function here reads the clock.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _FREE = "UNSIGNED-PAYLOAD"
 
 @dataclass(frozen=True, slots=True)
 class Signable:
-    """The signed parts of a request. Header names in lower case, with `host`."""
+    """A `Signable` has the signed parts of a request. Its headers include `host`, with lower-case names."""
 
     method: str
     path: str
-    """The path with its query, as sent."""
+    """The path with its query, as it is sent."""
     headers: Mapping[str, str]
     body: bytes
 
 
 def covers_body(headers: Mapping[str, str]) -> bool:
-    """Return whether a request has a signature that covers its body. Names are in lower case, or of a mapping
-    that ignores case."""
+    """Return whether a request has a signature that covers its body. The names of the headers must be in
+    lower case, or the mapping must ignore case."""
     signed = headers.get("authorization", "").startswith("AWS4-")
     return signed and headers.get(_PAYLOAD) != _FREE
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """An access key and its secret."""
+    """A `Keys` is an access key id and its secret key."""
 
     id: str
     secret: str = field(repr=False)
@@ -58,10 +58,10 @@ class Keys:
         return hmac.compare_digest(expected, match["signature"])
 
     def sign(self, request: Signable, date: str = "") -> dict[str, str]:
-        """Return the headers that sign this request anew, with another body.
+        """Return the headers with a new signature for this request.
 
-        `date` is the time of sending, as in 20260131T120000Z; empty: that of the old signature, which is
-        good for a few minutes. Headers that are gone are not signed any more.
+        `date` is the time of sending, such as 20260131T120000Z. If it is empty, the old signature's time is
+        used, which is valid for a few minutes. Signed headers that the request no longer has are left out.
         """
         match = _AUTHORIZATION.fullmatch(request.headers["authorization"])
         if match is None:
@@ -81,7 +81,7 @@ class Keys:
         path, _, query = request.path.partition("?")
         lines = (
             request.method,
-            # The path is encoded already, and encoded once more for the signature.
+            # AWS signs the path percent-encoded twice. It is already encoded once.
             quote(path, safe="/~-_."),
             "&".join(sorted(query.split("&"))) if query else "",
             head,

@@ -1,10 +1,9 @@
-"""Tables whose head names a column of secrets: CSV, what a database prints, Markdown, aligned lists.
+"""This module finds secrets in tables that have a column with a name such as `password`.
 
-The head is a line of names. Below it, every line with as many cells is a row. A few other lines in between,
-such as empty ones or comments, do not end the table.
+Such a table is CSV, the output of a database, Markdown, or an aligned list. Its head is a line of names. Each
+later line with the same number of cells is a row. A few other lines, such as comments, do not end the table.
 
-The columns of rows of SQL are named before `VALUES`, in the table's own definition further up, or before the
-rows that `COPY … FROM stdin` reads.
+In SQL, the columns are named before `VALUES`, in an earlier `CREATE TABLE`, or in `COPY … FROM stdin`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ _CREATE = _late(
 )
 _DEFINED = _late(rb"{_GAP}{_QUOTE}([A-Za-z_]\w{0,63}){_QUOTE}[ ]{1,8}[A-Za-z]")
 _MARK = late(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
-"""Matches the end of a cell or of a column's definition, and texts that may hide such ends."""
+"""This pattern matches the characters that may end a cell or a column's definition, and quoted texts, which
+may contain such characters."""
 _LONGEST_EXPRESSION = 2000
 _DEEPEST_EXPRESSION = 16
 _NO_COLUMN = frozenset(b"primary unique key constraint index foreign check fulltext".split())
@@ -57,13 +57,12 @@ _SQL_VALUE = late(
     + rb")"
     + _GAP
 )
-"""Matches a cell, whose text ends according to its first quote. After a bare quote, a backslash escapes what
-follows it (within a string, several backslashes do). After an escaped quote, the next escaped one ends the
-text."""
+"""This pattern matches a cell of SQL. In a text after a bare quote, one or more backslashes escape the next
+character. A text after an escaped quote ends at the next escaped quote."""
 _ROW = _late(rb"{_GAP}\(")
 _NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_SQL_ROW = 4000
-"""Bytes after an unreadable cell in which the next row is looked for."""
+"""Number of bytes after an unreadable cell that are searched for the next row."""
 _WORD = late(rb"[A-Za-z_][\w$]{0,63}")
 _COPY_ROW = _late(
     rb"{_LINE_END}(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
@@ -95,13 +94,13 @@ def _sql_rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _telling(names: Sequence[bytes]) -> Columns:
-    """Return the columns that hold secrets."""
+    """Return the columns whose names show that they contain secrets."""
     judged = ((at, _NAMES.judge(name.decode("latin-1"))) for at, name in enumerate(names[:_MOST_COLUMNS]))
     return {at: name for at, name in judged if name.strength > Strength.WEAK}
 
 
 def _defined(data: bytes, at: int) -> list[bytes]:
-    """Return the columns that a table's definition names."""
+    """Return the names of the columns in a table's definition."""
     names: list[bytes] = []
     while len(names) < _MOST_COLUMNS and (column := _DEFINED.match(data, at)):
         if column[1].lower() not in _NO_COLUMN:
@@ -114,7 +113,7 @@ def _defined(data: bytes, at: int) -> list[bytes]:
 
 
 def _ending(data: bytes, at: int) -> int:
-    """Return where the comma or bracket stands that ends a cell or a definition, or `at`."""
+    """Return the offset of the comma or bracket that ends a cell or a definition, or `at`."""
     if data[at : at + 1] in (b",", b")"):
         return at
     depth = 0
@@ -128,7 +127,7 @@ def _ending(data: bytes, at: int) -> int:
 
 
 def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
-    """Return the secrets in the rows that begin at `at`, and where the rows end."""
+    """Return the secrets in the rows of SQL that begin at `at`, and the end of the rows."""
     spans: list[Span] = []
     while row := _ROW.match(data, at):
         at, number = row.end(), 0
@@ -152,8 +151,8 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
 
 
 def _copied(data: bytes, at: int, columns: Columns, width: int) -> tuple[list[Span], int]:
-    """Return the secrets in rows with tabs between their cells, and where the rows end. The number of a line
-    may stand before its row."""
+    """Return the secrets in rows with tabs between their cells, and the end of the rows. A row may have one
+    more cell at its beginning, such as a line number."""
     spans: list[Span] = []
     while row := _COPY_ROW.match(data, at):
         at = row.end()
@@ -189,20 +188,20 @@ _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
-"""Words with an end of a cell after them, since the words alone occur in too many lines."""
+"""Each anchor is a word and a character that may end its cell. The words alone occur in too many lines."""
 _BREAK = late(rb"{BREAK}")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
     *(colon + (2**depth - 1) * b"\\" + b'"' for colon in (b":", b": ") for depth in range(4)),
 )
-"""Texts before a line within a string or a string of JSON."""
+"""Strings that may precede the first character of a line, apart from a line break."""
 _BEGIN_SIGNS = (b"\\", b'"', b">", b"'")
 _BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\{1,31}u250[23])"
 _HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
 _RUN = late(_HEAD.pattern.replace(b"{3,", b"{0,"))
 _PLAIN_HEAD = late(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
 _PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
-"""Matches the end of a head without bars beyond ASCII. This pattern is much faster."""
+"""This pattern matches the end of a head in ASCII. It is much faster than `_RUN`."""
 _BAR_BEGINS = 0xE2
 _PREFIX = late(shared_patterns.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
 _QUOTES = rb"(?:\\{0,31}\")?"
@@ -216,7 +215,7 @@ _NAME = late(
 _CELL = late(rb"[ ]{0,60}(?:\\{0,31}[\"'`])?([^ \"'`\\]{4,512})(?:\\{0,31}[\"'`])?[ ]{0,60}")
 _RULE = late(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\{1,31}u25[0-9a-f]{2})+")
 _STRING_END = late(rb"\\{0,31}\"(?:[}\]]|, ?\\{0,31}\"\w{1,60}\\{0,31}\" ?:)")
-"""Matches the end of a string of JSON that ends with a table."""
+"""This pattern matches the end of a JSON string."""
 _BLANKS = late(rb" {2,}")
 _COMMA = late(rb",")
 _DELIMITERS = (
@@ -227,7 +226,7 @@ _DELIMITERS = (
     _BLANKS,
 )
 _NAMING = frozenset(b"name key variable setting parameter property option".split())
-"""Heads of a column that names what the column `value` holds."""
+"""Heads of a column whose cells name the cells of the column `value`."""
 _LONGEST_HEAD = 1000
 _LONGEST_ROW = 8192
 _MOST_CELLS = 64
@@ -245,7 +244,7 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             continue
         for delimiter in _DELIMITERS:
             if delimiter.search(data, start, end) is None:
-                continue  # One cell names nothing beside it.
+                continue  # The line has only one cell.
             cells = _cells(data, start, end, delimiter)
             named = cells and _named_columns(data, cells, delimiter, data[start : start + 1] in (b" ", b"\t"))
             if named:
@@ -254,7 +253,7 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _may_be_head(data: bytes, at: int) -> bool:
-    """Return whether the end of a line may be the end of a head. Most are not."""
+    """Return whether the text from `at` to the end of its line may be the end of a head."""
     run = _PLAIN_RUN.match(data, at)
     end = run.end() if run else at
     if end < len(data) and data[end] == _BAR_BEGINS:
@@ -264,7 +263,7 @@ def _may_be_head(data: bytes, at: int) -> bool:
 
 
 def _may_be_cells(data: bytes, start: int, end: int) -> bool:
-    """Return whether a line holds only what a head may hold."""
+    """Return whether a line has only characters that a head may have."""
     if _PLAIN_HEAD.fullmatch(data, start, end):
         return True
     has_bars = data.find(b"\xe2\x94", start, end) >= 0 or data.find(b"u250", start, end) >= 0
@@ -272,10 +271,10 @@ def _may_be_cells(data: bytes, start: int, end: int) -> bool:
 
 
 def _line(data: bytes, at: int) -> tuple[int, int]:
-    """Return the line around a place, without what tools put before lines."""
+    """Return the range of the line around `at`, without a prefix such as a line number."""
     low = max(0, at - _LONGEST_HEAD)
     start = max(low, data.rfind(b"\n", low, at) + 1)
-    # All beginnings but that of a line contain one of these signs.
+    # Each of `_BEGINS` contains one of these characters.
     if any(data.find(sign, start, at) >= 0 for sign in _BEGIN_SIGNS):
         found = [(data.rfind(begin, start, at), len(begin)) for begin in _BEGINS]
         start = max((first + length for first, length in found if first >= 0), default=start)
@@ -289,12 +288,12 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
 def _named_columns(
     data: bytes, cells: Sequence[tuple[int, int]], delimiter: re.Pattern[bytes], is_indented: bool
 ) -> dict[int, Name | int]:
-    """Return the columns of secrets below a head, each with its name, or with the column whose cell names it
-    in each row; none if the line is no head."""
+    """Return the columns of secrets below a head. Each has its name, or the number of the column whose cells
+    name it. The result is empty if the line is not a head."""
     texts = [data[first:last].strip(b' "\\').lower() for first, last in cells]
     columns: dict[int, Name | int] = dict(_names_of_head(data, cells))
     if delimiter is _COMMA and is_indented and not texts[-1].strip():
-        columns = {}  # A list of a program that goes on in the next line.
+        columns = {}  # The line is part of a list in source code, which goes on in the next line.
     naming = [number for number, text in enumerate(texts) if text in _NAMING]
     if not columns and len(naming) == 1 and texts.count(b"value") == 1:
         columns = {texts.index(b"value"): naming[0]}
@@ -302,8 +301,8 @@ def _named_columns(
 
 
 def _names_of_head(data: bytes, cells: Sequence[tuple[int, int]]) -> dict[int, Name]:
-    """Return the names of secrets in a head, by their columns; none where a cell holds no name or is the only
-    one."""
+    """Return the names of secrets in a head, by column. The result is empty if a cell is not a name, or if
+    there is only one name."""
     names: dict[int, Name] = {}
     for number, (first, last) in enumerate(cells):
         match = _NAME.fullmatch(data, first, last)
@@ -322,7 +321,7 @@ def _rows(
     head: Sequence[tuple[int, int]],
     columns: dict[int, Name | int],
 ) -> Generator[Span, None, int]:
-    """Yield the secrets below a head that ends at `at`, and return where the table ends."""
+    """Yield the secrets below a head that ends at `at`, and return the end of the table."""
     ended = [at]
     first = data[slice(*head[0])].strip()
     for cells in _below(data, delimiter, len(head), ended):
@@ -331,7 +330,7 @@ def _rows(
                 named = _NAME.fullmatch(data, *cells[name])
                 name = _NAMES.judge(named[1].decode("ascii") if named else "")
             elif first and data[slice(*cells[0])].strip() == first:
-                return ended[0]  # Lines that all begin alike are statements, and so is their head.
+                return ended[0]  # The row begins like the head, so both are statements of a program.
             yield from _cell(data, cells[number], name)
     return ended[0]
 
@@ -339,8 +338,8 @@ def _rows(
 def _below(
     data: bytes, delimiter: re.Pattern[bytes], width: int, ended: list[int]
 ) -> Iterator[list[tuple[int, int]]]:
-    """Yield the cells of each row below a head. `ended` holds the end of the head, and then of the last
-    row."""
+    """Yield the cells of each row below a head. `ended[0]` is the end of the head at first, and then that of
+    the last row."""
     at, odd = ended[0], 0
     while odd <= _MOST_ODD_LINES and (match := _BREAK.match(data, at)):
         time_budget.check()
@@ -367,8 +366,8 @@ def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
         return
     text = value[1]
     if text.rstrip(b":,;{")[-1:] == b")" and b"(" not in text:
-        return  # The end of a call of a program.
-    # A cell of letters alone describes a password as a form does: `required`.
+        return  # The cell is the end of a function call.
+    # A cell that has only letters may be a word about the password, such as `required`.
     letters = text.decode("utf-8", "replace").isalpha()
     style = Style.CONFIG if letters or name.strength is Strength.STRONG else Style.QUOTED
     span = secret(data, Value(*value.span(1), style), name, "column")
@@ -377,11 +376,11 @@ def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
 
 
 def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:
-    """Return where the cells of a line stand."""
+    """Return the ranges of the cells in a line."""
     cells: list[tuple[int, int]] = []
     if delimiter is _BLANKS:
         end = start + len(data[start:end].rstrip(b" "))
-    # A string of JSON around the line makes the number of quotes odd: then no quote hides a delimiter.
+    # An odd number of quotes means that the line is inside a JSON string. Then the quotes are ignored.
     balanced = delimiter.pattern in (b",", b";") and data.count(b'"', start, end) % 2 == 0
     quotes, counted = 0, start
     for match in delimiter.finditer(data, start, end):

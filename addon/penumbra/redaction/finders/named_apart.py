@@ -1,12 +1,12 @@
-"""Names and values that stand in different members of one record.
+"""This module finds secrets whose names are not directly before them.
 
-`{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`: another member names the value. The member with the
-value is found by its key, and the record around it is read for a member that names it. The block around a
-default names it as well: `variable "db_password" { default = "…" }`.
+In a record, another member may contain the name: `{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`.
+A finder looks for a key such as `Value`, and then for the name in the record around it. The name of a block
+counts as well: `variable "db_password" { default = "…" }`.
 
-A name may also stand apart in one statement, tag or reply: before a default, `getenv("DB_PASSWORD") || "…"`;
-in another attribute of a tag, `<add value="…" key="ApiKey"/>`; in the command that a store replies to, `HMGET
-user:1 name password`; in the list of the sensitive attributes of a state of Terraform.
+Other finders look for the name before a default, `getenv("DB_PASSWORD") || "…"`; in another attribute of a
+tag, `<add value="…" key="ApiKey"/>`; in the command that a database replies to, `HMGET user:1 name password`;
+and in the list of sensitive attributes of a Terraform state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.values import Style
 
 _REACH = 600
-"""Bytes on either side of a value in which its name stands."""
+"""Number of bytes before and after a value that are searched for its name."""
 _LINES = 10
 _QUOTES = b"\"'\\`"
 _LETTERS = bytes(byte for byte in range(256) if chr(byte).isalpha())
@@ -34,7 +34,7 @@ _WORDS = rules.load("secrets/words/records.yaml")
 
 
 def _any_of(words: str) -> bytes:
-    """Return a pattern of any of the words, in small letters or capitals."""
+    """Return a pattern that matches any of the words and ignores case."""
     return b"(?i:" + "|".join(words.split()).encode() + b")"
 
 
@@ -55,7 +55,7 @@ _NAMES = Names()
 _ANY = Name(Strength.PASSWORD, "password")
 _TELLING_WORDS = b"(?:" + "|".join(_NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
-"""Matches in every name that may be telling; most records have none."""
+"""This pattern matches a word that every name of a secret contains. Most records have none."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = late(
     rb"(?<![\w.-])(?:{QUOTE})?("
@@ -69,7 +69,7 @@ _NAMED = Linear(
     + rb")[\\\"'`]*[ \t]*[:=][^,}\r\n]*"
     + _TELLING_WORDS
 )
-"""Matches a member that may be a telling name; most records have none."""
+"""This pattern matches a member that may contain the name of a secret. Most records have none."""
 _MARK = Linear(
     rb"(?i)(?:^|[^\w.-])(?:"
     + "|".join(
@@ -77,7 +77,7 @@ _MARK = Linear(
     ).encode()
     + rb")\b"
 )
-"""Matches a member that says that the member beside it is a secret."""
+"""This pattern matches a member which says that the record contains a secret."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
@@ -92,18 +92,18 @@ _LINE = late(
 )
 _HEAD = late(rb"(?:{QUOTE})?([A-Za-z_][\w.-]{1,79})(?:{QUOTE})?:[ \t]*\Z")
 _FLAG = late(rb"--([a-z][\w-]{2,60}){QUOTE}[^()\n]{0,160}\Z")
-"""Matches an option before its default: `add_argument("--password", default="…")`."""
+"""This pattern matches an option before its default: `add_argument("--password", default="…")`."""
 
 _WHERE = late(
     rb"(?i){QUOTE}(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option"
     rb"|param)\s{0,4}=\s{0,4}N?{QUOTE}([\w./:-]{2,80})"
 )
-"""Matches the condition after a value: `UPDATE settings SET value = '…' WHERE name = 'smtp_password'`."""
+"""This pattern matches the `WHERE` after a value: `UPDATE t SET value = '…' WHERE name = 'smtp_password'`."""
 
 
 _WHOLE_MEMBER = re.compile(rb"[\"'][ \t]{0,4}:[ \t]{0,4}[^\n]{0,200},[ \t]{0,4}\r?\Z")
 _JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-"""Matches a number, whose placeholder needs quotes."""
+"""This pattern matches a JSON number. A placeholder that replaces it needs quotes."""
 
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
@@ -125,13 +125,13 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _first(data: bytes, value: Value, names: Iterable[Name]) -> Iterator[Span]:
-    """Yield the value as the secret of the first name that makes it one."""
+    """Yield the span of the value for the first of the names that makes it a secret."""
     spans = (secret(data, value, name, "record") for name in names)
     yield from islice(filter(None, spans), 1)
 
 
 def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
-    """Yield the names that the record around a value may have for it."""
+    """Yield the possible names of a value in the record around it."""
     before = data[max(0, match.start() - _REACH) : match.start()]
     after = data[value.end : value.end + _REACH]
     if not any(question.search(part) for question in (_TELLING, _MARK) for part in (before, after)):
@@ -150,7 +150,7 @@ def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
 
 
 def _opening(before: bytes) -> int | None:
-    """Return where the brace stands that is open at the end of a text."""
+    """Return the offset of the last brace that is not closed, or None."""
     depth = 0
     for brace in reversed([*_BRACE.finditer(before)]):
         if brace[0] == b"}":
@@ -178,15 +178,15 @@ def _in_members(*parts: bytes) -> Iterator[Name]:
 
 
 def _cut_off(before: bytes) -> bytes:
-    """Return the lines before a member of a record whose brace is cut off."""
+    """Return the lines before a member that belong to its record. The record's brace is not in the text."""
     lines = before.split(b"\n")
     first = next((at for at in range(len(lines) - 2, -1, -1) if not _WHOLE_MEMBER.search(lines[at])), -1)
     return b"\n".join(lines[first + 1 :])
 
 
 def _in_lines(before: bytes, after: bytes) -> Iterator[Name]:
-    """Yield the names in lines of YAML and its like: siblings stand in the same column, the owner left of
-    them."""
+    """Yield the possible names in YAML and similar formats. Members of one record begin in the same column,
+    and the name of the record is to the left of them."""
     above = _BREAK.split(before)[-_LINES:]
     own = _LINE.match(above[-1])
     column = len(above[-1].rstrip(b"\"'\\"))
@@ -225,7 +225,7 @@ def _judge(written: bytes) -> Name:
 
 
 _STATEMENT_REACH = 240
-"""Bytes before a value in which its name stands."""
+"""Number of bytes before a default that are searched for its name."""
 _LONGEST_TAG = 600
 
 _OPERATORS = _WORDS["fallback_operators"].split()
@@ -237,7 +237,7 @@ _FALLBACK = late(
     + rb")=?[ ]?({QUOTE})"
 )
 _COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
-"""Matches after a text that is one side of a comparison, and no default."""
+"""This pattern matches after a text that is compared with something, so that it is no default."""
 _CALLED = re.compile(rb"\([^()\n]{0,120}\)")
 _STATEMENT = late(rb"[;\n]|\\{1,31}n")
 _NAMES_BEFORE = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
@@ -254,7 +254,7 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         if match and match[2]:
             if _COMPARED.match(data, value.end):
                 continue
-            # The name stands in the same argument or member, whose calls may have commas.
+            # The name is in the same argument or member. Commas within calls do not end an argument.
             commas = _CALLED.sub(lambda call: call[0].replace(b",", b" "), before)
             before = before[commas.rfind(b",") + 1 :]
         yield from _first(data, value, (_judge(name[1]) for name in _NAMES_BEFORE.finditer(before)))
@@ -286,9 +286,9 @@ _ASKED = late(
     rb"(hm?get|m?get|value)[ ]([^\s\"'\\]{1,200}(?:[ ][^\s\"'\\]{1,200}){0,40})[ ]?(?={BREAK})", re.IGNORECASE
 )
 _PROMPT = late(rb"(?:>|-cli\b[^\n]{0,120})[ ]?\Z")
-"""Matches before a command of a store."""
+"""This pattern matches the prompt before a database command."""
 _ITEM = late(rb"([^ ]+) [0-9]{1,10} [0-9]{1,9}(?: [0-9]{1,20})?\Z")
-"""Matches the key, flags and length that memcached prints before a value."""
+"""This pattern matches the key, flags and length that memcached prints before a value."""
 _REPLY = late(
     rb"{BREAK}{LEAD}[ ]{0,4}(?:[0-9]{1,3}\)[ ])?(?:\(nil\)|\\{0,31}\"(?P<text>[^\"\\\r\n]{0,512})\\{0,31}\""
     rb"|(?P<bare>[^\s\"'\\]{1,512}))(?=[ ]?{BREAK}|[ ]?\Z)"
@@ -311,7 +311,7 @@ def _replies(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
-    """Return the names of the values that a store prints below a line, in their order."""
+    """Return the names of the values that a database prints after a command, in order."""
     command = asked[1].lower()
     if command == b"value":
         item = _ITEM.match(asked[2])
@@ -323,7 +323,7 @@ def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
 
 _SENSITIVE = late(rb"get_attr(\\{0,31}\"),\s{0,40}\\{0,31}\"value\\{0,31}\"\s?:\s?\\{0,31}\"([\w-]{1,80})")
 _MOST_BEFORE = 16_384
-"""Bytes between the attributes of a state and the list of the sensitive ones."""
+"""Greatest number of bytes between `"attributes"` in a Terraform state and the list of sensitive ones."""
 _IS = late(rb"{QUOTE}\s{0,4}:\s{0,4}({QUOTE})")
 _MOST_SENSITIVE = 2_000
 

@@ -1,13 +1,13 @@
-"""Secrets that are known by their own form or by their place: the rules of YAML.
+"""This module applies the rules of the YAML files, and finds tokens of services that have no rule.
 
-The pattern of a rule is tried in a bounded window around each place of its anchors, so that time grows
-linearly with any text.
+The pattern of a rule is matched in a window of limited size at each anchor, so the time is linear in the
+size of the text.
 
-Tokens of services without a rule have a short prefix and a long random tail. Hashes are hexadecimal, names
-are made of words, and ids have well-known prefixes.
+A token without a rule has a short prefix and a long random tail. Hashes, names made of words, and ids with
+well-known prefixes are not tokens.
 
-Two words on two lines look like one that a terminal broke. They count as one only where three lines show the
-width, and have one alphabet.
+A terminal may break a token into several lines. Lines are joined only if their width or the random characters
+of the next line show that they belong together.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ TAIL = Linear(
     _OPTIONS,
 )
 _DOTTED = (
-    # Bots of Discord: an id of digits in base64, a time, a signature.
+    # Discord bots: an id in base64, a time, a signature.
     re.compile(
         rb"(?<![\w.+/-])[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,42}(?![\w.+/-])"
     ),
-    # Zhipu and its like: an id and a secret.
+    # Zhipu and similar services: an id and a secret.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}\.(?=[A-Za-z]{0,15}[0-9])[A-Za-z0-9]{16}(?![\w.+/-])"),
-    # Ably: an application, a key of it and its secret.
+    # Ably: the ids of an application and of its key, and the key's secret.
     re.compile(rb"(?<![\w.+/-])[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{6}:[A-Za-z0-9_-]{43}(?![\w.+/-])"),
     # Airtable: an id and a digest.
     re.compile(rb"(?<![\w.+/-])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}(?![\w.+/-])"),
     # Mailgun: three numbers.
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w.+/-])"),
 )
-"""Patterns of tokens in parts with points between them, a form that nothing else has."""
+"""Patterns of tokens that consist of several parts, mostly with dots between them."""
 _AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
 _MAY_BE_DOTTED = tuple(Linear(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
-"""The dotted patterns without their surroundings, in linear time; most texts match none."""
+"""The same patterns without lookarounds, as a fast first test."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -71,7 +71,7 @@ _LONGEST_PREFIX = 64
 _HEX = re.compile(rb"[0-9a-fA-F]+")
 _END = re.compile(rb"[A-Za-z0-9_/+=-]|\.[A-Za-z0-9]")
 _DIGEST = re.compile(rb"(?i)(?<![a-z0-9])(?:sha-?[0-9]{1,3}|md5|blake[0-9][a-z]?)[=:-]\Z")
-"""Matches before a digest: `sha256=` in the list of files of a wheel."""
+"""This pattern matches the name of a hash algorithm before a hash, such as `sha256=`."""
 _BITS = 3.6
 _SPEC = rules.load("secrets/words/prefixes.yaml")
 _IDS = frozenset(_SPEC["ids"].split())
@@ -115,25 +115,25 @@ def _is_random_tail(tail: bytes, prefix: str) -> bool:
 _LINE = re.compile(rb"(?:\r?\n|\\{1,31}n)([A-Za-z0-9+/_.-]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _HEX_END = re.compile(rb"[0-9a-f]*\Z")
 _NEAR = 2_000
-"""Bytes before a word in which its line begins."""
+"""Greatest number of bytes before a word that are searched for the beginning of its line."""
 _LONGEST_BEGINNING = 64
 _LEAST_WIDTH = 40
-"""Columns: terminals and mailers break longer lines only."""
+"""Least number of columns of a line that a terminal or a mail program may have broken."""
 _ARMOUR_WIDTHS = (64, 76)
 _ARMOUR_REACH = 128
 _ARMOURED = re.compile(
     rb"(?:-----|(?:[^A-Za-z0-9+/]|\\n)(?:[A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{76}))"
     rb"(?:\r?\n|\\{1,31}n)[ \t]{0,16}\Z"
 )
-"""Matches before a line of a certificate or of mail: its beginning, or a line of the same width."""
+"""This pattern matches the line before a base64 line of a certificate or mail."""
 
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
-    """Return where a word ends that begins at `start` and reaches the end of its line at `end`; `end` if the
-    lines after it prove nothing.
+    """Return the end of a word that begins at `start` and may go on after `end`, the end of its line. The
+    result is `end` if the next lines do not show that they continue the word.
 
-    `most`: bytes that are read. `begins`: beginnings of such words in small letters; lines that all begin so
-    are a list of them.
+    `most` limits the length of the word. A line that begins with one of `begins`, which are in lower case,
+    starts a new word.
     """
     width = end - _line_begin(data, start)
     is_hex = _is_hex(data[start:end])
@@ -151,25 +151,25 @@ def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[byte
 
 
 def begins_with(piece: bytes, begins: tuple[bytes, ...]) -> bool:
-    """Return whether one of these texts, in small letters, is the piece's beginning."""
+    """Return whether the piece begins with one of these strings. The strings are in lower case."""
     return bool(begins) and piece[:_LONGEST_BEGINNING].lower().startswith(begins)
 
 
 def _is_hex(piece: bytes) -> bool:
-    """Return whether only hexadecimal digits in small letters stand after the last joint of a piece."""
+    """Return whether a piece has only lower-case hexadecimal digits after its last `_`, `-` or `.`."""
     return bool(_HEX_END.match(piece, max(piece.rfind(joint) for joint in (b"_", b"-", b".")) + 1))
 
 
 def _line_begin(data: bytes, at: int) -> int:
     begin = max(0, at - _NEAR)
-    # A line of its own, or within a string.
+    # The line break before the line is a real one, or an escaped one in a string.
     ends = ((data.rfind(line_end, begin, at), len(line_end)) for line_end in (b"\n", b"\\n"))
     return max([begin, *(end + length for end, length in ends if end >= 0)])
 
 
 def is_armour(data: bytes, start: int, end: int) -> bool:
-    """Return whether a word is a whole line of a certificate, or of mail in base64."""
-    start += data[start - 1 : start + 1] == b"\\n"  # An escaped end of a line.
+    """Return whether a word is a whole base64 line of a certificate or mail."""
+    start += data[start - 1 : start + 1] == b"\\n"  # Skip an escaped line break.
     if end - start not in _ARMOUR_WIDTHS:
         return False
     return _ARMOURED.search(data, max(0, start - _ARMOUR_REACH), start) is not None
@@ -192,22 +192,22 @@ _REST = re.compile(
 _WRAPS = re.compile(
     rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
 )
-"""Matches a word at the end of a line and one at the beginning of the next, where a token may be broken."""
+"""This pattern matches a word at the end of a line, and a word at the beginning of the next line."""
 _WRAPS_SIMPLY = _WRAPS.pattern.replace(b",}+", b",}")
-"""The pattern for RE2, which has no possessive repeats."""
+"""The same pattern for RE2, which does not support possessive quantifiers."""
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
-"""Matches a condition on where a match stands, in the source of a pattern."""
+"""This pattern matches a `^` in a regular expression, unless it negates a character class."""
 _MEMORY = 16 << 20
-"""Bytes that the automaton of one of several patterns may take."""
+"""Greatest number of bytes of memory for each alternative of a combined pattern."""
 _AFTER_WRAP = 64
-"""Greatest number of bytes of such a match after the end of the word."""
+"""Greatest number of bytes that a match of `_WRAPS` has after the end of the first word."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
-"""Signs between the parts of a token. A text after one of them is no token of its own."""
+"""Characters between the parts of a token. A text after one of them does not begin a token."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
-"""A host on the local machine, or a name without a domain."""
+"""This pattern matches a loopback address, or a host name without a domain."""
 _LOGIN_WORDS = re.compile(
     rb"(?i)(?:(?:my|your|the|some|user(?:name)?|pass(?:word|wd|phrase)?|pwd|pw|secret|token|key|api|foo|bar|baz|qux"
     rb"|login|test|example|sample|aws|db|app|client)[ _.:@-]?)+"
@@ -220,29 +220,29 @@ _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _NOBODYS_HOST = re.compile(
     rb"@(?:[\w-]{1,63}\.){0,4}(?:example(?:\.[a-z]{2,6})?|invalid|test|localhost|127\.0\.0\.1|host(?:name)?|server|(?:your)?domain(?:\.[a-z]{2,6})?)(?![\w-]|\.\w)"
 )
-"""Matches a host that is reserved for documents, or a text in the place of a name."""
+"""This pattern matches a host that is reserved for examples, or a placeholder such as `yourdomain`."""
 _FILLER = compile_pattern(r"[xX]{6}|[*.]{4}|0{12}|your|YOUR|EXAMPLE\z")
 _DIGITS = b"0123456789"
 _FRONT = re.compile(shared_patterns.FILE)
-"""Matches the prefix of `grep`, which is no part of the line."""
+"""This pattern matches the file name that `grep` prints before a line."""
 _IDENTIFIER = re.compile("[a-z0-9]+(?:[_-]+[a-z0-9]+)+")
 _JOINT = re.compile("[_-]+")
 _WORDS_OF_IDENTIFIER = 3
 _QUOTES = (b'"', b"'", b"`")
 _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
-"""Bytes before a value in which its line may open a bracket."""
+"""Greatest number of bytes before a value that are searched for an opening bracket."""
 _GLIMPSE = 600
-"""Bytes after an anchor in which a long value shows whether it is random."""
+"""Number of bytes after an anchor that suffice to see whether a long value is random."""
 _LOOK = 256
-"""Bytes of a value that are judged. Hostile texts have many values, and more bytes of each would take too
+"""Greatest number of characters of a value that are tested. The limit keeps hostile texts from taking too
 long."""
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
-    """Yield the secrets of a rule whose anchors, in order, stand within its matches.
+    """Yield the secrets of a rule whose matches may begin before an anchor. `anchors` are sorted offsets.
 
-    Windows that overlap are searched as one.
+    Overlapping windows are searched together.
     """
     start = end = 0
     for anchor in (*anchors, None):
@@ -262,15 +262,14 @@ def _within(rule: Rule, data: bytes, start: int, end: int) -> Iterator[Span]:
 
 @dataclass(frozen=True)
 class AnchorPattern:
-    """An `AnchorPattern` is one pattern for all rules that share an anchor. Most places of an anchor match
-    none of the rules, which this pattern shows at once."""
+    """An `AnchorPattern` is one pattern for all rules with the same anchor. If it does not match at an
+    anchor, no rule can match there; that is the case for most anchors."""
 
     rules: tuple[Rule, ...]
     matches: Linear | None
-    """Matches at an anchor if one of the rules may find its secret there; None if no such pattern can be
-    made."""
+    """The pattern; None if a rule allows no such pattern, so that every rule has to be tried."""
     reach: int
-    """Bytes after the beginning of the anchor that the pattern may use."""
+    """Greatest number of bytes from the beginning of the anchor to the end of a match."""
 
     @classmethod
     def of(cls, rules: Sequence[Rule]) -> AnchorPattern:
@@ -285,8 +284,8 @@ class AnchorPattern:
         return cls(tuple(rules), Linear(any_look, latin1(_MEMORY * len(looks))), reach)
 
     def wraps(self, data: bytes, anchor: int) -> bool:
-        """Return whether the end of a line may break a token at an anchor: the line is wide, or the next one
-        begins with a random word."""
+        """Return whether a line break may divide a token at an anchor. If so, the line is wide, or the next
+        line begins with a random word."""
         if _WRAPS.match(data, anchor, anchor + self.reach) is None or data[anchor - 1 : anchor] in _JOINTS:
             return False
         run = _RUN.match(data, anchor)
@@ -298,8 +297,8 @@ class AnchorPattern:
 
 
 def _whatever_is_around(rule: Rule) -> bytes:
-    """Return a pattern without groups that matches wherever a rule does, and perhaps elsewhere; empty if only
-    the rule's own pattern or a checksum can decide."""
+    """Return a pattern without groups that matches wherever the rule does, and perhaps elsewhere. It is empty
+    if there is no such pattern for the rule."""
     if rule.checksum:
         return b""
     regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
@@ -311,10 +310,10 @@ def _may_be_wrapped(rule: Rule) -> bool:
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
-    """Return the rule's secret that begins at `anchor`. `wraps`: whether the line's end may break it."""
+    """Return the rule's secret that begins at `anchor`. `wraps` is true if a line break may divide it."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
-    # Nearly all anchors stand inside of longer words. This test is faster than a pattern.
+    # Nearly all anchors are inside longer words. This test is faster than matching the pattern.
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
     harmless = rule.shows_early and _begins_harmlessly(rule, data, anchor)
@@ -326,19 +325,19 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
 
 
 def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
-    """Return whether a long value begins as no random one does."""
+    """Return whether the beginning of a long value shows that it is not random."""
     stop = anchor + _GLIMPSE
     match = rule.pattern.match(data, anchor, stop)
     if match is None or match.end(1) < stop:
         return False
     start = match.start(1)
     text, rest = data[start : start + _LOOK], data[start + _LOOK : stop]
-    # The end of the value may be cut off, and something must be left.
+    # Later steps may remove the end of the value, but must not reach the tested beginning.
     return text.isascii() and b"&" not in text and bool(rest.strip(_STOPS)) and not _is_random(text.decode())
 
 
 def _checked_end(data: bytes, start: int) -> int:
-    """Return where a token ends that begins at `start` and has the right checksum; 0 without one."""
+    """Return the end of a token that begins at `start` and has a valid checksum, or 0."""
     begin = data.find(b"_", start, start + 12) + 1
     token = data[begin : begin + 36] if begin else b""
     if len(token) < 36 or not token.isalnum():
@@ -351,12 +350,12 @@ def _checked_end(data: bytes, start: int) -> int:
 
 
 def _continued(rule: Rule, data: bytes, span: Span) -> Span:
-    """Return the span with the rest of a token that reached the end of a long line."""
+    """Return the span, extended by the part of the token on the next lines if its line was broken."""
     rest = _REST.match(data, span.end)
     if rest is None or rule.pattern.match(rest[1]):
         return span
     end = wrapped_end(data, span.start, span.end, rule.window, rule.anchors)
-    # Lines of one token each are a list of them.
+    # A line that contains only a token may belong to a list of tokens.
     alone = not data[data.rfind(b"\n", max(0, span.start - rule.window), span.start) + 1 : span.start].strip()
     if end == span.end and not alone and _is_rest(rest[1]):
         end = rest.end(1)
@@ -364,11 +363,11 @@ def _continued(rule: Rule, data: bytes, span: Span) -> Span:
 
 
 def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
-    """Return the secret at `anchor` if a terminal or mailer broke its line."""
+    """Return the secret at `anchor` if a terminal or mail program broke its line."""
     run = _RUN.match(data, anchor, anchor + rule.window)
     rest = _REST.match(data, run.end()) if run is not None else None
     if run is None or rest is None or begins_with(rest[1], rule.anchors):
-        return None  # Lines that begin alike are a list of tokens.
+        return None  # The next line begins another token.
     end = wrapped_end(data, anchor, run.end(), rule.window, rule.anchors)
     if end == run.end():
         end = rest.end(1) if is_opaque(rest[1].decode("ascii")) else end
@@ -379,21 +378,21 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
 
 
 def _joined(rule: Rule, data: bytes, start: int, end: int) -> bytes:
-    """Return the text without its line breaks if the rule matches all of it, else nothing."""
+    """Return the text without its line breaks if the rule matches all of it, else an empty string."""
     text = flat(data[start:end])
     match = rule.pattern.match(text)
     return text if match and match.end() == len(text) else b""
 
 
 def _is_rest(piece: bytes) -> bool:
-    """Return whether a whole line can only be the rest of a token: random, and of three kinds of characters,
-    since commits and checksums stand alone in lines."""
+    """Return whether a line can only be the end of a token: it is random and has digits, capitals and small
+    letters. Commits and checksums, which also fill a line, have no capitals."""
     text = piece.decode("ascii")
     return is_opaque(text, 16) and kinds(text) == 3
 
 
 def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
-    """Yield the rule's secrets, with its pattern tried on the whole text."""
+    """Yield the rule's secrets in the whole text."""
     for match in rule.pattern.finditer(data):
         span = _accept(rule, data, match)
         if span:
@@ -402,27 +401,27 @@ def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
 
 _BEGINS, _GOES_ON, _DEPENDS = range(3)
 _AFTER = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
-"""By byte, whether a word begins after it. A word may go on after the bracket that ends a placeholder."""
+"""Maps a byte to what may follow it. A word may go on after the `]` (0x5D) that ends a placeholder."""
 MAY_GO_ON = bytes(after != _BEGINS for after in _AFTER)
-"""By byte, whether a word before it may go on after it."""
+"""Maps a byte to 1 if a word may go on after it, else to 0."""
 
 
 _TRACED = re.compile(
     rb"(?i)(?:(?:trace|span|parent|request|transaction)(?:[_-]?(?:id|parent|state|context))?|x-[a-z]{2,20}-id)"
     rb"[\"']{0,2}[:=][ \"']{0,3}\Z"
 )
-"""Matches before a value by which a request can be followed."""
+"""This pattern matches the name before an id that traces a request."""
 
 
 def begins_word(data: bytes, start: int) -> bool:
-    """Return whether a word begins at `start`. An escape before it is no part of a word; a placeholder counts
-    as the value that it replaced, which is mostly a word."""
+    """Return whether a word begins at `start`. A word also begins after an escape such as `\\n`, but not
+    after a placeholder, which replaces a value that is usually part of the word."""
     if start == 0:
         return True
     after = _AFTER[data[start - 1]]
     if after != _GOES_ON:
         return after == _BEGINS or not placeholder.ends(data, start)
-    # The character before the last sign of an escape.
+    # Test the second last character first: it shows whether an escape may end here.
     if start == 1 or data[start - 2] not in _WITHIN_ESCAPE:
         return False
     before = data[max(0, start - 6) : start]
@@ -461,7 +460,7 @@ def _accept(rule: Rule, data: bytes, match: Found) -> Span | None:
 
 
 def _closes_earlier(data: bytes, start: int, end: int) -> bool:
-    """Return whether a value ends with a bracket that was opened before it, in its line."""
+    """Return whether a value ends with a bracket whose opening bracket is before it in its line."""
     bracket = data[end - 1 : end]
     opening = _BRACKETS.get(bracket)
     if opening is None or opening in data[start:end]:
@@ -471,8 +470,8 @@ def _closes_earlier(data: bytes, start: int, end: int) -> bool:
 
 
 def _repeats_user(data: bytes, start: int, end: int) -> bool:
-    """Return whether a password is its user's name, at this machine or one beside it:
-    `guest:guest@localhost`. Such a login protects nothing, and tests and settings are full of it."""
+    """Return whether a password equals its user's name and the host is local, as in `guest:guest@localhost`.
+    Such a login protects nothing and is frequent in tests and settings."""
     value = data[start:end]
     return data[max(0, start - len(value) - 4) : start] == b"://" + value + b":" and bool(
         _NEAR_HOST.match(data, end)
@@ -480,9 +479,9 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
-    """Return whether a login only shows the form of one, in words about logins: before a host for documents
-    (`foo:mypass@example.com`), or with joints between its words, for a user with such a name
-    (`aws_key:aws_secret@`, `user:my_pass@`)."""
+    """Return whether a login is only an example made of words such as `pass`. Its host is reserved for
+    examples (`foo:mypass@example.com`), or its user's name is such a word too (`aws_key:aws_secret@`,
+    `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
         return False
@@ -521,7 +520,7 @@ def _is_allowed(allow: Allow, data: bytes, match: Found, start: int, end: int) -
 
 
 def _is_in_blob(data: bytes, start: int, end: int) -> bool:
-    """Return whether a match is a stretch of base64, such as a line of a certificate or part of one."""
+    """Return whether a match is part of longer base64 data, such as a certificate."""
     if is_armour(data, start, end):
         return True
     if data[start - 1 : start] not in (b"/", b"+") or any(sign in data[start:end] for sign in b"_-.:"):
@@ -546,8 +545,8 @@ def _fits(rule: Rule, secret: bytes) -> bool:
 
 
 def _is_identifier(rule: Rule, text: str) -> bool:
-    """Return whether a value is words with joints between them, not counting those of the rule:
-    `acme_migration_20240101_create_users_table`."""
+    """Return whether a value is an identifier such as `acme_migration_20240101_create_users_table`. It has at
+    least three words that the rule's anchors do not contain."""
     if not _IDENTIFIER.fullmatch(text):
         return False
     words = [part for part in _JOINT.split(text) if len(part) > 3 and part.isalpha() and is_wordy(part)]
@@ -568,8 +567,8 @@ def _is_given(text: str) -> bool:
     text = text[:_LOOK]
     if is_favourite(text):
         return True
-    # A password that people choose begins with a capital or has no capitals: `parsedURL.password` is a
-    # member.
+    # A password that people choose begins with a capital or has no capitals. So `parsedURL.password` is
+    # source code.
     member = has_shape(text, "member") and text[0].islower() and not text.islower()
     return not (member or is_placeholder(text) or is_reference(text))
 
