@@ -1,15 +1,14 @@
-"""Google Gemini, as AI Studio, Vertex and Code Assist speak it: requests with the injected tool and hidden
-exchanges in them, and responses.
+"""The format of Google Gemini's requests and responses, as AI Studio, Vertex and Code Assist use it.
 
 A tool result is a `functionResponse` part; its response is an object of any shape, in which every string may
-change. Ids are optional: a result without one answers the first call of its name that has no result. The API
-takes names of members in camel and in snake case. An assistant message is a run of the model's contents,
-since some clients keep a response that came in pieces as several. Results of parallel calls have to stand
-together in one content.
+change. Ids are optional: a result without one answers the first call of its name that has no result yet.
+Names of members may be in camel or snake case. Adjacent contents of the model count as one assistant message,
+since some clients store the pieces of a response as separate contents. Results of parallel calls must be in
+one content.
 
-A response is a list of parts; a stream (server-sent events or one JSON array) is a list of responses with
-some of the parts each (`message_pieces.py`). Code Assist wraps requests and responses in another object. The
-API knows no keep-alive.
+A response is a list of parts. A stream (server-sent events or one JSON array) is a list of responses that
+each have some of the parts (`message_pieces.py`). Code Assist wraps requests and responses in another object.
+The API has no keep-alive event.
 """
 
 from __future__ import annotations
@@ -189,14 +188,14 @@ def inner_root(document: Document) -> Raw:
 
 
 def member(members: Mapping[str, Raw], name: str) -> Raw | None:
-    """Return a member by its name in camel case, which may be spelled in snake case."""
+    """Return the member with a name in camel case, or with the same name in snake case."""
     if name in members:
         return members[name]
     return members.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
 
 
 def call_token(document: Document, call: Raw) -> str:
-    """Return the token of a call, a short hash of its name and arguments: many clients drop the id."""
+    """Return a short hash of name and arguments of a call, since many clients drop its id."""
     members = document.members(call)
     return short_hash(document.string(members.get("name")), document.plain(members.get("args")))
 
@@ -255,13 +254,13 @@ _ERROR_STATUS = {
 
 
 class GeminiFraming(Framing):
-    """Server-sent events or an array, whose first item follows a bracket and whose others follow a comma."""
+    """The framing of server-sent events, or of one array whose items follow `[` or a comma."""
 
     def __init__(self) -> None:
         super().__init__(SseReader, self._piece)
         self.is_array = False
         self.is_begun = False
-        """The client has got the beginning of an array."""
+        """True if the beginning of an array was sent to the client."""
 
     def reader(self) -> Reader:
         return GeminiReader(self)
@@ -293,7 +292,7 @@ class GeminiFraming(Framing):
 
 @dataclass(slots=True)
 class GeminiReader:
-    """A reader of server-sent events or of an array, whichever a stream begins with."""
+    """A reader of a stream, which begins either with server-sent events or with an array."""
 
     framing: GeminiFraming
     _reader: Reader | None = None
@@ -355,7 +354,7 @@ class GeminiReading(Reading):
         self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
-        """Keep the reasons for the end of the turn; return whether this piece states one."""
+        """Store the reasons for the end of the turn; return whether this piece states one."""
         candidates = map(document.members, document.items(response.get("candidates")))
         reasons = [document.string(member(candidate, "finishReason")) for candidate in candidates]
         feedback = document.members(member(response, "promptFeedback"))
@@ -379,7 +378,7 @@ class GeminiTurns(PieceTurns):
     ends = ENDS
 
     _id: bytes | None = None
-    """Id of the first turn, JSON."""
+    """The id of the first turn, in JSON."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._shown: list[bytes] = []
@@ -414,7 +413,7 @@ class GeminiTurns(PieceTurns):
                 document.rewrite(array, b"[" + b",".join(kept) + b"]" if kept else _EMPTY)
 
     def join(self, document: Document) -> None:
-        """Give a piece the id of the first turn and the figures of all turns."""
+        """Change a piece so that it has the id of the first turn and the token counts of all turns."""
         response, owner = members(document), _answer(document)
         self.note_usage(document, owner)
         self.usage.add(document, owner, self.hidden_usage, {})
@@ -441,7 +440,7 @@ class GeminiTurns(PieceTurns):
             document.rewrite(array, b"[" + b",".join(visible) + b"]" if visible else _EMPTY)
 
     def _visible(self, document: Document) -> list[bytes]:
-        """Return the parts for the client, in which text is separated from the text of earlier turns."""
+        """Return the parts for the client; a separator divides their text from that of earlier turns."""
         joined = Document(document.data)
         self.seam.edit(joined, GeminiReading(self.injected_tool).note(joined).texts)
         joined = Document(joined.render())

@@ -1,12 +1,12 @@
-"""The identity of a caller, by the connected host and every credential of a request, whatever it claims.
+"""The identity of a caller, derived from the connected host and all credentials of a request.
 
-The *scope* is a hash over all of them with their names and kinds: a different value, header or host means a
-different scope. A login's token is replaced every few hours while the conversation goes on. Requests with
-such a token therefore have a second hash without its value, the *possession*: content under it needs the
-proof of the history that a request carries. A claim (the account that a token or a body names) is hashed,
-too; it can separate callers and never join them.
+The *scope* is a hash of all of these with their names and kinds, so that a different value, header or host
+gives a different scope. Some login tokens are replaced every few hours while the conversation continues.
+Requests with such a token therefore have a second hash without its value, the *possession*. Content under it
+is used only if the request also contains the right history. The account that a token or a body claims is
+hashed, too; it can separate callers, but never gives one caller the content of another.
 
-The names of credentials are data: `rules/credentials.yaml`.
+`rules/credentials.yaml` lists the names of credentials.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from penumbra.wire.json_values import NotJson, decode
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
-"""The most characters of a name and the most names of a request, which no client needs. All names beyond
-these limits count as credentials."""
+"""Most characters of a name and most names of a request; no client needs so many. All names beyond these
+limits count as credentials."""
 
 
 @dataclass(frozen=True)
@@ -38,41 +38,41 @@ class Caller:
     """The caller of a request, and the conversation. All scopes are keyed hashes of 32 bytes."""
 
     scope: bytes
-    """The scope of stored content, which no other scope gets."""
+    """The scope of stored content; requests with another scope never get it."""
     session: str = ""
     """Name of the conversation, which all its requests share."""
     session_as_sent: str = ""
-    """`session` by the opening as the client sends it, with its secrets; empty if equal to `session`."""
+    """The same name, computed from the opening before redaction; empty if equal to `session`."""
     possession: bytes = b""
     """The scope without parts that change when a login is renewed; empty if no part changes."""
     is_open: bool = False
-    """True if the request has no credential, so that proofs in it alone count."""
+    """True if the request has no credential, so that only the history in it can prove anything."""
     joined: str = ""
-    """Name that all requests with shared originals have; empty if none are shared."""
+    """Name that all requests which share originals have; empty if none are shared."""
 
     @property
     def owner(self) -> bytes:
-        """The scope of content that a request must prove by its history or contain."""
+        """The scope of content that a request gets only if it has the history of that content."""
         return self.possession or self.scope
 
     def elsewhere(self, response_id: str) -> bytes:
-        """Return the scope of a response that the provider alone has: only unique ids prove its
-        possession."""
+        """Return the scope of a response that only the provider stores. A unique id proves that the caller
+        got the response; for other ids, the full scope is needed."""
         return self.owner if is_telling(response_id) else self.scope
 
     @cached_property
     def conversation(self) -> bytes:
-        """The scope of a conversation, its references and originals."""
+        """The scope of a conversation's references and originals."""
         return self._session(self.session, self.scope)
 
     @cached_property
     def shared(self) -> bytes:
-        """The scope of shared originals, empty without any; a claimed name needs a credential."""
+        """The scope of shared originals; empty if none are shared or the request has no credential."""
         return self._session(self.joined, self.scope) if self.joined and not self.is_open else b""
 
     @cached_property
     def possessed(self) -> bytes:
-        """The scope of a conversation that the request must prove."""
+        """The scope of a conversation that a request gets only if it has the history."""
         return self._session(self.session_as_sent or self.session, self.owner)
 
     @staticmethod
@@ -88,9 +88,9 @@ class Credentials:
     host: str
     """Name and port of the connected host."""
     peer: str
-    """The client's address, which separates callers without credentials."""
+    """The client's address; it distinguishes callers without credentials."""
     found: tuple[tuple[str, str, str], ...]
-    """Kind, name and value of each."""
+    """Kind, name and value of each credential."""
 
     @classmethod
     def of(cls, host: str, peer: str, headers: Mapping[str, str], query: Mapping[str, str]) -> Credentials:
@@ -98,11 +98,11 @@ class Credentials:
         return cls(host, peer, tuple(_credentials(host, headers, query)))
 
     def scope(self, key: bytes) -> bytes:
-        """Return the caller's scope. `key` is the installation's."""
+        """Return the caller's scope. `key` is the installation's key."""
         return _hash(key, ("host", self.host), *(self.found or (("peer", self.peer),)))
 
     def caller(self, key: bytes, user: str = "") -> Caller:
-        """Return the caller. `user` is the request's own claim about its user."""
+        """Return the caller. `user` is the user that the request claims to have."""
         scope = self.scope(key)
         if not self.found:
             return Caller(scope, is_open=True)
@@ -227,7 +227,7 @@ def _says_credential(name: str) -> bool:
 
 
 def _signed(host: str, name: str, value: str) -> str | None:
-    """Return the constant part of a signature; None if it is none, or the host does not check it."""
+    """Return the constant part of a signature; None if it is none or the host does not check it."""
     for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value)
@@ -237,7 +237,7 @@ def _signed(host: str, name: str, value: str) -> str | None:
 
 
 def _login(value: str) -> str | None:
-    """Return the account of a login whose tokens are renewed; None if the value is no such login."""
+    """Return the account of a renewable login token; None if the value is no such token."""
     return next(
         (account for pattern, account in _credential_rules().renewed if pattern.fullmatch(value)), None
     )

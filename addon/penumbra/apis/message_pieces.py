@@ -1,9 +1,8 @@
-"""Responses of Gemini and Ollama, whose streams are lists of messages that each carry a piece of the
-response.
+"""Responses of Gemini and Ollama. Each message of their streams has a piece of the response.
 
-Calls arrive whole, often together with the end of the turn. Once a call of the injected tool was seen, the
-end is delayed until the hidden calls are answered. An empty line separates the texts of turns that the client
-sees as one text.
+Each call arrives in one piece, often together with the end of the turn. After a call of the injected tool,
+the end is delayed until the hidden calls are answered. An empty line separates the texts of two turns, which
+the client sees as one text.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from penumbra.wire.document import Document
 
 @dataclass(slots=True)
 class Seam:
-    """The place where the text of one turn meets that of the next; an empty line separates them."""
+    """A `Seam` puts an empty line between the text of one turn and that of the next."""
 
     due: bool = False
     _last: str = ""
 
     def join(self, text: str) -> str:
-        """Return the next text for the client, with the separator before it if one is due."""
+        """Return the next text for the client, with the separator before it if needed."""
         if not text:
             return text
         joined = gap(self._last, text) + text if self.due else text
@@ -85,20 +84,20 @@ class Reading(ABC):
 
     @abstractmethod
     def note(self, document: Document) -> Noted:
-        """Keep the content of a piece."""
+        """Store the content of a piece."""
 
     @abstractmethod
     def message(self) -> bytes | None:
-        """Return the message as a request would carry it; None if it is empty."""
+        """Return the JSON of the message for a later request; None if it is empty."""
 
     @abstractmethod
     def is_continuable(self) -> bool:
-        """Return whether results can be put after the turn."""
+        """Return whether results can be added after the turn."""
 
     def turn(self) -> Turn:
         calls = bool(self.injected or self.real_calls)
         return Turn(
-            # A turn that broke off after a call may lack a part of that call.
+            # If a turn was cut off after a call, a part of that call may be missing.
             message=self.message() if self.finished or not calls else None,
             injected=tuple(self.injected),
             real_calls=tuple(self.real_calls),
@@ -111,7 +110,7 @@ class Reading(ABC):
 
 
 class PieceTurns(Turns):
-    """Editors of a stream of pieces, or of one document."""
+    """The turns of a response in a stream of pieces, or in one document."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self.seam = Seam()
@@ -127,7 +126,7 @@ class PieceTurns(Turns):
 
     @abstractmethod
     def join(self, document: Document) -> None:
-        """Edit a piece of a later turn, so that it belongs to the same message as those of the first."""
+        """Edit a piece of a later turn, so that it looks like a part of the first turn's message."""
 
     def begin_turn(self) -> None:
         self.seen = self.new_reading()

@@ -1,9 +1,9 @@
-"""Ollama's own chat API: requests with the injected tool and hidden exchanges in them, and responses.
+"""The format of requests and responses of Ollama's own chat API.
 
-A tool result is a message of role `tool` with a string as its content. Most results name no call: they answer
-the calls of the message before, by tool name if there is one and in order otherwise. Responses are JSON lines
-or one JSON document (`message_pieces.py`); the last line says that the turn is done and has its figures. The
-API knows no keep-alive.
+A tool result is a message of role `tool` with a string as its content. Most results name no call. They answer
+the calls of the message before, by tool name if they have one and otherwise in order. Responses are JSON
+lines or one JSON document (`message_pieces.py`). The last line says that the turn is done and has the token
+counts. The API has no keep-alive event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from penumbra.wire.json_values import decode, encode
 
 
 class OllamaFormat(ChatFormat):
-    """Bodies of `/api/chat`, which declare tools and keep exchanges as Chat Completions do."""
+    """The format of bodies of `/api/chat`; they declare tools and repeat exchanges as in Chat Completions."""
 
     # The API has no other way to forbid calls.
     no_calls = "tools", b"[]"
@@ -60,7 +60,7 @@ class OllamaFormat(ChatFormat):
         return tuple(call_token(document, part.block) for part in calls)
 
     def error(self, status: int, message: str) -> bytes:
-        # The body has no status.
+        # In this API, an error body has no status.
         return encode({"error": message})
 
     def result(self, call: InjectedCall, text: str) -> bytes:
@@ -68,7 +68,7 @@ class OllamaFormat(ChatFormat):
 
 
 def call_token(document: Document, value: Raw) -> str:
-    """Return the token of a call, a short hash of its name and arguments: many clients drop the id."""
+    """Return a short hash of name and arguments of a call, since many clients drop its id."""
     function = document.members(document.members(value).get("function"))
     return short_hash(document.string(function.get("name")), document.plain(function.get("arguments")))
 
@@ -88,7 +88,7 @@ USAGE = UsageTable(
 )
 ENDS = EndingTable(reasons=(("done_reason",),))
 _KEPT = ("model", "created_at", "message")
-"""Members of a last line that the client still gets if the response is continued."""
+"""Members of the last line of a turn that the client gets even if the response is continued."""
 
 
 @dataclass
@@ -111,7 +111,7 @@ class OllamaReading(Reading):
         return Noted([message["content"]] if text else [], any(hidden), shows, ends)
 
     def _note_call(self, document: Document, call: Raw) -> bool:
-        """Keep a call; return whether it is one of the injected tool."""
+        """Store a call; return whether it is one of the injected tool."""
         self.calls.append(document.source(call))
         members = document.members(call)
         function = document.members(members.get("function"))
@@ -140,12 +140,12 @@ class OllamaReading(Reading):
 
 
 class OllamaTurns(PieceTurns):
-    """Lines, or one document."""
+    """The turns of a response in JSON lines, or in one document."""
 
     usage = USAGE
     ends = ENDS
     _shown = ""
-    """Text of earlier documents."""
+    """Text of earlier turns that were documents."""
 
     def new_reading(self) -> Reading:
         return OllamaReading(self.injected_tool)
@@ -208,7 +208,7 @@ def take_out(document: Document, injected_tool: str) -> None:
 
 
 def _identity(document: Document, call: dict[str, Raw], function: dict[str, Raw]) -> str:
-    """Return name and id of a call, as its result repeats them; JSON."""
+    """Return name and id of a call as a JSON object, with the keys of a result."""
     named = {"tool_name": document.string(function.get("name"))}
     if call_id := document.string(call.get("id")):
         named["tool_call_id"] = call_id

@@ -1,19 +1,18 @@
-"""OpenAI Chat Completions, also as the many compatible APIs write it: requests with the injected tool and
-hidden exchanges in them, and responses.
+"""The format of OpenAI Chat Completions and of compatible APIs: requests and responses.
 
 A tool result is a message of role `tool` (or `function`, the legacy form); its content is a string or a list
 of parts, of which `text` parts alone may change. A result without an id answers the first call that has no
 result.
 
-A stream is a list of chunks, each with deltas per choice. Tool calls arrive in fragments with an index; the
-injected tool's fragments are taken out and the other calls numbered anew. A call whose name so far is a
-beginning of the injected tool's name is delayed until its next fragment. All that ends a turn (finish reason,
-usage, `[DONE]`) is delayed once a call of the injected tool was seen. A response with several choices is not
-continued. An empty line separates the texts of turns that the client sees as one text.
+A stream is a list of chunks, each with a delta for each choice. Tool calls arrive in fragments with an index.
+The fragments of the injected tool are removed and the other calls are renumbered. While the name of a call is
+only a beginning of the injected tool's name, the call is delayed. After a call of the injected tool,
+everything that ends a turn (finish reason, usage, `[DONE]`) is delayed. A response with several choices is
+not continued. An empty line separates the texts of two turns, which the client sees as one text.
 
-An assistant message is put together from its deltas so that a request can carry it. Compatible APIs add
-members of their own (`reasoning_content`, `reasoning_details`, thought signatures in tool calls) and want
-them back, so all members of the deltas are kept, except for those that no request may have.
+An assistant message is assembled from its deltas for later requests. Compatible APIs add members of their own
+(`reasoning_content`, `reasoning_details`, thought signatures in tool calls) and expect them in later
+requests. So all members of the deltas are kept, except those that no request may have.
 """
 
 from __future__ import annotations
@@ -49,15 +48,16 @@ class ChatCall:
     """One tool call, put together from its fragments."""
 
     members: dict[str, Any] = field(default_factory=dict)
-    """The members of all fragments but for a function's arguments."""
+    """The members of all fragments, except a function's arguments."""
     pieces: list[str] = field(default_factory=list)
     """Pieces of a function's arguments."""
     is_real: bool | None = None
-    """False for the injected tool; None as long as the name may still become that tool's."""
+    """True for a call of another tool, False for the injected tool; None while the name is too short to
+    tell."""
     shown: int | None = None
-    """The number by which the client knows the call."""
+    """The number of the call in the events that the client gets."""
     waiting: list[bytes] = field(default_factory=list)
-    """Fragments, JSON, that the client has not got."""
+    """The JSON of fragments that were not sent to the client yet."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class ChatCall:
 
     @property
     def arguments(self) -> str:
-        """JSON text, as the model wrote it."""
+        """The JSON text of the arguments, as the model wrote it."""
         return "".join(self.pieces)
 
     def add(self, fragment: dict[str, Any]) -> None:
@@ -85,15 +85,15 @@ class ChatCall:
                 _merge(self.members, key, value)
 
     def decide(self, injected_tool: str, is_named: bool) -> None:
-        """Decide whether the call is one of the injected tool. `is_named`: the last fragment has a piece of
-        the name."""
+        """Decide whether the call is one of the injected tool. `is_named` is true if the last fragment has a
+        piece of the name."""
         if self.name == injected_tool:
             self.is_real = False
         elif not self.is_real and (is_named or self.name):
             self.is_real = None if is_named and injected_tool.startswith(self.name) else True
 
     def whole(self) -> dict[str, Any]:
-        """Return the call as a request would carry it."""
+        """Return the JSON value of the call for a later request."""
         call = {key: value for key, value in self.members.items() if key != "index"}
         call.setdefault("type", "function")
         if call["type"] == "function":
@@ -113,16 +113,16 @@ class ChatMessage:
     """The tool calls in the order of their beginnings."""
     _members: dict[str, Any] = field(default_factory=dict)
     _content: list[Any] = field(default_factory=list)
-    """Pieces of text, or parts."""
+    """The pieces of text, or the content parts."""
     _at: dict[int, ChatCall] = field(default_factory=dict)
-    """The call that an index stands for; some providers use one index for several calls."""
+    """The latest call of each index; some providers use one index for several calls."""
 
     @property
     def text(self) -> str:
         return "".join([part if isinstance(part, str) else _part_text(part) for part in self._content])
 
     def add(self, delta: dict[str, Any]) -> None:
-        """Take a delta, but for the fragments of calls in it."""
+        """Add a delta without the fragments of calls in it."""
         for key, value in delta.items():
             if key == "content":
                 self._content += value if isinstance(value, list) else [value] if value is not None else []
@@ -130,7 +130,7 @@ class ChatMessage:
                 _merge(self._members, key, value)
 
     def add_call(self, fragment: dict[str, Any]) -> ChatCall:
-        """Take a fragment of a call; return the call that it belongs to."""
+        """Add a fragment of a call; return the call that it belongs to."""
         index, call_id = fragment.get("index"), fragment.get("id")
         last = self.calls[-1] if self.calls else None
         call = self._at.get(index) if isinstance(index, int) else last
@@ -144,7 +144,7 @@ class ChatMessage:
         return call
 
     def json(self) -> bytes | None:
-        """Return the message as a request would carry it; None if it is empty."""
+        """Return the JSON of the message for a later request; None if it is empty."""
         if not any(self._content) and not self.calls and not self._members:
             return None
         parts = any(not isinstance(part, str) for part in self._content)
@@ -159,7 +159,7 @@ class ChatMessage:
 
 
 def call_token(name: str, arguments: str) -> str:
-    """Return the token of a call whose id is not unique. Clients may write its JSON anew."""
+    """Return a hash of a call without a unique id; the spelling of its JSON does not count."""
     try:
         return short_hash(name, decode(arguments.encode("utf-8", "surrogatepass")))
     except NotJson:
@@ -219,8 +219,8 @@ def _as_parts(content: list[Any]) -> list[Any]:
 
 
 def _object_text(text: str) -> str:
-    """Return arguments that are a JSON object, else an empty object: others break some providers'
-    templates."""
+    """Return arguments that are a JSON object, otherwise an empty object, since other values break some
+    providers' prompt templates."""
     try:
         return text if isinstance(decode(text.encode("utf-8", "surrogatepass")), dict) else "{}"
     except NotJson:
@@ -228,7 +228,7 @@ def _object_text(text: str) -> str:
 
 
 class ChatFormat(ApiFormat):
-    """Bodies of `/chat/completions`."""
+    """The format of bodies of `/chat/completions`."""
 
     names_calls = False
 
@@ -303,7 +303,7 @@ def _call(document: Document, value: Raw) -> Part:
 
 
 def _arguments_text(document: Document, arguments: Raw | None) -> str:
-    """Return a call's arguments as a text: a string of JSON, or the JSON of an object that some write."""
+    """Return a call's arguments as text. They are a string, or an object that is turned into JSON."""
     text = document.string(arguments)
     return text if text is not None else document.source(arguments).decode() if arguments is not None else ""
 
@@ -329,18 +329,18 @@ _NO_CONTINUATION = ("content_filter",)
 
 
 class ChatTurns(Turns):
-    """Chunks, or one document."""
+    """The turns of a response in chunks, or in one document."""
 
     usage = USAGE
     ends = ENDS
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._head: dict[str, bytes] = {}
-        """Members of the first chunk by which clients know all chunks as one message; JSON."""
+        """The JSON members of the first chunk that all chunks of one message share."""
         self._calls_shown = 0
         self._seam = Seam()
         self._shown = ""
-        """Text of earlier documents."""
+        """Text of earlier turns that were documents."""
         super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
@@ -362,7 +362,7 @@ class ChatTurns(Turns):
         message, real = self.message, [call for call in self.message.calls if call.is_real is not False]
         hidden = [call for call in message.calls if call.is_real is False]
         return Turn(
-            # The full form of a call that breaks off is unknown.
+            # If a turn was cut off, its last call may be incomplete.
             message=message.json() if self.finished or not message.calls else None,
             injected=tuple([InjectedCall(call.id, call.arguments) for call in hidden]),
             real_calls=tuple([call.id for call in real]),
@@ -404,14 +404,14 @@ class ChatTurns(Turns):
         return () if choices and not visible and not ends and document.edits else (event,)
 
     def _one_message(self, document: Document, members: dict[str, Raw]) -> None:
-        """Give chunks of a continuation the id and time of the first turn."""
+        """Set the id and time of the first turn in a chunk of a later turn."""
         if not self._head:
             self._head = {name: document.source(members[name]) for name in _HEAD if name in members}
         for name in self._head.keys() & members.keys() if self.continued else ():
             document.replace(members[name], decode(self._head[name]))
 
     def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
-        """Keep a delta, and take the injected tool's calls out. Return whether the client gets anything."""
+        """Store a delta without the injected tool's calls. Return whether any of it is for the client."""
         delta = choice.get("delta")
         fields = document.plain(delta)
         if delta is None or not isinstance(fields, dict):
@@ -443,7 +443,7 @@ class ChatTurns(Turns):
         return any(value not in (b"null", b'""', b"[]") for value in new.values())
 
     def _tool_calls(self, document: Document, items: list[Raw]) -> list[bytes]:
-        """Return the fragments that the client gets, with the numbers that it knows."""
+        """Return the fragments for the client, with the numbers for the client."""
         kept: list[bytes] = []
         for item in items:
             fragment = document.plain(item)
@@ -460,7 +460,7 @@ class ChatTurns(Turns):
         return kept
 
     def _release(self, call: ChatCall) -> list[bytes]:
-        """Return the fragments of a call that the client may get by now."""
+        """Return the delayed fragments of a call that the client may get now."""
         if not call.is_real:
             return []
         pieces, call.waiting = call.waiting, []
@@ -561,7 +561,7 @@ def _says(document: Document) -> bool:
 
 
 def _stop(document: Document, choice: dict[str, Raw]) -> None:
-    """Change a finish reason that speaks of calls, for a turn that ends in no calls for the client."""
+    """Replace the finish reason for calls, if the client gets no calls."""
     reason = choice.get("finish_reason")
     if reason is not None and document.string(reason) == "tool_calls":
         document.replace(reason, "stop")
@@ -582,12 +582,12 @@ def _text(document: Document) -> str:
 
 
 def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
-    """Return whether all choices have one number: some write text and calls of a message as two choices."""
+    """Return whether all choices have the same number: some APIs split one message into two such choices."""
     return len({document.plain(choice.get("index")) for choice in choices}) == 1
 
 
 def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str, Raw]:
-    """Return the message of a response; a message that is spread over several choices is put together."""
+    """Return the message of a response; a message that is split into several choices is joined."""
     message: dict[str, Raw] = {}
     for choice in choices if _is_one(document, choices) else choices[:1]:
         members = document.members(choice.get("message"))
@@ -600,8 +600,8 @@ def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str,
 
 
 def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
-    """Return the message as a request would carry it; built anew where a call's arguments are no JSON
-    object."""
+    """Return the JSON of the message for a later request. It is rebuilt if the arguments of a call are no
+    JSON object."""
     calls = document.items(message.get("tool_calls"))
     if all(_has_object(document, item) for item in calls):
         kept = {
@@ -628,7 +628,7 @@ def _has_object(document: Document, call: Raw) -> bool:
 
 
 class ChatArguments(CallArguments):
-    """The filter for chunks. Calls are known by their choice and index."""
+    """The filter for chunks. Calls are identified by their choice and index."""
 
     def no_json(self, event: Event) -> Iterable[Event]:
         return (event,) if event.piece.data is None else (*self.close(), event)
@@ -698,7 +698,7 @@ class ChatArguments(CallArguments):
 
 
 def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> None:
-    """Reduce a copy of a chunk to some arguments of one call."""
+    """Reduce a copy of a chunk to `text` as the arguments of one call."""
     members = document.top
     call = {"index": key[1], shape: {_SHAPES[shape]: text}}
     choice = {"index": key[0], "delta": {"tool_calls": [call]}, "finish_reason": None}
