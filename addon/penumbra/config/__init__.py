@@ -1,6 +1,6 @@
-"""Settings: the table of options, and the places that they come from.
+"""This package has the table of options, and reads the settings from all places that they may come from.
 
-Input are mitmproxy's options, the environment, the YAML file and members of a request; output is one frozen
-`Settings`, or an error in one line. `flow/` and `cli/` load it; the packages below get it and read nothing
-else.
+It reads mitmproxy's options, the environment, the YAML file and members of a request, and makes one frozen
+`Settings`, or an error of one line. `flow/` and `cli/` load the settings; all other packages only receive
+them.
 """

@@ -1,6 +1,6 @@
-"""Every option in one table: name, type, default, allowed values, help, and where it may come from.
+"""This module has one table of all options: name, type, default, allowed values, help, and possible sources.
 
-The table is the dataclass of the settings: a row is a field, so that a new option is one row and nothing
+The table is the dataclass `Settings`. Each field is a row, so a new option is one more field and nothing
 else. mitmproxy's help, the keys of the YAML file, the names of variables and the members of a request are
 derived from it.
 """
@@ -40,7 +40,8 @@ from penumbra.redaction import MAX_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An entry of `providers`: a provider that can be asked to shorten results."""
+    """A `Provider` is an entry of `providers` in the YAML file: a provider that can be asked to shorten
+    results."""
 
     auth: str = ""
     model: str = ""
@@ -50,13 +51,13 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class CompressionService:
-    """`pipes.tool_output.api`: a service that shortens results."""
+    """A `CompressionService` is a service that shortens results: `pipes.tool_output.api` in the YAML file."""
 
     endpoint: str = ""
     api_key: str = field(default="", repr=False)
     model: str = ""
     timeout: float = 30.0
-    """Seconds for one call, and for all results of a request together."""
+    """Longest time in seconds for one call, and for all results of a request together."""
     query_agnostic: bool = False
     """True if the service does not receive the user's question."""
 
@@ -71,14 +72,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Row(Generic[T]):
-    """A row of the table, without its name."""
+    """A `_Row` is a row of the table, without its name."""
 
     parser: Parser[T]
     help: str
     group: str
     """Title of the group that begins with this row; empty if the row belongs to the group above."""
     environment: tuple[str, ...]
-    """Further names of the variable, which come after PENUMBRA_<NAME> in precedence."""
+    """Further names of the variable; PENUMBRA_<NAME> takes precedence over them."""
     per_request: bool
     """True if a request may set the option, in `_forge.tool_output_compression`."""
 
@@ -92,14 +93,14 @@ def row(
     environment: tuple[str, ...] = (),
     per_request: bool = False,
 ) -> T:
-    """Return an option as the value of a field of `Settings`; see `_Row`."""
+    """Return the dataclass field that declares an option in `Settings`. `_Row` describes the arguments."""
     made = _Row(parser, help, group, environment, per_request)
     return field(default=default, metadata={_ROW: made})
 
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """A row of the table."""
+    """An `Option` is a row of the table, with its name."""
 
     name: str
     default: T
@@ -130,7 +131,7 @@ def read_value(parser: Parser[T], key: str, value: Any) -> T:
     try:
         return parser.read(value)
     except SettingsError as error:
-        # Keys, and addresses that may contain a password, are not shown.
+        # Errors don't show keys, nor addresses that may contain a password.
         is_hidden = parser is STORE or key.lower().endswith(("api_key", "store_key"))
         got = "(hidden)" if is_hidden else shown(value)
         raise SettingsError(f"{key}: got {got}, allowed: {error}") from None
@@ -144,7 +145,8 @@ def options_of(table: type) -> tuple[Option[Any], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The operator's decisions. Sizes are UTF-8 bytes unless the name says otherwise, times are seconds."""
+    """A `Settings` has the value of every option. Sizes are UTF-8 bytes unless the name says otherwise; times
+    are seconds."""
 
     mode: Mode = row(
         Mode.STANDARD,
@@ -205,10 +207,11 @@ class Settings:
         per_request=True,
     )
     stage_budget: float = 2.0
-    """Processor time for the stages of one result, after which the other stages are skipped; 0 for any."""
+    """Processor time for the stages of one result, after which the other stages are skipped; 0 for no
+    limit."""
     request_budget: float = 5.0
-    """Processor time for one request's new results, after which the other results are only
-    redacted; 0 for any."""
+    """Processor time for one request's new results, after which the other results are only redacted; 0 for no
+    limit."""
     target_ratio: float | None = row(
         None,
         RATIO,
@@ -243,7 +246,7 @@ class Settings:
     retired: tuple[str, ...] = ()
     """Keys in the file and the environment that set an option of `RETIRED`."""
     session_id: str = ""
-    """Name that requests of one session have in common; set by requests only."""
+    """Name that all requests of one session have in common; only requests can set it."""
     adopt: str = row(
         "auto",
         choice("auto", "raw", "compress"),
@@ -428,13 +431,14 @@ class Settings:
 
     @property
     def external_strategy(self) -> str:
-        """Return the strategy that is used with the pipeline or instead of it; empty if there is none."""
+        """Return the strategy that follows the pipeline or replaces it; empty if there is none."""
         name = self.strategy.removeprefix("pipeline+")
         return name if name in STRATEGY_ASKED else ""
 
     def untouched(self) -> Settings:
-        """Return settings by which requests are sent as they came. Secrets are still redacted, and earlier
-        forms and hidden exchanges still sent, because the provider has bound thinking to them."""
+        """Return settings by which requests are sent as they came. Secrets are still redacted. Results that
+        were sent shortened before, and hidden exchanges, stay as they were, because the provider accepts the
+        model's thinking blocks only with them."""
         return replace(
             self,
             pause=True,
@@ -449,7 +453,7 @@ class Settings:
         )
 
     def recomputable(self) -> Settings:
-        """Return settings by which every proxy makes the same forms of a request without knowing earlier
+        """Return settings by which every proxy shortens a request in the same way without knowing earlier
         decisions."""
         return replace(
             self,
@@ -463,7 +467,7 @@ class Settings:
 
     @property
     def shortens(self) -> bool:
-        """Return whether anything may be left out of results."""
+        """Return whether results may be shortened."""
         return self.mode is not Mode.DISABLED and self.strategy != "passthrough"
 
     @property
@@ -479,7 +483,7 @@ class Settings:
 
     @property
     def restores_secrets(self) -> bool:
-        """Return whether values are put back into edits."""
+        """Return whether the model's edits of files get the secrets back in place of placeholders."""
         return self.restore_secrets == "edits" and self.redact_secrets
 
     def policy(self, *, can_expand: bool) -> Policy:
@@ -513,7 +517,7 @@ RETIRED: Mapping[str, str] = {
     "compaction_budget_bytes": "half of the model's window, and 120 KB at least",
     "carried_originals_ttl": "a day, or originals_ttl if that is shorter",
 }
-"""Options of earlier versions, and what applies in their place."""
+"""Options that earlier versions had, each with the rule that applies now."""
 
 
 def groups() -> dict[str, list[Option[Any]]]:

@@ -1,4 +1,4 @@
-"""Parsers of option values: text, or a scalar or list of YAML, into the type of the option.
+"""This module parses values of options, which are texts, or scalars or lists of YAML.
 
 Every `read` raises SettingsError with a message that says what is allowed, and accepts the text of `write`.
 """
@@ -25,7 +25,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class PagePlace:
-    """The place of the page. Port 0: the page can be reached through the proxy only."""
+    """A `PagePlace` says where the page listens. With port 0 it can be reached through the proxy only."""
 
     is_on: bool = True
     host: str = LOOPBACK
@@ -60,12 +60,12 @@ _STORE_PARAMETERS = {
     "ssl_cert_reqs": "none|optional|required",
     "ssl_check_hostname": "true|false|True|False|yes|no|1|0",
 }
-"""Patterns of the parameters of an address. All others change replies or time limits, or are unknown to the
-client; those of TLS begin with `ssl_`."""
+"""Parameters that the address of a store may have, with patterns of their values. Other parameters change
+replies or time limits, or are unknown to the client; those of TLS begin with `ssl_`."""
 
 
 def store_problem(text: str) -> str:
-    """Return why an address can't be used, without quoting it; empty if it can."""
+    """Return why the address of a store can't be used, without quoting the address; empty if it can."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -88,7 +88,8 @@ def store_problem(text: str) -> str:
 
 
 def unreadable_file(text: str) -> str:
-    """Return the parameter whose file can't be read, and why; empty if there is none."""
+    """Return which parameter of an address names an unreadable file, and why it is unreadable; empty if none
+    does."""
     for name, value in parse_qsl(urlsplit(text).query):
         if name in _STORE_FILES:
             try:
@@ -100,7 +101,7 @@ def unreadable_file(text: str) -> str:
 
 def _store_place(parts: SplitResult) -> str:
     if parts.scheme == "unix":
-        # After two slashes the first folder would be a host.
+        # After two slashes, the first part of the path would be read as a host.
         return "" if parts.path and not parts.hostname else "its path does not begin with /"
     if not parts.hostname:
         return "it has no host"
@@ -123,12 +124,12 @@ COMPACTION_NAMES = (
     *("inputTrimBytes", "outputTrimBytes", "excludedTools", "toolIdentifierFields"),
     *("toolOnly", "compactArguments", "staleReads"),
 )
-"""Spellings in YAML files and JSON."""
+"""Names of the rules in YAML files and JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCompaction:
-    """Rules for calls that a later call supersedes. Sizes are UTF-8 bytes."""
+    """A `ToolCompaction` has the rules for calls that a later call replaces. Sizes are UTF-8 bytes."""
 
     input_trim_bytes: int = 100
     output_trim_bytes: int = 100
@@ -137,11 +138,11 @@ class ToolCompaction:
     tool_only: bool = False
     """True if all calls of a tool without identifier fields count as equal, whatever their arguments."""
     arguments: bool = False
-    """True if older calls lose their large arguments, too."""
+    """True if large arguments of the replaced calls are removed, too."""
     stale_reads: bool = True
-    """True if a read is superseded when its file was written afterwards."""
+    """True if reading a file counts as replaced once the file is written afterwards."""
     unknown: tuple[str, ...] = ()
-    """Names that have no meaning."""
+    """Names in the given rules that are unknown."""
 
     @classmethod
     def read(cls, section: Any) -> ToolCompaction:
@@ -174,7 +175,7 @@ def _texts(value: Any) -> list[str]:
 
 
 class SettingsError(ValueError):
-    """A bad value. The message is one line: the key, the value and what is allowed."""
+    """A `SettingsError` reports a bad value in one line: the key, the value and what is allowed."""
 
 
 T = TypeVar("T")
@@ -182,14 +183,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Parser(Generic[T]):
-    """A type of values."""
+    """A `Parser` reads, checks and writes the values of one type."""
 
     read: Callable[[Any], T]
-    """Returns the parsed value. Raises SettingsError."""
+    """Function that returns the parsed value. Raises SettingsError."""
     choices: tuple[str, ...] = ()
-    """Values that an editor of options offers; empty for any text that can be read."""
+    """Values that mitmproxy's editors of options offer; empty if they offer none."""
     range: tuple[int, int] | None = None
-    """Smallest and largest value of whole numbers."""
+    """Smallest and largest allowed value; None if values are no whole numbers."""
     write: Callable[[T], str] = str
 
 
@@ -198,7 +199,7 @@ _NEAR = 0.78
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error shows it, without possible secrets."""
+    """Return a value for an error message, without possible secrets."""
     try:
         return redaction.redact(repr(value))
     except redaction.RedactionError:
@@ -246,12 +247,12 @@ FLAG = Parser(read_flag, ("true", "false"), write=lambda value: str(value).lower
 
 
 def listed(allowed: tuple[str, ...]) -> str:
-    """Return the words of a choice as an error lists them."""
+    """Return the allowed words as an error message lists them."""
     return ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
 
 
 def choice(*allowed: str) -> Parser[str]:
-    """Return a parser of one of some words, in any case."""
+    """Return a parser that accepts the allowed words, in upper or lower case."""
 
     def read(value: Any) -> str:
         text = _switch_word(value).lower()
@@ -263,19 +264,19 @@ def choice(*allowed: str) -> Parser[str]:
 
 
 def _switch_word(value: Any) -> str:
-    """Return a text. YAML 1.1 reads the bare words on and off as truth values, which become words again."""
+    """Return a text. YAML 1.1 reads the words on and off as booleans, which become words again."""
     return ("on" if value else "off") if isinstance(value, bool) else read_text(value)
 
 
 FOLDER = Parser(_switch_word)
-"""The name of a folder, or off."""
+"""Parser of the name of a folder, or `off`."""
 
 
 _SIZE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def size(low: int, high: int = 1 << 40) -> Parser[int]:
-    """Return a parser of bytes, from `low` to `high`."""
+    """Return a parser of sizes from `low` to `high` bytes."""
 
     def read(value: Any) -> int:
         match = re.fullmatch(
@@ -336,7 +337,7 @@ _MODE_ALIASES = {
 
 
 def parse_mode(text: str) -> Mode | None:
-    """Return the mode of a name or an alias; None for other words."""
+    """Return the mode that has a name or an alias; None for other words."""
     return _MODE_ALIASES.get(text.strip().lower())
 
 
@@ -348,14 +349,14 @@ def read_mode(value: Any) -> Mode:
 
 MODE = Parser(read_mode, tuple(map(str, Mode)))
 STRATEGY_ASKED = ("simple", "api", "external_provider")
-"""Strategies that call a service, or cut texts whatever they contain."""
+"""Strategies that call a service, or that cut texts without regard to their content."""
 _STRATEGY = choice(
     "pipeline", "passthrough", *STRATEGY_ASKED, *(f"pipeline+{name}" for name in STRATEGY_ASKED)
 )
 
 
 def read_strategy(value: Any) -> str:
-    """Return one name, or a chain: names joined by `+`, or a list."""
+    """Return the name of a strategy, or names joined by `+`. The value is such a text, or a list of names."""
     parts = [read_text(part) for part in value] if isinstance(value, list) else read_text(value).split("+")
     return _STRATEGY.read("+".join(part.strip() for part in parts))
 
@@ -379,7 +380,7 @@ _HOST = re.compile(r"[\w.*?!\[\]-]+|\[?[0-9A-Fa-f:.*?]+\]?")
 
 
 def read_hosts(value: Any) -> tuple[str, ...]:
-    """Return names of hosts, globs allowed. A URL or a port would never match a host."""
+    """Return names or globs of hosts. Raises SettingsError for a URL or a port, which would never match."""
     names = read_names(value)
     for name in names:
         bare = re.sub(r"^\w+://", "", name).partition("/")[0]
@@ -388,7 +389,7 @@ def read_hosts(value: Any) -> tuple[str, ...]:
             bare = bare.rpartition(":")[0]
         if bare != name and _HOST.fullmatch(bare):
             raise SettingsError(f"names of hosts, without scheme, port or path, did you mean {bare!r}?")
-        # A dot at the beginning stands for all subdomains in NO_PROXY.
+        # In NO_PROXY, a dot at the beginning means all subdomains.
         if name.startswith(".") and _HOST.fullmatch(name[1:]):
             raise SettingsError(f"names of hosts, did you mean '*{name}'?")
         if not _HOST.fullmatch(name) or name.startswith(".") or ".." in name:
@@ -397,7 +398,7 @@ def read_hosts(value: Any) -> tuple[str, ...]:
 
 
 def read_secrets_allow(value: Any) -> tuple[str, ...]:
-    """Return entries of `redaction/rule.py`."""
+    """Return the entries, which `redaction/rule.py` parses."""
     from penumbra.redaction.rule import Allowed
 
     entries = read_names(value)

@@ -1,8 +1,8 @@
-"""Per-request settings: `_forge.tool_output_compression` in the body, and headers.
+"""This module reads the settings of one request: `_forge.tool_output_compression` in its body, and headers.
 
-A bad value is the client's error and gets a 400 in the shape of the called API. The words of these errors are
-those of the field, so that clients that know them can rely on them. An unknown member is an error, too, since
-it would be ignored silently.
+For a bad value, the client gets status 400 and an error in the format of the called API. The messages are
+those that existing clients of `_forge` know. An unknown member is an error, too, since ignoring it would hide
+a mistake.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ SWITCH_HEADER = "x-penumbra"
 _PATH = "_forge.tool_output_compression"
 _BYTES_PER_TOKEN = 4
 _SHOWN = 40
-"""Characters of a client's word that an error repeats."""
+"""Greatest number of characters of a client's value that an error repeats."""
 _MEMBERS = (
     "tool_output_compression",
-    # Members of another gateway, without a meaning here.
+    # Members that another gateway has and that mean nothing here.
     *("schema_compression", "debug", "tool_call_policy", "required_steps", "terminal_tools"),
     *("return_raw_on_guardrail_failure", "tool_status"),
 )
 _OPTIONS = {option.name: option for option in OPTIONS if option.row.per_request}
 _METHODS = ("lzw", "repair", "re-pair", "auto")
 _FIELDS = (*_OPTIONS, "session_id", "method", "memo")
-"""Members of the object. The last two are accepted for clients that send them, and change nothing."""
+"""Allowed members of the object. The last two change nothing, and are allowed because clients send them."""
 
 
 class OverrideError(ValueError):
-    """A request asks for something that is not possible; the message is for its client."""
+    """An `OverrideError` says why a request's settings are impossible; its message is sent to the client."""
 
 
 def apply(settings: Settings, forge: Any) -> Settings:
@@ -55,7 +55,7 @@ def apply(settings: Settings, forge: Any) -> Settings:
         changed = _apply_object(settings, wanted)
     else:
         raise OverrideError(f"{_PATH} must be a string or object")
-    # The operator or a header of this request has set the pause: no member of the body ends it.
+    # The operator or a header of the request has set the pause, which no member of the body may end.
     return changed.untouched() if settings.pause else changed
 
 
@@ -92,8 +92,8 @@ def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
 
 
 def apply_threshold(settings: Settings, value: str) -> Settings:
-    """Return the settings for one request with an `X-Compression-Threshold` header: `off`, or the number of
-    tokens (`256`, `4k`) up to which a result stays as it is; a token counts as four bytes.
+    """Return the settings for a request with an `X-Compression-Threshold` header. Its value is `off`, or the
+    number of tokens (`256`, `4k`) up to which a result stays as it is. A token counts as four bytes.
 
     Raises OverrideError.
     """
@@ -112,15 +112,15 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
 
 
 def apply_switch(settings: Settings, value: str) -> Settings:
-    """Return the settings for one request with an `X-Penumbra` header, which is sent as it came, without its
-    secrets. Raises OverrideError."""
+    """Return the settings for a request with an `X-Penumbra` header: it is only redacted, not shortened.
+    Raises OverrideError."""
     if value.strip().lower() not in ("off", "observe"):
         raise OverrideError(f"X-Penumbra must be off or observe, got '{_shown(value)}'")
     return settings.untouched()
 
 
 def is_observed(value: str) -> bool:
-    """Return whether the would-be form of such a request is shown."""
+    """Return whether an `X-Penumbra` header asks to show what would have been shortened."""
     return value.strip().lower() == "observe"
 
 
@@ -136,7 +136,7 @@ def _refuse_unknown(where: str, members: Mapping[str, Any], allowed: tuple[str, 
 
 
 def _shown(text: str) -> str:
-    """Return the beginning of a client's word in a form that is safe in an error and in the log."""
+    """Return the beginning of a client's value in a form that is safe in an error and in the log."""
     return errors.one_line(text[:_SHOWN])
 
 

@@ -1,12 +1,12 @@
-"""Loads the settings from all places that they may come from.
+"""This module loads the settings from all places that they may come from.
 
-Order of precedence: request > mitmproxy option > environment > YAML file > default. `per_request.py` handles
-requests; the other four are resolved here, option by option, from the table in `options.py`. Every value
-arrives as text (or as a YAML scalar) and is parsed by its row, so that a bad one always gives the same error
-of one line: key, value, what is allowed.
+The order of precedence is: request, mitmproxy option, environment, YAML file, default. `per_request.py`
+handles requests; this module handles the others, option by option. Each option's row in `options.py` has the
+parser for its values, so a bad value gives the same error from any place: one line with the key, the value
+and what is allowed.
 
-An unknown key of the YAML file is an error, which names the right place or the nearest name: ignored, it
-would silently drop a wish, such as to search more for secrets.
+An unknown key of the YAML file is an error, which names the right place or the most similar key. If it were
+ignored, a user could believe, for example, that more secrets are searched for.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from penumbra.wire.request_path import is_loopback
 
 
 class Filled(str):
-    """A text in which variables were replaced; its `repr` is the text in the file."""
+    """A `Filled` is a text in which variables were replaced. Its `repr` is the text as it is in the file."""
 
     raw: str
 
@@ -58,13 +58,13 @@ class Filled(str):
 
 @dataclass
 class Variables:
-    """`Variables` replaces `${NAME}` in the texts of a file, and hides the values in errors."""
+    """A `Variables` replaces `${NAME}` in the texts of a file, and hides the values in errors."""
 
     environment: Mapping[str, str]
     used: dict[str, str] = field(default_factory=dict)
 
     def substitute(self, value: Any) -> Any:
-        """Return a value with `${NAME}` and `${NAME:-default}` replaced in every text; an unset name is
+        """Return a value with `${NAME}` and `${NAME:-default}` replaced in every text. An unset variable is
         empty, as in a shell."""
         if isinstance(value, str):
             filled = Filled(_IN_TEXT.sub(self._value, value))
@@ -93,13 +93,14 @@ class Variables:
 
 _IN_TEXT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})(?::-([^}]{0,999}))?\}")
 _TOO_SHORT_TO_HIDE = 3
-"""Characters; no credential is so short, and other words of a message could contain such a text."""
+"""Characters of a value up to which it is not hidden: no credential is so short, and other words of a message
+could contain it."""
 _TOP = ("providers", "pipes", "penumbra")
 _OF_OTHERS = (
     *("server", "urls", "store", "monitoring", "preemptive", "bedrock", "cost_control"),
     *("metadata", "notifications"),
 )
-"""Sections of other gateways' files, which are ignored."""
+"""Sections in the YAML files of other gateways, which are ignored here."""
 _PIPES = ("tool_output",)
 _PIPES_OF_OTHERS = ("tool_discovery", "task_output")
 _TOOL_OUTPUT = "pipes.tool_output"
@@ -110,7 +111,7 @@ _INSTEAD = {
     "refusal_threshold": "whatever is smaller is taken: leave it out",
     "bypass_cost_check": "it is cost_check under penumbra, and false there",
 }
-"""Keys of other gateways' files that have another name here."""
+"""Keys in the YAML files of other gateways, with their names here."""
 _BY_NAME = {option.name: option for option in OPTIONS}
 _PLACES = {
     **{option.name: f"penumbra.{option.name}" for option in OPTIONS},
@@ -214,8 +215,8 @@ _AUTHS = ("", "api_key", "oauth")
 
 
 def service(settings: Settings) -> CompressionService:
-    """Return the service of the strategy `api`: the block `api`, completed by the entry that `provider`
-    names."""
+    """Return the service of the strategy `api`: the section `api` of the YAML file, completed by the entry of
+    `providers` that its `provider` names."""
     named = settings.providers.get(settings.provider)
     if named is None:
         return settings.api
@@ -225,9 +226,9 @@ def service(settings: Settings) -> CompressionService:
 
 
 def provider(settings: Settings) -> tuple[str, Provider | None]:
-    """Return the provider of external_provider and its name: the named entry, the only one there is, or the
-    block `api`; None without any. An entry without a key gets the client's credential, where that is allowed.
-    """
+    """Return the provider of the strategy `external_provider`, and its name: the named entry, the only entry,
+    or the section `api`; None without any. An entry without a key gets the client's credential, if that is
+    allowed."""
     name, inline = settings.provider, settings.api
     if not name and len(settings.providers) == 1:
         name = next(iter(settings.providers))
@@ -244,7 +245,7 @@ def provider(settings: Settings) -> tuple[str, Provider | None]:
 
 
 def _own_endpoints() -> dict[str, str]:
-    """Return the known providers and their endpoints."""
+    """Return the endpoints of the known providers, by name."""
     return {name: entry["endpoint"] for name, entry in _known_providers().items()}
 
 
@@ -254,7 +255,7 @@ def _known_providers() -> Mapping[str, Any]:
 
 
 def _name_of(endpoint: str) -> str:
-    """Return the provider of an endpoint's host; empty if unknown."""
+    """Return the name of the provider to which an endpoint's host belongs; empty if unknown."""
     host = urlsplit(endpoint).hostname if _is_url(endpoint) else None
     return next(
         (name for name, base in _own_endpoints().items() if host and urlsplit(base).hostname == host), ""
@@ -262,7 +263,8 @@ def _name_of(endpoint: str) -> str:
 
 
 def missing_for_strategy(settings: Settings) -> str:
-    """Return a line that says which key is missing or wrong; empty if the strategy can work."""
+    """Return a line that says which key of the settings is missing or wrong; empty if the strategy can
+    work."""
     if not (asked := settings.external_strategy):
         return ""
     if settings.lossy == "off":
@@ -321,7 +323,7 @@ def _missing_of_provider(settings: Settings) -> str:
 
 
 def _is_private(url: str) -> bool:
-    """Return whether a URL is encrypted, or stays on this machine."""
+    """Return whether requests to a URL are encrypted, or stay on this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
@@ -358,7 +360,7 @@ CONFIG_OPTION = f"{PREFIX}config"
 
 
 class Loader(Protocol):
-    """The part of mitmproxy's loader that is used."""
+    """A `Loader` is the part of mitmproxy's addon loader that is used here."""
 
     def add_option(
         self, name: str, typespec: type, default: Any, help: str, choices: Sequence[str] | None = None
@@ -368,8 +370,8 @@ class Loader(Protocol):
 def declare(loader: Loader) -> None:
     """Declare the options, with the choices that mitmproxy's editors show.
 
-    All are texts, and empty where they are not set: mitmproxy drops an addon silently when a value of another
-    type can't be read, and an option that is set to its default differs from one that is not set.
+    All are texts, and empty if they are not set. With other types, mitmproxy silently drops an addon if a
+    value can't be read. An option that is not set also differs from one that is set to its default.
     """
     loader.add_option(
         CONFIG_OPTION,
@@ -383,8 +385,8 @@ def declare(loader: Loader) -> None:
 
 
 def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return one line for each name that resembles one of Penumbra's options without the prefix, and none of
-    `known`, the options of mitmproxy and other addons, more."""
+    """Return one line for each name that resembles one of Penumbra's options without the prefix. Names that
+    resemble one of `known` (options of mitmproxy and other addons) more are left out."""
     ours = [option.name for option in OPTIONS]
     theirs = list(known)
     lines = []
@@ -407,7 +409,7 @@ def retired_options(keys: Iterable[str]) -> list[str]:
 
 
 def unknown_options(names: Iterable[str]) -> list[str]:
-    """Return one line for each name with Penumbra's prefix that is no option."""
+    """Return one line for each name that has Penumbra's prefix and is no option."""
     ours = ["config", *(option.name for option in OPTIONS)]
     lines = []
     for name in names:
@@ -420,21 +422,22 @@ def unknown_options(names: Iterable[str]) -> list[str]:
 
 _FILE_VARIABLE = f"{VARIABLE}CONFIG"
 _LONGEST_LINE = 2_000
-"""Characters of an error; a list of all settings fits."""
+"""Greatest number of characters of an error; a list of all settings fits."""
 _EXPORTER = "opentelemetry-exporter-otlp-proto-http"
 
 
 def config_path(option: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the YAML file that the option `penumbra_config` names, else the one that
-    PENUMBRA_CONFIG names."""
+    """Return the path of the YAML file: the option `penumbra_config`, or else the variable
+    PENUMBRA_CONFIG."""
     return option or environment.get(_FILE_VARIABLE, "").strip()
 
 
 def load(options: Mapping[str, str], environment: Mapping[str, str], config: str = "") -> Settings:
-    """Return the settings from mitmproxy options (unset: empty text), environment and YAML file.
+    """Return the settings from mitmproxy's options, the environment and the YAML file.
 
-    `options` maps the names of options to text. Raises SettingsError for everything that can't be read, and
-    for a strategy that lacks something; values that variables put into the file are not shown.
+    `options` maps the names of options to texts, which are empty if not set. Raises SettingsError for values
+    that can't be read, and for a strategy that lacks a setting. The error shows no value that comes from a
+    variable in the file.
     """
     variables = Variables(environment)
     try:
@@ -481,8 +484,7 @@ def _load(
 
 
 def _check_paths(settings: Settings, environment: Mapping[str, str]) -> None:
-    """Raise SettingsError where no home folder is known: the path would begin with a folder of the
-    name `~`."""
+    """Raise SettingsError if the database's path begins with `~` because no home folder is known."""
     path = database_path(settings, environment)
     if path is not None and str(path).startswith("~"):
         raise SettingsError(
@@ -528,13 +530,13 @@ _VARIABLES = ("CONFIG", *(option.name.upper() for option in OPTIONS))
 _METHOD = "FORGE_TOOL_OUTPUT_COMPRESSION_METHOD"
 _OF_THE_FIELD = (*(name for option in OPTIONS for name in option.row.environment), _METHOD)
 _FIELD = "FORGE_"
-"""Prefix of the variables whose names come from other programs."""
+"""Prefix of variables that other programs also define."""
 _VARIABLES_OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")
-"""Variables of the tests, and those that containers get for a neighbour of the name `penumbra`."""
+"""Variables of the tests, and those that container platforms set for a service of the name `penumbra`."""
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return the variables with Penumbra's prefix that are no options."""
+    """Return the variables that have Penumbra's prefix and set no option."""
     return sorted(
         name
         for name in environment
@@ -546,7 +548,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def database_path(settings: Settings, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file of the database; None for `memory`."""
+    """Return the file of the database; None if the database is in memory."""
     if settings.database in ("memory", ":memory:"):
         return None
     if settings.database:
