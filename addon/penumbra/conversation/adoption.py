@@ -55,7 +55,7 @@ def may_drop(format_name: str, document: Document) -> bool:
 
 
 def drop(document: Document, headers: Mapping[str, str], host: str, dropped: bool) -> str:
-    """Ask the provider to drop unbound thinking, or leave it out. `may_drop` must be true of the request.
+    """Ask the provider to drop thinking whose prefix has changed, or leave it out. `may_drop` must be true.
 
     Return the new value of the header `anthropic-beta`, or nothing if the header stays. Names in `headers`
     are in lower case; `host` has no port. `dropped` says that the request has dropped some thinking already.

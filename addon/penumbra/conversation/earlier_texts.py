@@ -262,7 +262,7 @@ class EarlierTexts:
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
-        # The result shows too little for a reference; references of earlier turns to the whole result stay.
+        # A superseded or recovered result shows too little for new references; earlier references to it stay.
         is_lasting, is_lossy = facts.how not in ("superseded", "recovered"), facts.loss >= Loss.LOSSY
         so_far = self.so_far
         if call_id not in so_far.unique:

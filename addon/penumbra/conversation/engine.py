@@ -243,7 +243,7 @@ class Engine:
             return None
 
     def _without_unbound(self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None) -> str:
-        """Drop reasoning that is bound to another prefix, if the conversation has to. Return the value of the
+        """Drop reasoning that is bound to another prefix, if `limits.drop` is true. Return the value of the
         header `anthropic-beta` which that requires; empty if the header stays."""
         document = inputs.request.document
         if not (inputs.state.limits.drop and adoption.may_drop(incoming.api.format, document)):

@@ -305,9 +305,9 @@ class LineIndexes:
         self._indexes: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
 
     def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
-        """Remove and return the index that shares the longest beginning with some texts, and the number of
-        shared texts; a new index if there is none. `hashes` has for each text a hash of that text and all
-        texts before it."""
+        """Remove and return the index of the longest known beginning of some texts, and the number of texts
+        in it; a new index if there is none. `hashes` has for each text a hash of that text and all texts
+        before it."""
         with self._lock:
             for count in range(len(hashes), 0, -1):
                 index = self._indexes.pop(hashes[count - 1], None)

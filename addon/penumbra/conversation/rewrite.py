@@ -59,7 +59,7 @@ class Forms:
     unedited: int = 0
     """The number of remembered edits that are not made in the document yet."""
     settled: int = 0
-    """The number of first entries of `shown` that are not new."""
+    """The number of entries at the beginning of `shown` that are not new."""
 
     def copy(self) -> Forms:
         """Return a copy for a later request, with no new entries."""

@@ -27,7 +27,7 @@ _AROUND = 3
 _LEVELS = 3
 """The most lines of less indentation above a failure that belong to it."""
 _ABOVE = 40
-"""The number of lines above a failure in which such lines are looked for."""
+"""The number of lines above a failure that are searched for such lines."""
 _LONGEST_HEADING = 400
 """The longest line that may be a heading or an acknowledgement, in characters."""
 _PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"

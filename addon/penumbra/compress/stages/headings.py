@@ -42,7 +42,7 @@ _COMMIT_HEADER = re.compile(
     r"\[?(?:Author|AuthorDate|Commit|CommitDate|Date|Merge|Reflog|tree|parent|author|gpg)\b"
 )
 _BELOW_COMMIT = re.compile(rf"{_COMMIT_HEADER.pattern}|\n {{4}}")
-"""The lines below a commit's first line: a header or the message. Other programs print commit hashes, too."""
+"""The lines below a commit's first line. They tell a commit from a hash that another program prints."""
 _OF_COMMIT = re.compile(
     r"[ \t@+\\:-]|[A-Z][0-9]{0,3}\t|[0-9]+\t|[^\s:]+$|Notes\b"
     r"|(?:diff|index|new|old|deleted|rename|copy|similarity|dissimilarity|Binary|encoding|committer) "

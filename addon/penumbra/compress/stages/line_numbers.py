@@ -64,10 +64,10 @@ class Numbered:
 
 
 def thin(text: str) -> str | None:
-    """Return the text with every twentieth line number; None if the text is not changed.
+    """Return the text with every twentieth line number; None if its lines are not numbered.
 
-    The text is not changed either if the numbers could not be restored: if the content of a line looks
-    numbered, too, or if the numbers skip as many lines as follow there without a number.
+    Return None, too, if the numbers could not be restored: if the content of a line looks numbered, or if the
+    numbers skip as many lines as follow there without a number.
     """
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
