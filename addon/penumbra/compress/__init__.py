@@ -1,1 +1,1 @@
-"""One tool result: what ran, and what may be left out of what it printed."""
+"""Compression of one tool result, by the call that produced it and by the form of its text."""

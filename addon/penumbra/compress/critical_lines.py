@@ -1,8 +1,8 @@
 """The lines that no stage may drop: errors, failures, assertions, panics, frames, exit codes, summaries.
 
 The patterns are in rules/failures.yaml. One linear-time pattern finds candidates in a whole text. A set of
-patterns then gives the marks of a candidate: that something passed, and how severe it is. A line that reports
-a pass is not critical, whatever else it says: a test may be called "reports an error".
+patterns then tells whether a candidate reports a pass, and how severe it is. A line that reports a pass is
+not critical, since the name of a passed test may be "reports an error".
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from penumbra.compress.size import encode
 from penumbra.linear import Linear
 
 _LINE_LIMIT = 4_000
-"""Characters of a line that are searched: a longer line is data, not a message."""
+"""Characters at the beginning of a line that are searched. A longer line is data, not a message."""
 _SEARCHES = 64
-"""The most lines that are searched for inside other lines, which bounds the work; more count as missing."""
+"""The most lines that are searched for inside other lines. If there are more, they count as missing."""
 _LAST = 2_000
-"""Bytes at the end of the output of a test run in which its result stands."""
+"""Bytes at the end of a test run's output that contain its summary."""
 _SET_MEMORY = 1 << 25
 
 
@@ -34,16 +34,16 @@ class Severity(IntEnum):
     """The severity of a critical line. Lines of lower numbers come first where not all of them fit."""
 
     FAILURE = 0
-    """Named failures, breakdowns, and the end of the program."""
+    """A named failure (such as a failed test), a crash, or the end of the program."""
     ERROR = 1
     COMPLAINT = 2
     """A message that something did not work, without the word error."""
     MENTION = 3
-    """Warnings, frames of stack traces, counts of zero, and such words in informing lines."""
+    """A warning, a frame of a stack trace, a count of zero, or a line that informs and names an error."""
 
 
 class _Mark(IntEnum):
-    """A mark of a line. The numbers are those of the patterns in the set."""
+    """A property of a line. Its value is the position of its pattern in the set `_Patterns.marks`."""
 
     PASSED = 0
     FAILED_TOO = 1
@@ -62,7 +62,7 @@ class _Patterns:
 
     critical: Linear
     some_pass: Linear
-    """The pattern for a line that reports a pass: most texts have none."""
+    """The pattern for a line that reports a pass. Most texts have no such line."""
     marks: Any
     """A set of RE2 patterns, which returns the marks of a line."""
     nothing: Any
@@ -136,7 +136,7 @@ def severity_unless_passing(line: bytes) -> Severity | None:
 def _severity(line: bytes, marks: Sequence[int]) -> Severity:
     patterns = _patterns()
     if _Mark.NOTHING in marks or (_Mark.NAMES in marks and not patterns.opening.match(line)):
-        # A placeholder keeps the line a location, without the words of the name.
+        # The placeholder is still a location, but it has none of the words of the name.
         said = patterns.nothing.sub(b"", patterns.names.sub(b"./x.x", line))
         if not patterns.critical.search(said):
             return Severity.MENTION
@@ -151,7 +151,7 @@ def _severity(line: bytes, marks: Sequence[int]) -> Severity:
 
 
 def says_as_much(line: str, other: str) -> bool:
-    """True if another form of a critical line is critical, too, and at least as severe."""
+    """True if `other`, a new form of the critical line `line`, is critical and at least as severe."""
     data, others = encode(line[:_LINE_LIMIT]), encode(other[:_LINE_LIMIT])
     return is_critical(other) and severity(others) <= severity(data)
 
@@ -159,8 +159,8 @@ def says_as_much(line: str, other: str) -> bool:
 def is_stated(line: bytes) -> bool:
     """True if a line states a failure, as programs do, and does not only mention one.
 
-        src/a.c:120:9: error: expected ';'                     states one
-        We still can't tell conflicts from failed merges.      speaks of some
+            src/a.c:120:9: error: expected ';'                     states a failure
+            We still can't tell conflicts from failed merges.      only mentions failures
 
     Unknown tools print prose about failures as often as failures.
     """
@@ -168,7 +168,7 @@ def is_stated(line: bytes) -> bool:
 
 
 def is_quoted(line: bytes) -> bool:
-    """True if a line is a quotation of code or of a document, as test runners print them around a failure."""
+    """True if a line quotes code or a document, as test runners do around a failure."""
     return bool(_patterns().quoted.match(line))
 
 
@@ -177,8 +177,8 @@ def is_warning(line: bytes) -> bool:
 
 
 def all_passed(data: bytes) -> bool:
-    """True if the output of a test run ends with the summary that all passed: its failures were expected
-    ones."""
+    """True if the output of a test run ends with a summary without failures. Lines about failures are then
+    expected, and not a problem."""
     patterns = _patterns()
     return bool(patterns.run_passed.search(data[-_LAST:])) and not patterns.run_failed.search(data)
 
@@ -217,7 +217,7 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
         if some_pass is None:
             some_pass = patterns.some_pass.search(data, data.rfind(b"\n", 0, left) + 1) is not None
         if data.find(b"\n", left, right) >= 0:
-            # The match crosses a line end, so that it may be none within the line.
+            # The match crosses a line end, so the line alone may have no match.
             if is_critical(lines[position]):
                 yield position
         elif not some_pass or not _is_passing(_marks(encode(lines[position][:_LINE_LIMIT]))):
@@ -234,9 +234,9 @@ def normal(line: str) -> str:
 
 
 def keeps_critical(before: str, after: str) -> bool:
-    """True if every critical line of `before` stands in `after` at least as often.
+    """True if `after` has every critical line of `before` at least as often.
 
-    A line is kept if it is a line of `after`, or a part of one. Blanks are not compared.
+    A line counts if it is a line of `after` or a part of one. Differences in blanks are ignored.
     """
     counts = Counter(map(normal, before.split("\n")))
     missing = counts - Counter(map(normal, after.split("\n")))

@@ -1,7 +1,7 @@
-"""The facts of lines, rows and hits that no earlier text has: paths, names, ids and numbers.
+"""The facts in the units of a text (lines, rows or search hits): paths, names, ids and numbers.
 
-A rare fact is lost with its line; a frequent one is likely to stand in another line that is kept. So the
-worth of a unit is that of its facts which no kept unit shows yet.
+A rare fact is lost with its line. A frequent fact is likely to be in another line that is kept. So the worth
+of a unit is the sum of its facts that no kept unit shows yet.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from penumbra.compress.size import encode
 from penumbra.short_texts import forgettable
 
 NAME = re.compile(r"[^\W\d]\w{3,}")
-"""A name that a conversation uses. Short words are too frequent to count."""
+"""The form of a name that a conversation uses. Shorter words are too frequent to count."""
 LONGEST = 200_000
-"""Bytes of a text above which its lines are not compared."""
+"""The largest text, in bytes, whose lines are compared."""
 _FACT = re.compile(rb"[\w$@~\x80-\xff]+(?:[./:\\-]+[\w$@\x80-\xff]+)*|[/~][\w./-]+")
 _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
-"""Signs of a path, a name of a program or a number, and not of a word of a language."""
+"""Characters that show a path, an identifier or a number, and not a word of a natural language."""
 _APART = bytes(
     byte if byte > 0x7F or chr(byte).isalnum() or byte in b"_$@~./:\\-\n" else 0x20 for byte in range(256)
 )
-"""Translation table: characters that stand in no fact become blanks, and line ends stay. A text that is split
-at its blanks has each fact and each name in one piece."""
+"""A translation table that replaces characters that no fact contains by blanks, and keeps line ends. If the
+translated text is split at its blanks, each fact and each name is in one piece."""
 _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
-"""Bytes of the shortest fact, of one that weighs less since it is long, and of the longest."""
-# The weights are chosen by hand: on one half of a set of recorded conversations they kept most of what was
-# used later for the same bytes, and on the other half they did as well. `scripts/bench quality` shows what a
-# change does.
+"""Bytes of the shortest fact, bytes above which a fact weighs less, and bytes of the longest fact."""
+# The weights were chosen by hand on one half of a set of recorded conversations, to keep as much as possible
+# of what a conversation used later. They did as well on the other half. `scripts/bench quality` shows the
+# effect of a change.
 _WORDS = 5
-"""Factor of the value of a unit's words, which grows with the square root of its bytes."""
+"""The worth of a unit's words is this factor times the square root of the unit's bytes."""
 _WEIGHT = 100
-"""The weight of a new fact that stands once."""
+"""The weight of a new fact that occurs once in the text."""
 _USED = 30
 """Per cent of its weight that a fact keeps if the conversation has used all its names already."""
 _SEEN = 20
 """Per cent of its weight that a fact keeps if an earlier result shows it."""
 _RARE = 20
-"""Units with a name of the conversation up to which these units count as near the wanted ones."""
+"""A name that the conversation has used adds to the worth of its units only if at most so many have it."""
 
 
 _Find = Callable[[bytes], tuple[bytes, ...]]
@@ -57,7 +57,7 @@ class Facts:
     weights: Mapping[bytes, int]
     """The worth of each fact."""
     worth: Sequence[int]
-    """The worth of each unit apart from its facts: of its words, and of names of the conversation in it."""
+    """The worth of each unit without its facts: that of its words and of the conversation's names in it."""
 
     @classmethod
     def of(
@@ -67,9 +67,9 @@ class Facts:
         asked: Container[str] = (),
         seen: Container[bytes] = (),
     ) -> Facts:
-        """Weigh the facts of units. `mentioned`: the names that the conversation has used before, with their
-        weights. `asked`: the names that the call itself searches for, whose places are the answer. `seen`:
-        the facts that earlier results show."""
+        """Return the facts of some units with their weights. `mentioned`: the names that the conversation has
+        used before, with their weights. `asked`: the names that the call searches for, which keep their full
+        weight. `seen`: the facts that earlier results show."""
         split = [text.translate(_APART).split() for text in texts]
         pieces = set(chain.from_iterable(split))
         found = _by_piece(pieces, _facts_in)
@@ -102,8 +102,8 @@ def facts_of(text: bytes) -> set[bytes]:
 
 
 def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
-    """Return the share of a text's characters that stand in lines with something new to the conversation;
-    counting ends as soon as the share is `enough`."""
+    """Return the share of a text's characters in lines that are new to the conversation. Counting ends once
+    the share reaches `enough`."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     whole = sum(map(len, lines)) or 1
     data = encode("\n".join(lines)).translate(_APART)
@@ -122,8 +122,8 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
 
 
 def _by_piece(pieces: Iterable[bytes], of: _Find) -> dict[bytes, tuple[bytes, ...]]:
-    """Return a function's result for each piece of a text; of short pieces, which recur in many lines and
-    results, the result is cached."""
+    """Return the result of the function `of` for each piece of a text. Results for short pieces are cached,
+    since short pieces recur in many lines and tool results."""
     cached = _CACHED[of]
     return {piece: cached(piece) if len(piece) <= _LONGEST else of(piece) for piece in pieces}
 
@@ -141,7 +141,7 @@ _CACHED: dict[_Find, _Find] = {of: forgettable(16_384)(of) for of in (_facts_in,
 
 
 def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
-    """Return the weight of a fact: more if frequent in the text, less if long or made of used names."""
+    """Return the weight of a fact. Frequent facts weigh more; long ones and those of used names weigh less."""
     weight = _WEIGHT + _WEIGHT // 2 * (min(count, 16).bit_length() - 1)
     if len(fact) > _LONG:
         weight = weight * 7 // 10
@@ -150,20 +150,20 @@ def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
 
 
 _FEW = 6
-"""Most lines with a name in a text where passages around that name are looked for."""
+"""The most lines with a name for which the lines around that name are returned."""
 _ABOVE, _BELOW = 6, 14
-"""Lines of a passage around the one with the name."""
+"""Lines of a passage above and below the line with the name."""
 _LONGEST_FILE = 4_000_000
-"""Characters above which no passages are looked for."""
+"""The largest text, in characters, in which passages are looked for."""
 
 
 def passages(lines: Sequence[str], mentioned: Mapping[str, float]) -> list[int]:
-    """Return the positions of the lines around those with names that the conversation has used (`mentioned`:
-    the weight of each), the rarest and heaviest first: the parts of a file that an agent looks for are mostly
-    those that it has named."""
+    """Return the positions of the lines around names that the conversation has used, with the rarest and
+    heaviest names first. `mentioned` has the weight of each name. An agent that reads a file mostly looks for
+    the names that it has used before."""
     if not mentioned or sum(map(len, lines)) > _LONGEST_FILE:
         return []
-    # In the order of the text, so that sums of floats are the same everywhere.
+    # Names are in the order of the text, so that sums of floats are the same in every run.
     named = [
         [name for name in dict.fromkeys(NAME.findall(line)) if name in mentioned] if line else []
         for line in lines

@@ -1,7 +1,7 @@
-"""The failure lines of a text that is shown in part: each is shown or counted.
+"""The failure lines of a text that is shown in part. Each of them is shown or counted.
 
-Every stage that cuts a text reserves bytes for the failure lines that it would lose. They stand below the
-text, the most severe first:
+Every stage that cuts a text reserves bytes for the failure lines that it would lose. They are written below
+the text, the most severe first:
 
     [failures in what is left out:]
     FAILED tests/test_a.py::test_b - assert 1 == 2
@@ -10,8 +10,8 @@ text, the most severe first:
     [2 lines that stand above, too]
 
 Where not every line fits, one line of each kind is written, with the number of the others. Lines of one kind
-differ only in times, numbers and ids. If that is not enough, numbers within names don't tell kinds apart,
-either.
+differ only in times, numbers and ids. If that is still too long, lines that differ only in numbers within
+names are of one kind, too.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from penumbra.compress.size import LEAST_CUT, counted, encode, head, size, word_
 Span = tuple[int, int]
 HEADING = "[failures in what is left out:]"
 _LONGEST = 600
-"""Bytes of a line that is one message. Of a longer one, the words around a failure are the message."""
+"""The longest line, in bytes, that is one message. A longer line has a message around each failure."""
 _SHOWN = 400
-"""Bytes of a line that are shown."""
+"""The most bytes of a line that are shown."""
 _BEFORE = 160
 _AFTER = 240
-"""Bytes before and after a failure within a longer line."""
+"""Bytes before and after a failure that are its message in a line longer than `_LONGEST`."""
 _NOTE = 26
 """Bytes of the note that counts the other lines of a kind."""
 _ELSEWHERE = ", files vary"
@@ -60,14 +60,14 @@ _VARYING = re.compile(
 _NUMBER = re.compile(rb"[0-9]+")
 _WORD_WITH_NUMBER = re.compile(rb"(?<!\w)[^\W0-9]*+[0-9]\w*+")
 _CODED = re.compile(rb"\b(?:error|warning)[ \[]{1,2}[A-Z]{1,8}-?[0-9]{1,6}\b")
-"""The code of an error, which tells what is wrong, and not where."""
+"""The code of an error, such as `error TS2304`. It tells what is wrong, and not where."""
 _PLACE = re.compile(rb"\s*([^\s:(]{1,200}\.\w{1,8})[:(][0-9]")
-"""The name of a file at the beginning of a line."""
+"""The name of a file at the beginning of a line, with a line number after it."""
 _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
 """The name of a failed test in the numbered list of some test runners."""
 _VERDICT = re.compile(rb"(?m)^ *--- FAIL: ")
 _REASON = re.compile(rb" {2,20}\S{1,200}\.go:[0-9]{1,8}: \S")
-"""The message of a failed test of Go, which stands above its verdict in the output."""
+"""The message of a failed Go test, which Go prints above the line with `--- FAIL:`."""
 _REASONS = 3
 _DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}
@@ -86,13 +86,13 @@ class Kind:
     last: bytes = b""
     """The last line of the kind."""
     above: bytes = b""
-    """The heading of the first line."""
+    """The heading above the first line; empty if there is none."""
     last_above: bytes = b""
-    """The heading of the last line."""
+    """The heading above the last line; empty if there is none."""
     is_spread: bool = False
-    """True if the lines are of several files."""
+    """True if the lines are about several files."""
     is_shown: bool = False
-    """True if such a line is shown already, so that the others are only counted."""
+    """True if a line of this kind is shown already, so that the others are only counted."""
 
     @property
     def place(self) -> bytes:
@@ -103,7 +103,7 @@ class Kind:
 
 @dataclass(slots=True)
 class FailureLines:
-    """The failure lines of one text, by kind, and one by one as long as they are few."""
+    """The failure lines of one text, grouped by kind, and also one by one as long as they are few."""
 
     kinds: dict[bytes, Kind] = field(default_factory=dict)
     spans: list[tuple[Severity, int, int]] = field(default_factory=list)
@@ -113,8 +113,8 @@ class FailureLines:
     _keys: dict[bytes, bytes] = field(default_factory=dict)
     """The key in `kinds` of each of these lines."""
     _classes: dict[bytes, tuple[Severity, bytes] | None] = field(default_factory=dict)
-    """The severity and likeness of each known line; None for a line that is no failure line. A text shares
-    them with the part of it that is shown."""
+    """The severity and likeness of each examined line; None for a line that is no failure line. A text and
+    the part of it that is shown share this dict."""
 
     is_escaped: bool = False
     """True if line ends are written as in a JSON string."""
@@ -133,8 +133,8 @@ class FailureLines:
         is_stated: bool = False,
         above: Callable[[int], bytes] | None = None,
     ) -> FailureLines:
-        """Return the failure lines of a text, in linear time. With `is_escaped` None, the text itself tells
-        that. `whole`: the failure lines of the text of which this is a part."""
+        """Return the failure lines of a text, in linear time. If `is_escaped` is None, the text is examined
+        for escaped line ends. `whole`: the failure lines of the whole text if `data` is a part of one."""
         if is_escaped is None:
             is_escaped = data.count(b"\\n") > data.count(b"\n")
         if is_escaped:
@@ -210,7 +210,7 @@ class FailureLines:
         if not wanted:
             return Missing([[]])
         there = FailureLines.of(shown, self.is_escaped, self)
-        # With so many kinds, a line that is shown may be written again.
+        # With more kinds, the shown text is not searched, so that a line may be written twice.
         seen = b"\n%b\n" % shown if len(wanted) <= _SEARCHES else b""
         hidden = {
             self._keys[spelled]: line
@@ -232,13 +232,13 @@ class FailureLines:
 
 
 def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = None) -> Kind:
-    """Return the part of a kind that is not shown. `hidden`: one of its lines that is not."""
+    """Return a kind without its lines that are shown. `hidden`: one of its lines that is not shown."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)
     if stands and line.strip()[:_SHOWN] in shown and hidden is not None:
         line, above = hidden.line, hidden.above
-    # A part of a long line may be shown without the rest.
+    # One part of a long line may be shown without its other parts.
     is_shown = not kind.is_spread and line.strip() == kind.line.strip() and b"\n%b\n" % line in shown
     return Kind(
         kind.severity, line, kind.likeness, count, above=above, is_spread=kind.is_spread, is_shown=is_shown
@@ -250,7 +250,7 @@ class Missing:
     """The failure lines that the shown part of a text lacks."""
 
     levels: list[list[Kind]]
-    """The kinds at each level: first each line by itself, if they are few; each further level merges more."""
+    """The kinds at each level. The first level has each line by itself if they are few; later ones merge."""
 
     def __bool__(self) -> bool:
         return bool(self.levels[-1])
@@ -292,7 +292,7 @@ class Missing:
         self.levels.append(list(merged.values()))
 
     def written(self, space: int) -> str:
-        """Return the lines that fit, and the number of the others; empty if not even the heading fits."""
+        """Return the text of the lines that fit, with the number of the others; empty if no heading fits."""
         kinds, again = self.fitting(space)
         space -= _OVERHEAD + _AGAIN * bool(again)
         if space < 0:
@@ -328,8 +328,7 @@ def write(
     more: int = 0,
     share: float = 0.75,
 ) -> str:
-    """Return the form of a text that `body` makes, with the failure lines that this leaves out, in `space`
-    bytes.
+    """Return the text that `body` makes, followed by the failure lines that it leaves out, in `space` bytes.
 
     `least`: the fewest bytes that `body` can use; `more`: bytes beyond `space` that failure lines may take;
     `share`: the part of `space` that they may take from `body`.
@@ -350,11 +349,11 @@ def write(
 
 
 _ATTEMPTS = 3
-"""The most times that a text is written, each time with fewer bytes for all but its failure lines."""
+"""The most times that `body` makes the text, each time with more bytes reserved for failure lines."""
 
 
 def _reasons(data: bytes) -> Iterator[Span]:
-    """Yield the offsets of the last lines above each verdict that tell the reason."""
+    """Yield the offsets of the messages of failed Go tests, just above each line with `--- FAIL:`."""
     for verdict in _VERDICT.finditer(data):
         end = verdict.start() - 1
         for _ in range(_REASONS):
@@ -389,7 +388,7 @@ def _unit(data: bytes, position: int, left: int, right: int) -> Span:
         return start, end
     begin, end = max(start, left - _BEFORE), min(end, right + _AFTER)
     if begin > start or is_rest:
-        # Half a word could look like a name.
+        # A word that is cut in two could look like a name.
         begin = data.find(b" ", begin, left) + 1 or begin
     start = begin
     opening = data.rfind(b"{", start, left)
@@ -410,7 +409,7 @@ def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 def _kind(line: bytes) -> bytes:
     """Return the common form of lines that differ in times, numbers and ids alone."""
-    # A varying part holds a digit and no blank.
+    # A part that varies has a digit and no blank.
     return b" ".join(
         [
             word if word.isalpha() else b"#" if word.isdigit() else _VARYING.sub(b"#", word)
@@ -461,8 +460,8 @@ def warning(lines: Sequence[str]) -> list[int]:
 
 
 def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
-    """Return the first line of each kind by its position, with the number of the others; of a long line, the
-    words around its failures."""
+    """Return the first line of each kind by its position, with the number of the others. Of a long line, only
+    the text around its failures is returned."""
     kinds: dict[bytes, tuple[int, Kind]] = {}
     for position, line in enumerate(lines):
         data = encode(line)

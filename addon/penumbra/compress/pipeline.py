@@ -1,10 +1,10 @@
-"""The way of one tool result through the stages.
+"""The pipeline, which runs the stages on one tool result.
 
     redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 
-Structure comes before truncation, which cuts what is left. Each stage is judged alone: it must not cost
-bytes, must save estimated tokens, and, if it leaves something out, must keep every critical line. A stage
-that raises is passed over; a redaction that raises ends the whole.
+Truncation cuts what is still too long after the other stages. The text of a stage is kept only if it has no
+more bytes and fewer estimated tokens. If the stage leaves something out, every critical line must remain. If
+a stage raises, its text is discarded and the next stage runs. If redaction raises, the pipeline ends.
 """
 
 from __future__ import annotations
@@ -46,16 +46,15 @@ _OURS = re.compile(
 )
 """The beginnings of texts that a pipeline has shortened before."""
 _CLEARLY = 128
-"""Bytes that a deleting stage must save for its tokens not to be estimated."""
+"""Tokens are not estimated for a stage that only deletes text and saves at least so many bytes."""
 _CLEARLY_WORTH = 1_000
-"""The same threshold for a stage that is the first to leave something out."""
+"""The same threshold, in bytes, for the first stage that leaves something out."""
 _WORTH = 100
-"""Estimated tokens that must be saved for a reference to be worth it."""
+"""Estimated tokens that the first lossy stage must save, since its text needs a reference to the original."""
 _EXCERPT = "excerpt"
-"""The stage that reads no line of a text that is too large for that, and whose output no other stage
-accepts."""
+"""The stage that also runs on texts too large for the others, and never before an external compressor."""
 _BEGINNING = 20_000
-"""Characters in which a diff must show itself."""
+"""Characters at the beginning of a text that are searched for the signs of a diff."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _NOTHING_TO_DO = "nothing to do"
 _NOT_QUOTED = "not for text that is quoted later (of reads and edits)"
@@ -71,11 +70,11 @@ def shorten(
     is_late: time_budget.IsLate = time_budget.never,
     trace: Trace | None = None,
 ) -> Shortened:
-    """Return the form of one result that is to be forwarded.
+    """Return the form in which one tool result is forwarded.
 
-    A pure function of its inputs; `trace` receives what each stage does. `ref` names the shadow of a redacted
-    original. Once `is_late` returns True, only the stages run that every result must pass. Raises
-    RedactionError; any other failure leaves the text as it was before the failing stage.
+    The function is pure. `trace` receives the effect of each stage. `ref` returns the reference under which a
+    redacted original is stored. Once `is_late` returns True, only the stages run that every result must pass.
+    Raises RedactionError; any other failure leaves the text as it was before the failing stage.
     """
     run = _Run(output, policy, redact, is_late, trace)
     run.clean()
@@ -110,7 +109,7 @@ class _Run:
     text: Text = field(default_factory=Text)
     original: Text = field(default_factory=Text)
     bare: Text = field(default_factory=Text)
-    """The output alone: without what an agent wrote around it, files beside it, and markup."""
+    """The output without the agent's text around it, without files beside it, and without markup."""
     loss: Loss = Loss.NONE
     stages: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -125,25 +124,25 @@ class _Run:
 
     @property
     def is_standard(self) -> bool:
-        """True if the mode allows more than what every result passes."""
+        """True if the mode allows more stages than those for every result."""
         return self.policy.mode in (Mode.STANDARD, Mode.AGGRESSIVE)
 
     @property
     def call(self) -> Call:
-        """The call of the result, which is classified when it is first asked for."""
+        """The call that produced the result. It is classified at the first use."""
         if self.known is None:
             self.known = _classified(self.output)
         return self.known
 
     @property
     def is_quoted(self) -> bool:
-        """True if the result is quoted later. Each stage asks."""
+        """True if the agent may quote the result later, in an edit. The answer is cached."""
         if self.quoted is None:
             self.quoted = self.call.is_quoted
         return self.quoted
 
     def clean(self) -> None:
-        """Redact the text as it came, and as a screen would show it."""
+        """Redact the text as it was received, and again as a terminal would show it."""
         self.text = Text(self.output.text)
         self._redact()
         self.original = self.text
@@ -164,7 +163,7 @@ class _Run:
         return terminal.render(text, moves=not self.is_quoted)
 
     def open_json(self) -> None:
-        """Take an output out of JSON that says nothing else. Output for a screen is shortened within it."""
+        """Replace needless JSON around an output with the output, unless that has codes for a terminal."""
         # In a file, or from any other tool, such JSON may be the requested text.
         if json_envelope.is_written_by(self.output.tool) and self.call.category != "read":
             alone = json_envelope.alone(self.text)
@@ -172,7 +171,7 @@ class _Run:
                 self.apply("envelope", Loss.NONE, lambda _: alone)
 
     def unwrapped(self, ref: Callable[[str], str]) -> bool:
-        """True if the text was JSON around outputs, which have been shortened one by one."""
+        """Shorten each output in a JSON text by itself. Return False if that changed nothing."""
         if not exceeds(self.original, self.policy.min_bytes):
             return False
         found = wrapped.shorten(
@@ -202,7 +201,7 @@ class _Run:
         return True
 
     def open_envelope(self) -> None:
-        """Take off the useless parts that an agent writes around an output, also around short ones."""
+        """Remove the needless text that an agent writes around an output, however short the output is."""
         call = self.call
         if call.shell or not self.is_quoted:
             self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.is_quoted))
@@ -211,7 +210,7 @@ class _Run:
             self.apply("envelope", Loss.NONE, around)
 
     def name_file(self) -> None:
-        """Shorten acknowledgements of edits by the text of their calls, also short ones."""
+        """Shorten the path in the acknowledgement of an edit, of any size, since the call has the path."""
         if self.call.category in ("edit", "write") and not self.output.is_error:
             self.apply("own_path", Loss.REVERSIBLE, partial(own_code.with_name, path=self.call.path))
 
@@ -251,7 +250,7 @@ class _Run:
             arguments=self.output.arguments,
         )
         with time_budget.watched(self.is_late):
-            # Rules for a command's JSON come before rules for JSON.
+            # The rules for the JSON of a command run before the stages for any JSON.
             if source.shape is Shape.JSON and self.command_family():
                 source = self._after_family(source)
             self.steps(STRUCTURE, source)
@@ -311,7 +310,7 @@ class _Run:
                 self.bare = self.text
 
     def apply(self, name: str, loss: Loss, transform: Callable[[Text], str | None]) -> None:
-        """Run a transform that need not save anything, as long as it costs nothing."""
+        """Run a transform, and keep its text unless that has more bytes."""
         made = self._made(name, transform)
         if made is None or made == self.text:
             return
@@ -332,7 +331,7 @@ class _Run:
         return None
 
     def _passes_over(self, stage: str) -> bool:
-        """True if the time is over, or the text too large for the stage, which is remembered then."""
+        """Return True, and note the stage as skipped, if the time is over or the text is too large for it."""
         late = self.is_late() or not (self.readable or stage == _EXCERPT)
         if late:
             self._gave_up(stage)
@@ -344,12 +343,11 @@ class _Run:
             self.skipped.append(stage)
 
     def _overhead(self, loss: Loss) -> str:
-        """Return what stands before a text of this loss that does not stand there yet."""
+        """Return the text that must be added in front of a text with this loss; empty if there is none."""
         return self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
 
     def _refusal(self, new: Text, loss: Loss, trusted: bool, deletes: bool = False) -> str:
-        """Return why a text is not kept; empty if it is smaller in bytes and tokens, with every critical
-        line."""
+        """Return the reason why a new text is not kept; empty if the text is kept."""
         is_first_loss = loss is Loss.LOSSY and self.loss is not Loss.LOSSY
         overhead = self._overhead(loss)
         saved = self.text.size - new.size - size(overhead)
@@ -376,7 +374,7 @@ class _Run:
         self.stages.append(name)
 
     def redact_again(self) -> None:
-        """Search the text as it will be sent once more."""
+        """Redact the text in its final form, unless that was redacted already."""
         if self.text is not self.scanned:
             self._redact()
 
@@ -395,7 +393,7 @@ class _Run:
         """Return the text with all that happened to it."""
         is_whole = self.text == self.output.text
         return Shortened(
-            # A caller keeps the string alone.
+            # The caller gets plain strings, without the bytes and lines that a `Text` caches.
             self.output.text if is_whole else str(self.text),
             self.output.text if self.original == self.output.text else str(self.original),
             self.loss,

@@ -27,7 +27,7 @@ class Loss(IntEnum):
     REVERSIBLE = 1
     """Nothing is lost: a legend in the text, or text earlier in the request, restores it."""
     LOSSY = 2
-    """Something is left out: the text needs a shadow."""
+    """Something is left out, so that the original must be stored as a shadow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ShownBefore:
     """The texts that a conversation has shown before one of its results."""
 
     facts: Container[bytes]
-    """The facts that earlier results show (see `facts`)."""
+    """The facts that earlier results show (see the module `facts`)."""
     is_line: Callable[[str], bool]
     """Returns True if a line, without the blanks around it, stands in an earlier result or in a call."""
 

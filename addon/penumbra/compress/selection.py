@@ -5,10 +5,10 @@
     [41 lines left out]
     90:def total(cart):
 
-A text is cut into units: its lines, and pieces of long lines. Each wish (the beginning, the end, failures,
-differences) is met within its share of the size; then units are added by the most new facts for their size.
-No unit is shown without the units that name its subject. A unit beside a shown one costs no mark, and a gap
-that is no larger than a mark is closed.
+A text is cut into units: its lines, and pieces of long lines. The beginning, the end, failures and
+differences are chosen first, each within a share of the limit. Then units with the most new facts for their
+size are added. A unit is shown only together with the units that it needs, such as its heading. A unit next
+to a shown one needs no mark, and a gap that is no larger than a mark is shown instead.
 """
 
 from __future__ import annotations
@@ -29,28 +29,27 @@ from penumbra.compress.size import LEAST_CUT, counted
 LEAST = 240
 """The smallest limit, in bytes, for which units are chosen."""
 ASIDE = 120
-"""Bytes that are kept free for marks at both ends."""
+"""Bytes that are reserved for the marks at both ends."""
 _MARK = 34
 """The length in bytes of a usual mark."""
 _LINE, _PIECE = 400, 240
-"""The length in bytes up to which a line is one unit, and of the pieces of a longer line."""
+"""Bytes up to which a line is one unit, and bytes of each piece of a longer line."""
 _LONGEST_ADDRESS = 2_000
-"""The length in bytes up to which an address is not cut."""
+"""The length in bytes up to which an address (a URL) is not cut."""
 _ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")
 _SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{0,20}\Z")
 _GAP, _FOR_GAPS = 160, 4
-"""The size in bytes up to which a gap in code is closed if possible, and the percentage of the limit that
-such gaps may take."""
+"""Bytes of the largest gap in code that is filled, and the percentage of the limit for all such gaps."""
 _BASE = 30
 """Bytes added to the size of each unit, so that very short units are not chosen for their size alone."""
 _MISSES = 40
 """The number of units that do not fit after which no further units are tried."""
 _BEFORE, _AFTER = 230, 1_400
-"""Bytes that are shown around a place in a text that is too large to be cut as a whole."""
+"""Bytes shown before and after a place, in a text that is too large to be cut into units as a whole."""
 _MOST = 16
 """The most places whose surroundings are shown."""
 Needs = Mapping[int, Collection[int]]
-"""The units without which a unit is not shown."""
+"""For each unit, the units without which it is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +79,8 @@ class Units:
 
     @classmethod
     def near(cls, data: bytes, places: Iterable[int], room: int) -> Units:
-        """Cut only the surroundings of some places and `room` bytes at both ends into units, in a text with
-        too many lines; each part between them is one unit."""
+        """Cut a text with too many lines into units only around some places, and in `room` bytes at both
+        ends. Each part between these is one unit."""
         regions = [(0, room), (len(data) - room, len(data))]
         regions += ((place - _BEFORE, place + _AFTER) for place in places)
         starts = [0]
@@ -99,7 +98,7 @@ class Units:
 
     @classmethod
     def joined(cls, texts: Sequence[bytes], between: bytes = b"\n") -> Units:
-        """Take whole texts as units, however long they are, each with what stands after it."""
+        """Return units that are whole texts, however long, each with the bytes `between` after it."""
         ends = accumulate([len(text) + len(between) for text in texts])
         return cls(between.join(texts), [0, *ends], range(len(texts)))
 
@@ -125,8 +124,8 @@ def boundary(data: bytes, position: int) -> int:
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Yield the offsets of the pieces of a line, but for the first; only the last may be longer than
-    `_PIECE`. No address is cut: the model would take its beginning for the whole."""
+    """Yield the offsets of the pieces of a line, except the first. No URL is cut, since the model would take
+    the beginning of a URL for the whole."""
     while end - start > _LINE:
         cut = max(data.rfind(mark, start + _PIECE // 2, start + _PIECE) for mark in (b" ", b",", b";")) + 1
         start = _outside_address(data, start, cut or boundary(data, start + _PIECE), end)
@@ -135,8 +134,7 @@ def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
 
 
 def _outside_address(data: bytes, start: int, cut: int, end: int) -> int:
-    """Return a place for a cut between `start` and `end`: the wanted one, or the beginning or the end of the
-    address around that."""
+    """Return the offset `cut`; if that is within a URL, the beginning or the end of the URL."""
     scheme = data.rfind(b"://", start, cut)
     address = _ADDRESS.match(data, scheme, min(end, scheme + _LONGEST_ADDRESS)) if scheme >= 0 else None
     if address is None or address.end() <= cut:
@@ -153,7 +151,7 @@ class Selection:
     units: Units
     room: int
     facts: Facts | None = None
-    """The facts of each unit; None if units are not compared and the first are chosen first."""
+    """The facts of each unit; None if units are chosen in the order of the text."""
     needs: Needs = field(default_factory=dict)
     mark: int = _MARK
     left: int = 0
@@ -161,8 +159,7 @@ class Selection:
     """For each unit 1 if it is shown, else 0."""
     _shown_facts: set[bytes] = field(default_factory=set)
     _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
-    """For needs of units, those that are not shown yet, with those that these need in their turn; and the
-    bytes of these. Empty after each change of `shown`."""
+    """A cache for `_missing`, by the direct needs of a unit. It is cleared after each change of `shown`."""
 
     def __post_init__(self) -> None:
         self.room -= ASIDE
@@ -246,7 +243,7 @@ class Selection:
                 self._missing_needs.clear()
 
     def _value(self, unit: int) -> float:
-        """Return the worth of a unit for each byte; facts that are shown already count for nothing."""
+        """Return the worth of a unit per byte. Facts that are shown already don't count."""
         facts, known = self.facts, self._shown_facts
         assert facts is not None
         weights = facts.weights
@@ -266,14 +263,14 @@ class Selection:
         return size if before or after else size + self.mark
 
     def _missing(self, unit: int) -> tuple[Collection[int], int]:
-        """Return the units that a unit needs, and those that these need in their turn, as far as they are not
-        shown yet; and the bytes of these and of their marks."""
+        """Return the units not shown yet that a unit needs, directly or through others, and the bytes of
+        these units and their marks."""
         if (direct := tuple(self.needs.get(unit, ()))) not in self._missing_needs:
             starts, shown = self.units.starts, self.shown
             missing: dict[int, None] = {}
             waiting = [*direct]
             while waiting:
-                # The needs of a unit that is shown are shown.
+                # If a unit is shown, the units that it needs are shown, too.
                 if not shown[other := waiting.pop()] and other not in missing:
                     missing[other] = None
                     waiting += self.needs.get(other, ())
@@ -294,7 +291,7 @@ class Selection:
         self._missing_needs.clear()
 
     def _is_blank_alone(self, unit: int) -> bool:
-        """Return whether a unit is an empty line among units that are left out, and would cost a mark."""
+        """Return True if a unit is an empty line between units that are left out, and would cost a mark."""
         starts = self.units.starts
         return starts[unit + 1] - starts[unit] <= 1 and not any(self.shown[max(0, unit - 1) : unit + 2])
 
@@ -331,8 +328,7 @@ class Selection:
 
 
 def left_out(data: bytes, first: int, end: int, noun: str = "line") -> str:
-    """Return the mark for the text between two places: the number of its lines, or of its bytes if they are
-    not whole lines, or the whole text."""
+    """Return the mark for the text between two offsets. The mark counts whole lines, or else bytes."""
     at_end = end >= len(data)
     lines = data.count(b"\n", first, end) + (at_end and not data.endswith(b"\n"))
     if lines and starts_line(data, first) and (starts_line(data, end) or (at_end and first)):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 LEAST_CUT = 40
-"""Characters or bytes below which nothing is cut out of a line: the mark takes nearly as many."""
+"""The least characters or bytes that are cut out of a line. A mark takes nearly as many."""
 _NEAR = 24
-"""Characters within which a cut moves to where a word ends."""
+"""The most characters by which a cut moves to reach the end of a word."""
 
 
 def size(text: str) -> int:

@@ -13,7 +13,7 @@ from penumbra.compress.size import size
 
 
 class Shape(StrEnum):
-    """The shape of a text, which confirms or contradicts the call."""
+    """The format of a text, as its beginning shows it."""
 
     JSON = "json"
     DIFF = "diff"
@@ -22,7 +22,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The facts that a stage may use besides the text. They are the same in every run over it."""
+    """The facts that a stage may use besides the text."""
 
     call: Call
     shape: Shape
@@ -42,7 +42,7 @@ class Source:
     arguments: Any = None
     """The call's arguments, decoded."""
     bare: Callable[[], str] = str
-    """Returns the output as it was before the stages, without markup and the text around it."""
+    """Returns the output before the other stages, without markup and the agent's text around it."""
 
     @property
     def original_bytes(self) -> int:
@@ -52,7 +52,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The effect of a stage on a text, as shown where a result is examined."""
+    """The effect of a stage on a text, for display."""
 
     stage: str
     before: str
@@ -73,10 +73,10 @@ class Stage:
     loss: Loss
     apply: Callable[[str, Source], str | None]
     quoted: bool = False
-    """True if the stage runs on text that is quoted later, too: on reads and edits."""
+    """True if the stage also runs on text that the agent may quote later (the results of reads and edits)."""
     trusted: bool = False
     """True if the stage keeps critical lines itself, so that its text is not checked for them."""
     deletes: bool = False
     """True if the stage only deletes text and adds a few markers, so that fewer bytes are fewer tokens."""
     bares: bool = False
-    """True if the stage unwraps the text, so that headings count the unwrapped lines."""
+    """True if the stage removes markup, so that headings count the lines of the text without it."""

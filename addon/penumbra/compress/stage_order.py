@@ -1,4 +1,4 @@
-"""The stages of the pipeline in their order, but for those that every text passes."""
+"""The stages that run on some texts only, in their order. The module `pipeline` has the others."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 
 
 def _line_numbers(text: str, source: Source) -> str | None:
-    """Return the text with every twentieth line number if the model can ask for the original, else with all
-    of them without padding. Numbers may be data: the call, or a mark that nothing else uses, tells."""
+    """Return the text with every twentieth line number if lossy stages may run, else with all line numbers
+    but without padding. Numbers may be data, so the call or the sign `→` must show that they are not."""
     call = source.call
     reads = call.category == "read" and not call.shell
     is_own = reads and line_numbers.may_be_the_files(text, source.original, call)
@@ -61,7 +61,7 @@ def _own_code(text: str, source: Source) -> str | None:
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
-    """True if the first number is one that the call asked for, as far as it could ask."""
+    """True if the first line number is one that a read asked for. Other calls always pass."""
     if source.call.shell or source.call.category != "read":
         return True
     first = line_numbers.first_number(text)
@@ -70,7 +70,7 @@ def _begins_where_asked(text: str, source: Source) -> bool:
 
 
 def _blanks(text: str, source: Source) -> str | None:
-    """Return the text without needless blanks, if a program has logged it; else they may be content."""
+    """Return the text without needless blanks if a program printed it. In other texts, blanks may matter."""
     call = source.call
     ran = call.category in ("bash", "other") and bool(call.family) and not call.mixed
     is_safe = source.shape is Shape.PLAIN and (ran or (not call.is_quoted and log_files.is_log("", text)))
@@ -78,7 +78,7 @@ def _blanks(text: str, source: Source) -> str | None:
 
 
 def _web_page(text: str, source: Source) -> str | None:
-    """Return a web page as text. A page that a command prints is examined for its markup, and stays."""
+    """Return a web page as text. A page that a command printed stays, since its markup may be wanted."""
     return markup.to_text(text) if source.call.category == "web" else None
 
 
@@ -88,8 +88,7 @@ def _hits(text: str, source: Source) -> str | None:
 
 def _logs(text: str, source: Source) -> str | None:
     """Return a log with its patterns written once. Lists of paths or hits, and separated values, only look
-    like logs. A log that gets an excerpt even so is better shown in part as it is.
-    """
+    like logs. A log that would still need an excerpt stays, since an excerpt of original lines is clearer."""
     call = source.call
     is_listed = search_hits.is_search(call) or prints(call.family) == "names"
     is_log = (call.category in ("bash", "other") and not is_listed) or (
@@ -128,7 +127,7 @@ STRUCTURE: tuple[Stage, ...] = (
     Stage("json_table", Loss.NONE, lambda text, _: json_table.to_tables(text)),
     Stage("group_hits", Loss.REVERSIBLE, _hits),
 )
-"""The stages before the command family, in order; and after it, if it laid something bare."""
+"""The stages before the rules of the command family. They run again if these rules changed the text."""
 AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("stack_traces", Loss.LOSSY, _PLAIN(traces.fold), trusted=True, deletes=True),
     Stage("fold_repeated", Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
@@ -137,4 +136,4 @@ AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("encoded_data", Loss.LOSSY, _encoded_data, trusted=True, deletes=True),
     Stage("excerpt", Loss.LOSSY, excerpt.excerpt, quoted=True, trusted=True, deletes=True),
 )
-"""The stages after it."""
+"""The stages after the rules of the command family."""

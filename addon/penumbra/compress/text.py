@@ -10,15 +10,15 @@ from penumbra.compress import token_estimate
 from penumbra.compress.size import encode
 
 _LONGEST = 8_000_000
-"""Characters of a text above which no stage looks at its lines."""
+"""The longest text, in characters, whose lines the stages read."""
 MOST_LINES = 400_000
-"""Lines of a text above which no stage looks at them: each is an object in memory, however short it is."""
+"""The most lines that the stages read, since each line is an object in memory, however short it is."""
 
 
 class Text(str):
-    """A `Text` is a string that keeps its bytes, lines and tokens once they have been asked for.
+    """A `Text` is a string that caches its bytes, its lines and its estimated tokens.
 
-    All stages share its lines, and so never change the list.
+    All stages share the list of lines, and so never change it.
     """
 
     @classmethod
@@ -55,5 +55,5 @@ class Text(str):
 
     @cached_property
     def is_readable(self) -> bool:
-        """True if stages may look at the lines: the text is counted before any of them does."""
+        """True if the text is small enough for the stages that read its lines."""
         return len(self) <= _LONGEST and self.count("\n") <= MOST_LINES

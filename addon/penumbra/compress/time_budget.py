@@ -1,8 +1,8 @@
 """The time that the stages of one result may take.
 
-All stages are linear, and bounded by counts, so only a very large or an unforeseen text takes long. Stages
-that come too late are passed over and named in the decision, which the ledger keeps: the form is final,
-although it depends on a clock. Smaller texts always get all stages, on any machine.
+All stages are linear, and bounded by counts, so only a very large or an unforeseen text takes long. Once the
+time is over, the remaining stages are skipped. The stored decision names them and makes the form final,
+although it depended on a clock. Smaller texts always get all stages, on any machine.
 
 A running stage gives up by itself: stages that walk over lines, rows or nodes in Python call `check` between
 pieces of work, and the result so far is discarded. Work in C (one search, one decoding, one parse) is linear
@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 SMALL = 65_536
-"""Characters of a text below which no clock is read."""
+"""A text with fewer characters has no time limit of its own."""
 _TURN_SECONDS = 0.005
 """The time that a thread works before it lets others run."""
 _PAUSE_SECONDS = 0.0001
-"""A time in which a waiting thread takes Python's lock."""
+"""A pause that is long enough for a waiting thread to take Python's global lock."""
 
 T = TypeVar("T")
 IsLate = Callable[[], bool]
@@ -33,7 +33,7 @@ Clock = Callable[[], float]
 
 
 def never() -> bool:
-    """Return False: the budget without a limit."""
+    """Return False, since this budget has no limit."""
     return False
 
 
@@ -42,14 +42,14 @@ def budget(
 ) -> IsLate:
     """Return a function that is True once a thread has worked for `seconds` (0: no limit) on a large text.
 
-    `around`: a clock that is never behind the first one, and cheaper to read: for a thread's own time the
-    system is asked, which may give the processor to another thread.
+    `around`: a clock that is never slower than `clock`, and cheaper to read. To read a thread's own time is a
+    system call, during which another thread may get the processor.
     """
     return never if len(text) < SMALL else of_request(seconds, clock, around)
 
 
 def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic) -> IsLate:
-    """Return such a function for all results of one request, however small each is."""
+    """Return a function as `budget` does, but for all results of one request, however small each is."""
     if not seconds:
         return never
     end, possible = clock() + seconds, around() + seconds
@@ -57,7 +57,7 @@ def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = 
 
 
 class Overrun(Exception):
-    """The time is over, as a running stage has noticed."""
+    """An exception that is raised once the time is over."""
 
 
 _watch = threading.local()
@@ -75,8 +75,8 @@ def watched(is_late: IsLate) -> Iterator[None]:
 
 
 class Allowance:
-    """Time for several pieces of work, in any threads. The first half of it is wall time, so that a thread's
-    own time is seldom read."""
+    """An amount of time for several pieces of work, in any threads. The first half is counted as wall time,
+    so that the thread's own time, which is costly to read, is read only in the second half."""
 
     def __init__(
         self, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
@@ -96,7 +96,7 @@ class Allowance:
                 return False
             spent = self._clock()
             started = spent if started is None else started
-            # The thread's own time is not over before as much wall time has passed.
+            # A thread can't use up its own time before as much wall time has passed.
             possible = now + max(0.0, started + own - spent)
             return spent - started >= own
 

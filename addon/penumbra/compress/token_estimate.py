@@ -1,11 +1,11 @@
 """The number of tokens of a text, estimated without a vocabulary.
 
 A model's tokenizer first cuts a text into words, digit groups, punctuation and blanks, and only
-then looks at its vocabulary. The estimate counts those cuts. Every byte of the UTF-8 text becomes
-a byte with one bit for each class of characters that it is in, and all of them together one big
-integer, so that run starts are `mask & ~(mask << 8)`, for all classes at once, and counting is
-`bit_count`: a few machine instructions for every eight bytes. The weights were fitted by
-non-negative least squares to o200k on tool results and on non-Latin samples.
+then looks at its vocabulary. The estimate counts those cuts. Every byte of the UTF-8 text is replaced
+by a byte with one bit for each class of characters that it belongs to. All these bytes form one big
+integer. The starts of runs are `mask & ~(mask << 8)`, for all classes at once, and `bit_count` counts
+them with a few machine instructions for every eight bytes. The weights were fitted by non-negative
+least squares to the tokenizer o200k, on tool results and on non-Latin samples.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import string
 from penumbra.short_texts import forgettable
 
 BYTES_PER_TOKEN = 3.6
-"""The average of whole requests, for sizes that are not worth an estimate."""
+"""The average over whole requests, for uses that are not worth an estimate."""
 _CHUNK = 32_768
 """Characters of a piece, so that its masks fit into the processor's cache."""
 _SHORT = 200_000
-"""Characters of a text that is remembered for a while."""
+"""The longest text, in characters, whose estimate is cached."""
 _CLASSES = (
     string.ascii_letters.encode(),
     string.ascii_uppercase.encode(),
@@ -31,13 +31,13 @@ _CLASSES = (
     bytes(range(0xF0, 0xF8)),
 )
 _TABLE = bytes(sum((byte in members) << bit for bit, members in enumerate(_CLASSES)) for byte in range(256))
-"""Translation table: the classes of each byte."""
+"""A translation table from each byte to the bits of its classes."""
 _LETTER, _UPPER, _DIGIT, _SYMBOL, _BLANK, _LEAD_2, _LEAD_3, _LEAD_4 = (
     int.from_bytes(bytes([1 << bit]) * (4 * _CHUNK), "little") for bit in range(len(_CLASSES))
 )
-"""The bits of one class in all bytes of a piece."""
+"""Masks that have the bit of one class set in every byte of a piece."""
 
-# Thousandths of a token.
+# The weights, in thousandths of a token.
 _WORD = 1157
 _LONG_WORD = 87
 _HUMP = 446
@@ -65,7 +65,7 @@ def _estimate(text: str) -> int:
 
 
 _remembered = forgettable(16)(_estimate)
-"""Stages, their reports and references ask for the same texts in quick succession."""
+"""`_estimate` with a cache, since several callers estimate the same text in quick succession."""
 
 
 def _weigh(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Tool results in JSON with outputs of commands as its strings: each output is shortened by itself, and the
+"""Shortening of JSON whose strings are the outputs of commands. Each output is shortened by itself, and the
 JSON stays valid."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penumbra.compress.result import Policy, Shortened, ToolOutput
 from penumbra.compress.size import size
 
 _ESCAPES = 2
-"""All outputs together may take the result's limit divided by this, since JSON escapes lengthen them."""
+"""The size limit of a result is divided by this for the sum of its outputs, since JSON escapes add bytes."""
 
 _ASKED = {"bash": "command", "other": "query"}
 """The name of the argument with the command or query of a call, by the tool's category; `path` otherwise."""
@@ -73,6 +73,6 @@ def _output(part: Output, output: ToolOutput) -> ToolOutput:
 
 
 def _literal(text: str, before: str) -> str:
-    """Return the text as a JSON string; escape characters beyond ASCII if `before`, the string in its place,
-    has none."""
+    """Return the text as a JSON string. Characters beyond ASCII are escaped if `before`, the string that it
+    replaces, has none."""
     return json.dumps(text, ensure_ascii=before.isascii())
