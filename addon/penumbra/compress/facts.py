@@ -141,7 +141,7 @@ _CACHED: dict[_Find, _Find] = {of: forgettable(16_384)(of) for of in (_facts_in,
 
 
 def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
-    """Return the weight of a fact. Frequent facts weigh more; long ones and those of used names weigh less."""
+    """Return the weight of a fact: more if it is frequent, less if it is long or has used names only."""
     weight = _WEIGHT + _WEIGHT // 2 * (min(count, 16).bit_length() - 1)
     if len(fact) > _LONG:
         weight = weight * 7 // 10

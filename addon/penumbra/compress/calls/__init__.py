@@ -1,1 +1,1 @@
-"""Calls of tools, read from their names and arguments: a category, a command and its family."""
+"""Classification of tool calls, by the tool's name and arguments: a category, a command and its family."""

@@ -1,7 +1,7 @@
 """Classification of tool calls: category, command, family and path.
 
-The call decides what kind of text its result is; the shape of the text can only contradict. Nothing here
-raises, whatever the arguments are.
+The call determines what kind of text its result should be. Other modules then examine the text, which may
+contradict the call. No function here raises, whatever the arguments are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penumbra.short_texts import forgettable
 MAX_LINE = 200_000
 """The longest command line that is parsed, in characters."""
 _REMEMBERED = 512
-"""The number of command lines whose calls are remembered: agents run the same ones again and again."""
+"""The number of command lines whose calls are cached, since agents run the same ones again and again."""
 _QUOTED = frozenset({"read", "edit", "write"})
 _NUMBER = re.compile(r"[0-9]{1,8}")
 _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
@@ -33,7 +33,7 @@ _STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 _SHORT_LINE = 4_000
-"""The longest command line that is remembered, in characters."""
+"""The longest command line whose call is cached, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +62,20 @@ class Call:
     parts: tuple[Part, ...] = ()
     """All commands that printed something, in order, `echo` included."""
     numbers: frozenset[int] = frozenset()
-    """Whole numbers among the arguments of a tool: one of them is the line where a read begins."""
+    """Whole numbers among the arguments of a tool. One of them may be the line where a read begins."""
     signs: frozenset[str] = frozenset()
-    """Marks that the tool writes after a line's number, where a file may contain them, too."""
+    """Marks that the tool writes after a line's number, but that a file may contain, too."""
     line: str = ""
     """The command line as the agent wrote it, for display."""
 
     @property
     def is_quoted(self) -> bool:
-        """True if the result is text of files that someone may edit, and edits quote it."""
+        """True if the result shows files that someone may edit. An edit then quotes the result."""
         return self.category in _QUOTED and not self._shows(log_files.is_unedited)
 
     @property
     def shows_data(self) -> bool:
-        """True if the result is of logs, data and the like, which nobody writes by hand."""
+        """True if the result shows only logs, data and similar files, which nobody writes by hand."""
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
@@ -92,11 +92,11 @@ class Call:
 
     @property
     def is_beside_files(self) -> bool:
-        """The result has text of files that someone may edit, and outputs of other commands as well."""
+        """True if the result has text of files that someone may edit, and outputs of other commands, too."""
         return self.is_quoted and not self.shows_files
 
     def of(self, parts: Iterable[Part]) -> Call:
-        """Return the call that runs only these of its commands."""
+        """Return the classification of a call that runs only some `parts` of this one."""
         return _call("bash", tuple(parts), self.line)
 
     @property
@@ -225,7 +225,7 @@ def _are_lines(words: list[str]) -> bool:
 
 
 def printing_parts(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts that make an output what it is: no echoes, and no one-liners beside others."""
+    """Return the parts that determine the kind of an output: no echoes, and brief ones only if all are."""
     own = [part for part in parts if not part.echo]
     return [part for part in own if not part.brief] or own
 

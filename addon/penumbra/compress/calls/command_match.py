@@ -34,7 +34,7 @@ class _Match:
 
     @classmethod
     def of(cls, line: str, name: str, unless: Sequence[str]) -> _Match:
-        """Return the match that a rule writes as a line. `unless`: options of which none may be there."""
+        """Return the match for one line of a rule. `unless`: options that the command must not have."""
         words = line.split()
         operands = tuple(tuple(word.split("|")) for word in words[1:] if not word.startswith("-"))
         options = frozenset(word for word in words[1:] if word.startswith("-"))
@@ -44,7 +44,7 @@ class _Match:
 
     @property
     def weight(self) -> int:
-        """Return a number that is the larger, the more a match says."""
+        """Return the specificity of the pattern, which grows with its operands and options."""
         named = sum("*" not in words for words in self.operands)
         return len(self.operands) + named + len(self.options)
 
@@ -83,7 +83,7 @@ class Commands:
 
     @classmethod
     def of(cls, lines: Iterable[str], unless: Sequence[str] = ()) -> Commands:
-        """Return the commands that these lines are."""
+        """Return the commands that the patterns in `lines` describe."""
         return cls(_Match.of(line, line, unless) for line in lines)
 
     def name_of(self, argv: Sequence[str]) -> str:
@@ -104,7 +104,7 @@ class Commands:
 
 
 def _by_operand(matches: Sequence[_Match]) -> dict[str, list[_Match]]:
-    """Return the matches for each possible first operand, in order; those for any other under `""`."""
+    """Return the matches for each first operand that they name, in order. The key `""` is for all others."""
     words = {word for match in matches for allowed in match.operands[:1] for word in allowed}
     by_operand = {
         word: [match for match in matches if not match.operands or match.patterns[0].match(word)]

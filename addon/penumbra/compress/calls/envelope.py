@@ -13,11 +13,11 @@ from penumbra.compress.size import encode, size
 from penumbra.linear import Linear
 
 MAX_LINES = 16
-"""The most envelope lines that are taken off at each end."""
+"""The most envelope lines that are split off at each end."""
 TAIL_WINDOW = 1_000
 """The last characters of a text, in which the last line of an envelope must begin."""
 _NOTICES = 4
-"""The most notices that are repeated."""
+"""The most notices of a cut that the shortened text repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class _Patterns:
     """Notices of a cut as whole lines at the beginning and at the end of an output."""
     cut: re.Pattern[str]
     sign_of_cut: Linear | None
-    """`cut` for RE2, which is faster to find nothing; None where RE2 might disagree."""
+    """`cut` for RE2, which is faster if nothing matches; None if RE2 might read the pattern differently."""
     needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
-    """Needless lines, each with the pattern in its envelope that keeps it."""
+    """Patterns of needless lines. A line stays if the second pattern matches in its envelope."""
     success: re.Pattern[str]
     """The sign that a command ended well."""
     failed: re.Pattern[str]
@@ -86,7 +86,7 @@ def split_envelope(text: str) -> tuple[str, str, str]:
         if not match or match.end() == start:
             break
         start = match.end()
-        # The output follows a line that announces it, unless a notice of a cut does.
+        # The output begins after its opening line, unless a notice of a cut comes first.
         if match[0] in patterns.openings and not patterns.first_notice.match(text, start):
             break
     end = len(text)
@@ -105,11 +105,11 @@ def split_envelope(text: str) -> tuple[str, str, str]:
 
 
 def without_needless(text: str, is_quoted: bool = False) -> str:
-    """Return the text without the useless lines of its envelope. If there is no output, the line about the
-    end stays.
+    """Return the text without the needless lines of its envelope. If there is no output, the line about
+    success stays.
 
-    `is_quoted`: the output is a file's content, which may look like an envelope. Then only an envelope whose
-    head ends with an opening line counts.
+    `is_quoted`: the output is a file's content, which may look like an envelope. So the text is changed only
+    if the head of the envelope ends with an opening line.
     """
     head, body, tail = split_envelope(text)
     if not head and not tail:
@@ -140,8 +140,8 @@ def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str
 
 
 def is_in_tags(text: str, path: str) -> bool:
-    """True if the file of this path stands after a tag of its tool, with the numbers that this tool
-    writes."""
+    """True if a text begins with a tool's tag for the file of this path, and then a line number of that
+    tool."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if text.startswith(opening) and re.compile(around.number).match(text, len(opening)):
@@ -150,8 +150,8 @@ def is_in_tags(text: str, path: str) -> bool:
 
 
 def has_own_tags(text: str) -> bool:
-    """True if a file, as it was read, stands between tags of its own: those that a tool would write, around
-    lines that are not numbered in its way."""
+    """True if the tags around the text are the file's own. They look like those of a tool, but the first line
+    does not have that tool's line number."""
     return any(
         text.startswith(around.opening)
         and text.endswith(around.closing)
@@ -199,9 +199,9 @@ def tells_failure(head: str, tail: str) -> bool:
 
 
 def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
-    """Return the shortened form of `whole`; if the agent had cut that itself, with a last line that says so,
-    since counts leave such parts out. The line repeats the agent's notices that are neither in the form nor
-    `around` it, as far as `space` bytes allow. The form of a text without notices is unchanged."""
+    """Return `text`, the shortened form of `whole`. If the agent itself had cut `whole`, a line is added that
+    says so, since counts don't include that cut. The line repeats the agent's notices that are neither in
+    `text` nor in `around`. If the line has more than `space` bytes, it is shortened or left out."""
     notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:
         return text
@@ -225,5 +225,5 @@ def _may_say_cut(data: bytes) -> bool:
 
 
 _OTHERWISE = re.compile(r"\\[A-Za-mo-qsu-z0-9]|\(\?(?!:)")
-"""Elements that the two kinds of patterns understand differently, or only one does: classes, flags, looking
-around."""
+"""Syntax that Python's patterns and RE2 read differently, or that only one of them knows: classes, flags and
+lookarounds."""

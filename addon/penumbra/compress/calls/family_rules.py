@@ -1,4 +1,4 @@
-"""The rules of rules/commands as they are read; `compress.families` applies them."""
+"""The rules that are read from rules/commands. The package `compress.families` applies them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NamedFamily(NamedTuple):
 def families() -> Mapping[str, NamedFamily]:
     """Return all family rules by their names, the user's before ours, in file order.
 
-    The log names each rule that its schema does not allow, and the rule is left out.
+    A rule that its schema does not allow is left out, and a line of the log names it.
     """
     by_name: dict[str, NamedFamily] = {}
     for file in rules.load_folder("commands"):
@@ -49,7 +49,7 @@ def prints(family: str) -> str:
 
 @rules.cached
 def grouping() -> frozenset[str]:
-    """Return families of which lines may stand below what they have in common."""
+    """Return the families with a step that writes what several lines have in common once, above them."""
     return frozenset(
         name
         for name, (rule, _) in families().items()
@@ -59,7 +59,7 @@ def grouping() -> frozenset[str]:
 
 @rules.cached
 def excerpt_sizes() -> Mapping[str, int]:
-    """Return bytes that an excerpt of a family's output may have, where its rule says so."""
+    """Return the most bytes of an excerpt of a family's output, for the families whose rule has a limit."""
     return {
         name: rule.excerpt_bytes for name, (rule, _) in families().items() if rule.excerpt_bytes is not None
     }

@@ -1,4 +1,4 @@
-"""Hints that a call's arguments give a scanner of its result."""
+"""Hints from the arguments of a call, for the scanners of its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 4_000
 
 
 def hint(arguments: Any) -> str:
-    """Return the path or command of a call: it tells a scanner what kind of text to expect."""
+    """Return the path or command of a call, which tells a scanner what kind of text to expect."""
     if isinstance(arguments, str):
         return arguments[:_MOST]
     if not isinstance(arguments, dict):

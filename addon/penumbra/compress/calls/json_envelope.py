@@ -29,14 +29,14 @@ class Output:
 
     start: int
     end: int
-    """The place of its string in the text, quotes included, in characters."""
+    """The offsets of its string in the text, in characters and with the quotes."""
     text: str
     asked: str
     """The command line or path that produced it, if the JSON says so; else empty."""
 
 
 def outputs(text: str) -> list[Output]:
-    """Return the outputs that a JSON text is an envelope of, in order; empty if it is none. Never raises."""
+    """Return the outputs in a JSON text, in order; empty if it is no envelope of outputs. Never raises."""
     if text[:1] not in ("{", "[", " ", "\t", "\r", "\n"):
         return []
     body = text.strip(" \t\r\n")
@@ -54,8 +54,8 @@ def outputs(text: str) -> list[Output]:
 
 
 def alone(text: str) -> str | None:
-    """Return the output of a JSON text that tells nothing else which anybody acts on; None if it is no such
-    text."""
+    """Return the only output of a JSON text in which everything else is needless; None if the text is not of
+    that form."""
     found = outputs(text)
     if len(found) != 1 or not found[0].text.strip():
         return None
@@ -74,7 +74,7 @@ def _needless() -> re.Pattern[str]:
 
 
 def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yield the outputs of a list of answers that say what they answer, or of a list of content blocks."""
+    """Yield the outputs of a list of objects that name their command or path, or of content blocks."""
     items = [bytes(item) for item in _ITEMS.decode(data)[: MAX_OUTPUTS + 1]]
     for item in items:
         asked = _asked(item)
@@ -85,7 +85,7 @@ def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
 
 
 def _of_object(data: bytes, asked: str, inner: bool = True) -> Iterator[tuple[bytes, str]]:
-    """Yield the outputs of an object; where `inner`, also of what it holds: `{"data":{"output":"..."}}`."""
+    """Yield the outputs of an object and, if `inner`, of objects in it: `{"data":{"output":"..."}}`."""
     names = tool_rules().envelopes.json
     for key, raw in _MEMBERS.decode(data).items():
         value = bytes(raw)
@@ -121,8 +121,8 @@ def _asked(data: bytes) -> str:
 
 
 def _placed(text: str, literals: list[tuple[bytes, str]]) -> list[Output]:
-    """Return the outputs with their places; those that are empty, or stand in the text twice, are no
-    outputs."""
+    """Return the outputs with their offsets. Strings of one line, and strings that the text has twice, don't
+    count as outputs."""
     placed: list[Output] = []
     for literal, asked in literals:
         source = literal.decode("utf-8", "surrogatepass")

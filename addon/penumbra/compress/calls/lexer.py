@@ -21,7 +21,7 @@ class Kind(Enum):
     OPERATOR = auto()
     """`&&`, `||`, `;`, `|`, `&`, `(`, `)` or a newline."""
     REDIRECT = auto()
-    """A redirect with its target: text is `1>`, `2>` or `<`, target the file or `&1`."""
+    """A redirect. Its `text` is `1>`, `2>` or `<`, and its `target` is the file or `&1`."""
 
 
 class Token(NamedTuple):
@@ -36,8 +36,7 @@ class Token(NamedTuple):
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 _PLAIN_WORD = re.compile(r"[ \t\r]*+([^\s'\"\\$`;&|<>()#]++)(?=[ \t\n;|&)]|\Z)")
-"""A whole word with the blanks before it. The character after it ends the word and makes no redirect of
-it."""
+"""A whole word and the blanks before it. A word directly before `<` or `>` may be a part of the redirect."""
 _BLANK = re.compile(r"[ \t\r]+|\\\r?\n")
 _COMMENT = re.compile(r"[^\n]*")
 _REDIRECT = re.compile(r"(\d*|&)(<<<|<<-|<<|<>|<&|>>|>\||>&|>|<)")

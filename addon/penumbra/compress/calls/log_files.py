@@ -1,4 +1,4 @@
-"""Tests for logs and other files that programs write (rules/logs.yaml)."""
+"""Recognition of logs and other files that programs write (rules/logs.yaml)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Globs:
         return cls(*(re.compile("|".join(those) or r"(?!)") for those in (names, paths)))
 
     def has(self, path: str, name: str) -> bool:
-        """True if a file of this path and name is a log."""
+        """True if a glob matches this path or this name."""
         return self.names.match(name) is not None or self.paths.match(path) is not None
 
 
@@ -67,7 +67,7 @@ def _rules() -> _Rules:
 
 
 def is_log(path: str, text: str) -> bool:
-    """True if the file of this path (empty if there is none), or text, is a log."""
+    """True if a text is a log, by its path (empty if it is no file) or by its lines."""
     table = _rules()
     path = path.replace("\\", "/").lower()
     name = path.rsplit("/", 1)[-1]
@@ -92,7 +92,7 @@ def is_log(path: str, text: str) -> bool:
 @rules.until_changed
 @remembered(1_024)
 def is_data(path: str) -> bool:
-    """True if people don't write the file of this path: a log, a dump, a build product or a lock file."""
+    """True if a program writes the file of this path: a log, a dump, a build product or a lock file."""
     return _is_one(path, _rules().data)
 
 
@@ -119,5 +119,5 @@ def _spread(text: str) -> list[str]:
         return _LINE.findall(text)[:_LOOKED_AT]
     step = len(text) // _PIECES
     pieces = (text[at : at + _PIECE] for at in range(0, step * _PIECES, step))
-    # The first and the last line of a piece are cut.
+    # The first and the last line of a piece may be cut, and so are not examined.
     return [line for piece in pieces for line in _LINE.findall(piece)[1:-1][: _LOOKED_AT // _PIECES]]

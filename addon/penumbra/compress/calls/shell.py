@@ -29,13 +29,13 @@ from penumbra.short_texts import forgettable
 MAX_DEPTH = 8
 """The most levels of groups and nested command lines that are followed."""
 _MOST_FED = 16
-"""The most commands before a pipe that are remembered."""
+"""The most commands before a pipe that a `Part` keeps."""
 MAX_TOKENS = 5_000
 """The most words and operators of a command line that are looked at."""
 _REMEMBERED = 64
-"""The number of command lines whose commands are remembered."""
+"""The number of command lines whose commands are cached."""
 _SHORT_LINE = 4_000
-"""The longest command line that is remembered, in characters."""
+"""The longest command line whose commands are cached, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Part:
     path: str = ""
     """The only file that the command reads; empty if there are several or none."""
     fed: tuple[tuple[str, ...], ...] = ()
-    """The commands before a pipe whose output the command turns into other text."""
+    """The commands whose output the command gets through a pipe and turns into other text."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ def _parse(line: str, depth: int = 0) -> tuple[Part, ...]:
 
 
 _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
-"""`_parse`, remembered because shortening and redaction ask for the same line one after the other."""
+"""`_parse` with a cache, since shortening and redaction parse the same line one after the other."""
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
@@ -227,7 +227,7 @@ class _Resolver:
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._written: dict[str, Part] = {}
-        """For each file that a command of the line writes, that command: a later one may show the file."""
+        """The command that wrote each file, by the file. A later command of the line may show the file."""
 
     def of_pipelines(self, pipelines: list[list[_Node]]) -> list[Part]:
         """Return the parts of a list of pipelines, in order."""
@@ -246,7 +246,7 @@ class _Resolver:
         return []
 
     def of_node(self, node: _Node) -> list[Part]:
-        """Return the parts of one command or group, its redirects left to the caller."""
+        """Return the parts of one command or group. The caller handles its redirects."""
         if isinstance(node, _Group):
             if self._depth >= MAX_DEPTH:
                 return []
@@ -294,7 +294,7 @@ def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
 
 
 def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:
-    """Return the parts as a filter leaves them; None if it makes other text out of them."""
+    """Return the parts after a filter; None if the filter turns their output into other text."""
     if any(word in shell_rules().each_line for word in node.words):
         return None
     does = effect(unwrap(tuple(node.words))[0])

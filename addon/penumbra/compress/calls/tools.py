@@ -27,7 +27,7 @@ def tool_rules() -> Tools:
 
 @rules.cached
 def _names() -> tuple[dict[str, Category], dict[str, Category]]:
-    """Return tool name -> category, as spelled and case-folded."""
+    """Return the categories by the names of tools, and again by the names in small letters."""
     exact: dict[str, Category] = {}
     for categories in tool_rules().agents.values():
         for category_name, tools in categories.items():
@@ -101,9 +101,9 @@ def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def one_spelling(path: str) -> str:
-    """Return the spelling by which paths are compared: with slashes and without needless steps. An absolute
-    path of Windows gets the one spelling that all of its programs share. The case of names stays, since only
-    the disk decides whether case tells files apart."""
+    """Return the spelling by which paths are compared: with slashes, and without `.` and needless `..`. All
+    spellings of an absolute Windows path become one. The case of names stays, since it depends on the disk
+    whether names that differ only in case are different files."""
     drive = _DRIVE.match(path)
     if drive is not None:
         path = f"{(drive[1] or drive[2]).lower()}:/{path[drive.end() :]}"

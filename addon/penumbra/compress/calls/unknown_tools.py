@@ -18,7 +18,7 @@ from penumbra.linear import Linear
 from penumbra.rule_schemas.tool_rules import Category, UnknownToolRule
 
 _LOOKED_AT = 1_000
-"""The first characters of an argument, which are looked at."""
+"""The number of characters at the beginning of an argument that are examined."""
 _LONGEST_NAME = 200
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
@@ -65,7 +65,7 @@ def _plain(key: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Return an argument as text, the first item of a list; None for an empty argument."""
+    """Return an argument, or the first item of a list, as text; None for an empty argument."""
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, str):

@@ -10,7 +10,7 @@ from penumbra.compress.calls.programs import program_name, shell_rules
 from penumbra.rule_schemas.shell_rules import WrapperRule
 
 MAX_WRAPPERS = 16
-"""The most nested wrappers that are taken off."""
+"""The most nested wrappers that are removed."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
@@ -25,7 +25,7 @@ class _Operands:
 
 
 def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """Return (command, None), or (anything, script) if the command runs a command line.
+    """Return (command, None), or (wrapper, script) if a wrapper such as `bash -c` runs a command line.
 
     The command begins with a program's base name and lacks the options before its subcommand. It is empty if
     there were only assignments.

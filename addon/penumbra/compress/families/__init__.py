@@ -1,1 +1,1 @@
-"""Command families: what a program printed, shortened by what its rule knows about it."""
+"""Command families, which shorten the output of a program by the rules for that program."""

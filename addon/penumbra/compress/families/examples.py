@@ -17,7 +17,7 @@ _TOOLS = ("grep", "glob", "list")
 
 
 def examples() -> Iterator[CommandExample]:
-    """Yield all examples of the files in force."""
+    """Yield all examples in the loaded rule files."""
     for file in rules.load_folder("commands"):
         yield from convert(CommandFile, file.content, file.name).examples
 
@@ -28,7 +28,7 @@ def call_of(line: str) -> Call:
 
 
 def problems(example: CommandExample) -> Iterator[str]:
-    """Yield a line for each key of the example that the result contradicts."""
+    """Yield a message for each key of the example that differs from the result."""
     call = call_of(example.call)
     if call.family != example.family:
         yield f"family: got {call.family or 'none'}, the example says {example.family}"

@@ -1,4 +1,4 @@
-"""Command families, made of their rules: the shape of their texts, and the steps that shorten them."""
+"""Command families, built from their rules: the shape of their texts, and the steps that shorten these."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class FamilyResult:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family: its rule, and the patterns and steps that are made of it."""
+    """One family: its rule, and the patterns and steps that are built from the rule."""
 
     rule: FamilyRule
     steps: tuple[Step, ...]
     inner: Pattern | None
     some: Any
-    """A pattern for any of the lines of `shape.any`."""
+    """A pattern that finds any of the lines in the rule's `shape.any`."""
     none: Any
     most: Pattern | None
 
@@ -57,7 +57,7 @@ class Family:
         )
 
     def objection(self, body: str) -> str:
-        """Return the first condition of the shape that a text fails; empty if it may be of the family."""
+        """Return the first condition of the shape that a text fails; empty if it may belong to the family."""
         text = Text.of(body)
         if self.none is not None and self.none.search(text.data):
             return "a line matches shape.none"
@@ -89,8 +89,8 @@ def _step(number: int, rule: StepRule, pattern: MakePattern) -> Step:
 @rules.until_changed
 @cache
 def family(name: str) -> Family | None:
-    """Return the family of a name; None if there is none, or if its rule can't be used (one line in the
-    log)."""
+    """Return the family of a name; None if there is none, or if its rule can't be used, which is logged in
+    one line."""
     named = families().get(name)
     if named is None:
         return None

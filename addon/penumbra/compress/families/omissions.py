@@ -69,8 +69,8 @@ class Fold:
         return _replaced(lines, gone, marks)
 
     def _runs(self, lines: list[str], fitting: Mapping[int, re.Match[str]]) -> Iterable[Sequence[_Match]]:
-        """Return the runs of fitting lines with one value of the group `by`. A run may contain empty lines
-        with `blanks`, and any lines with `scattered`."""
+        """Return the runs of matching lines with the same value of the group `by`. If `blanks` is set, a run
+        may contain empty lines; if `scattered` is set, any lines."""
         scattered: dict[str, list[_Match]] = {}
         runs: list[list[_Match]] = []
         for position, match in fitting.items():
@@ -89,7 +89,7 @@ class Fold:
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """Return the fitting lines below which only fitting lines are indented deeper."""
+    """Return the matching lines of a tree whose branches below them consist of matching lines only."""
     whole: dict[int, re.Match[str]] = {}
     below: list[tuple[int, bool]] = []
     for position, indent in reversed(_tree(lines, fitting)):
@@ -103,9 +103,9 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
-    """Return the position and the indent of each line of a tree, in order, without empty lines and lines that
-    something else printed in its middle. Such a line is indented less than the lines around it, which are at
-    most one level apart."""
+    """Return the position and the indent of each line of a tree, in order, without empty lines. Lines that
+    something else printed within the tree are left out, too: they are indented less than the lines around
+    them, while those are at most one level apart."""
     indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []
@@ -137,7 +137,7 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
 
 
 _Block = tuple[re.Match[str], int, int]
-"""The match of a block's first line, its first line to leave out, and the line after it."""
+"""The match of a block's first line, the position of the first line to leave out, and that of the end."""
 
 
 @dataclass(slots=True)
@@ -181,8 +181,8 @@ class Block:
             yield match, min(position + self.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
-        """Return the values for a mark that name the places of a block's lines in their file; None if the
-        lines name no place."""
+        """Return the first and the last place in a file that a block's lines name, as values for a mark; None
+        if the lines name no place."""
         values: dict[str, object] = {}
         for name, pattern in self.places.items():
             found = [match.group(name) for match in pattern.matches(left_out) if match is not None]
@@ -192,8 +192,8 @@ class Block:
         return values
 
     def _marked(self, match: re.Match[str], left_out: list[str]) -> list[str]:
-        """Return the mark for a block, and below it the block's failures; nothing if the block stays. A block
-        of failures alone has no mark, since each kind of failure has its own count."""
+        """Return the mark for a block, and then the block's failures; an empty list if the block stays. A
+        block of failures alone has no mark, since each kind of failure has its own count."""
         if len(left_out) < self.least or (places := self._places(left_out)) is None:
             return []
         shown, others = self._shown(left_out)
@@ -203,8 +203,8 @@ class Block:
         return [*marks, *shown.values()]
 
     def _in_one(self, lines: list[str], blocks: Sequence[_Block]) -> list[str]:
-        """Return the lines with one mark for all blocks, where the first of them stood. The failures of a
-        block stay in their place, below the block's first line; a block of failures alone stays."""
+        """Return the lines with one mark for all blocks, in the place of the first. The failures of a block
+        stay in their place, below the block's first line. A block of failures alone stays as it is."""
         inside = [at for _, first, end in blocks for at in range(first, end)]
         if len(inside) < max(1, self.least):
             return lines
@@ -247,7 +247,7 @@ class Block:
         return dict(sorted(shown.items())), [at for at in range(len(left_out)) if at not in counted]
 
     def _failing(self, left_out: list[str]) -> list[int]:
-        """Return the positions of the lines that report a failure or, as far as the rule says so, warn."""
+        """Return the positions of the lines that report a failure or, if the rule says so, a warning."""
         if not self.safe:
             return []
         failing = {at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")}
@@ -256,7 +256,7 @@ class Block:
         if self.tells is not None:
             below = [at + 1 for at in self.tells.places(left_out[:-1])]
             failing.update(at for at in below if left_out[at].strip())
-        # The beginning of a block names the block, and stands before its failures.
+        # The first line of a block names the block, and is no failure of it.
         return sorted(at for at in failing if self.start.match(left_out[at]) is None)
 
     def _mark(
@@ -270,7 +270,7 @@ class Block:
 
 @dataclass(slots=True)
 class Member:
-    """A step that writes one text of each line of JSON in place of the line, and a mark above the first."""
+    """A step that replaces each matching line of JSON by one string in it, and marks the first of them."""
 
     pattern: Pattern
     path: Sequence[str]
@@ -301,7 +301,7 @@ class Member:
 
 @dataclass(slots=True)
 class Context:
-    """A step that leaves out lines which only surround others, except the nearest; one mark counts them."""
+    """A step that leaves out context lines, except those near a line of interest. One mark counts them."""
 
     pattern: Pattern
     near: Pattern
@@ -317,7 +317,7 @@ class Context:
         return _replaced(lines, gone, {min(gone): [written(self.say, {"n": len(gone)})]})
 
     def _far(self, lines: list[str], ranges: Sequence[tuple[int, int]]) -> set[int]:
-        """Return the positions of the surrounding lines that are not near any other line of their part."""
+        """Return the positions of the context lines that are neither critical nor near a line of interest."""
         inside = [position for start, end in ranges for position in range(start, end)]
         texts = [lines[position] for position in inside]
         places = self.pattern.places(texts)

@@ -1,4 +1,4 @@
-"""Parts of which the steps of a family rule are made: patterns for lines, spans of a text, templates."""
+"""The parts of a family rule's steps: patterns for lines, spans of a text, and templates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penumbra.linear import LinearText
 from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
-"""Characters of a line that is matched; longer lines are data and stay as they are."""
+"""The longest line that is matched, in characters. A longer line is data and stays as it is."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)((?:\|[^{}|]*\|[^{}|]*)?)\}")
 """`{name}`, or `{name|line|lines}`: a count with its noun, singular and plural."""
@@ -23,7 +23,7 @@ _ENDING = re.compile(r"(?<!\\)\$$")
 
 
 class Pattern:
-    """One or several alternatives that are matched at the beginning of a line."""
+    """A pattern with one or several alternatives, which are matched at the beginning of a line."""
 
     def __init__(self, source: Regexes) -> None:
         sources = [source] if isinstance(source, str) else list(source)
@@ -46,9 +46,8 @@ class Pattern:
         return self
 
     def check(self, key: str, template: str, *others: str, prefixes: Sequence[str] = ()) -> str:
-        """Return `template`. Raises ValueError, which says the template's `key` and the allowed names, if a
-        `{name}` is no group, no group with a prefix, and none of `others`.
-        """
+        """Return `template`. Raises ValueError if a `{name}` in it is no group, no group with a prefix, and
+        none of `others`. The error has the template's `key` and the allowed names."""
         groups = sorted(self._groups)
         allowed = (*others, *groups, *(prefix + group for prefix in prefixes for group in groups))
         for name in _parts(template)[1::3]:
@@ -75,7 +74,7 @@ class Pattern:
         return map(self._match if max(map(len, lines), default=0) <= LINE_LIMIT else self.match, lines)
 
     def form(self, template: str) -> str:
-        """Return `template` for `str.format` with the groups of a match; a name without a group stays."""
+        """Return a format for `str.format` that takes the groups of a match. A name without a group stays."""
         parts = [part.replace("{", "{{").replace("}", "}}") for part in _parts(template)]
         for place in range(1, len(parts), 3):
             group = self._groups.get(parts[place])
@@ -102,7 +101,7 @@ MakePattern = Callable[[Regexes], Pattern]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A kind of part of a text: from after a line that matches `begin` up to one that matches `until`."""
+    """The parts of a text between a line that matches `begin` and the next one that matches `until`."""
 
     begin: Pattern
     until: Pattern | None
@@ -135,7 +134,7 @@ def written(template: str, values: Mapping[str, object]) -> str:
 
 @cache
 def _parts(template: str) -> tuple[str, ...]:
-    """Return the parts of a template, in turns: text, a name, and its nouns, each with a bar before it."""
+    """Return the parts of a template, in threes: text, a name, and its nouns, each with a bar before it."""
     return tuple(_PLACEHOLDER.split(template))
 
 
@@ -144,8 +143,8 @@ def unended(
 ) -> Mapping[int, re.Match[str]]:
     """Return the last line of every task that no later line ends.
 
-    The group `of` of both patterns names the task; a line without it is a task of its own. A group `at`, if
-    there is one, is the task's progress as a number: where it falls, the task has begun again.
+    The group `of` of both patterns names the task. Lines without a value for it are ignored. A group `at`, if
+    there is one, is the task's progress as a number. If that falls, the task has begun again.
     """
     if ended is None or not begun:
         return {}

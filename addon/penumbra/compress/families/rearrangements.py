@@ -1,4 +1,4 @@
-"""Steps of a family rule that lose nothing: they write once, or shorter, what stands in several lines."""
+"""Steps of a family rule that lose nothing. They write what several lines repeat only once, or shorter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penumbra.rule_schemas.command_rules import GroupRule, HoistRule, SameRule
 
 @dataclass(slots=True)
 class Group:
-    """The step `group`: in a run of lines with the same beginning, the beginning is written once."""
+    """The step `group`, which writes the beginning that a run of lines shares only once."""
 
     rule: GroupRule
     pattern: Pattern
@@ -27,7 +27,7 @@ class Group:
         if not any(keyed):
             return lines
         before, _, after = self.rule.line.partition("{rest}")
-        # A run of one line is too short then, and the next line shows that it is one.
+        # A run of one line is then too short, and the next line alone shows where the run ends.
         is_easy = self.rule.least > 1 and self.through is None
         keyed.append(None)
         out: list[str] = []
@@ -93,7 +93,7 @@ class Group:
 
 @dataclass(slots=True)
 class Hoist:
-    """The step `hoist`: columns that are the same in all lines of a run are written once before it."""
+    """The step `hoist`, which writes columns that are the same in all lines of a run once, before the run."""
 
     rule: HoistRule
     pattern: Pattern
@@ -128,8 +128,7 @@ class Hoist:
 
 @dataclass(slots=True)
 class Same:
-    """The step `same`: lines that are the same all over the text are written once, where the first one
-    stood."""
+    """The step `same`, which writes a line that is in many places of the text only once, in the first place."""
 
     rule: SameRule
     pattern: Pattern
@@ -164,8 +163,8 @@ def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> Callable
 
 
 def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
-    """Return the step `rewrite`, which writes matching lines from their named groups. A critical line that
-    would be less severe stays."""
+    """Return the step `rewrite`, which writes matching lines anew from their named groups. A critical line
+    stays if its new form would be less severe."""
     form = pattern.form(to).format
 
     def run(lines: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Texts that several commands printed, split where the text shows which command prints next.
+"""Texts that several commands printed, split where a line shows which command prints next.
 
-Lines announce the outputs (`> vitest run`, as `npm test` writes), or the command line itself echoes words
-between its commands (`a; echo ---; b`).
+Such a line announces a command (`npm test` writes `> vitest run`), or the command line echoes it between two
+commands (`a; echo ---; b`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penumbra.compress.text import Text
 from penumbra.short_texts import remembered
 
 MAX_ANNOUNCEMENTS = 64
-"""The most announced commands in one text; a text with more is no output of scripts."""
+"""The most commands that one text may announce. A text with more is not the output of a script."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
-"""A function of a text, the name of its family and whether its lines were filtered, which returns the form
-that the family gives to the text; None if it changes nothing."""
+"""A function that takes a text, the name of its family and whether its lines were filtered. It returns the
+shortened text; None if the family changes nothing."""
 
 
 def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:
@@ -50,8 +50,8 @@ def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> 
 @rules.until_changed
 @remembered(512)
 def _announced(command: str) -> tuple[str, bool]:
-    """Return the family of an announced command, empty if it has none or several, and whether its lines are
-    filtered."""
+    """Return the family of an announced command (empty if there are none or several), and whether its lines
+    are filtered."""
     printing = printing_parts(parse(command))
     names = {family_of(part.argv) for part in printing}
     return names.pop() if len(names) == 1 else "", any(part.selected for part in printing)
@@ -72,10 +72,10 @@ def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> F
 
 
 def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
-    """Take the files at both ends off an output, if echoed words stand between them and the rest.
+    """Split off the files at both ends of an output, if echoed words separate them from the other outputs.
 
-    Returns (text before, text, text after, the call of the text); None if nothing can be taken off, or a
-    file stays.
+    Returns (text before, text, text after, the call of the text). Returns None if nothing can be split off,
+    or if a file is between the other outputs.
     """
     lines = Text.of(body).lines
     outputs = list(_between_seams(lines, call.parts))
@@ -93,10 +93,10 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
 
 
 def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Shorten the output of commands of one family, with files before or after it and no words between.
+    """Shorten the output of commands of one family, with files before or after it and no echoes between.
 
-    Where a file stands before it, the output begins with the first line that only the family writes; where
-    one stands after it, it ends with the last such line.
+    If a file comes before it, the output begins with the first line that only the family writes. If a file
+    comes after it, the output ends with the last such line.
     """
     printing = printing_parts(parts)
     others = [at for at, part in enumerate(printing) if not part.read]
@@ -141,7 +141,7 @@ def _of_one(lines: Sequence[str], producers: list[Part], shorten: Shorten) -> Fa
 
 
 def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]]:
-    """Return every part with the line at which it is echoed (-1 for commands); empty if that is unclear."""
+    """Return each part with the position of the line that it echoes (-1 if none); empty if unclear."""
     wanted = [(part, _echoed(part)) for part in parts]
     literals = [literal for _, literal in wanted if literal is not None]
     places: dict[str, list[int]] = {literal: [] for literal in literals}

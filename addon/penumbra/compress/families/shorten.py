@@ -1,12 +1,11 @@
-"""The output of a command, shortened by rules for that command.
+"""Shortening of a command's output by the rules for that command.
 
-The call tells the family of a text, and the family's shape must not contradict. Then the family's steps run
-over the lines: first those that lose nothing, then, where allowed, those that leave lines out and count them.
+The call tells the family of a text, and the text must have the family's shape. Then the family's steps run on
+the lines. Steps that leave lines out run only if allowed, and their result is taken only if it saves enough.
 The rules are in rules/commands, and docs/rules.md describes their language.
 
-A step asks `critical_lines` about the lines that it leaves out, unless its rule says that they are `safe`: a
-passing test may be called "reports an error". So the result is not checked again: a missing line is counted,
-or was decoration.
+A step keeps the critical lines among those that it would leave out, unless its rule is `safe`: the name of a
+passed test may be "reports an error". So the result is not checked for critical lines again.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from penumbra.compress.text import Text
 
 MIN_LOSSY_LINES = 12
 MIN_LOSSY_BYTES = 2_500
-"""The least lines, and the least bytes, of a text that gets lossy steps; either is enough."""
+"""Lossy steps run on a text with at least so many lines or at least so many bytes."""
 MIN_LOSSY_GAIN = 300
 """Bytes that lossy steps must save beyond the other steps for their result to be taken."""
 SCRIPT_LIMIT = 4
-"""The depth to which commands that announce other commands are followed (`npm test` runs `vitest`)."""
+"""The most levels of commands that announce other commands, as `npm test` announces `vitest`."""
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
-    """Return the text as the call's family shortens it; None if it has none, or nothing is saved.
+    """Return the text as the call's family shortens it; None if the call has no family, or nothing is saved.
 
-    `lossy`: steps that leave something out may run. The result has fewer UTF-8 bytes than the text. A text
-    whose shape contradicts the call is left alone. Never raises.
+    If `lossy`, steps that leave something out may run. The result has fewer UTF-8 bytes than the text. A text
+    without the shape of the family is not changed. Never raises.
     """
     head, body, tail = split_envelope(text)
     output = Text(body) if head or tail else Text.of(text)
@@ -80,7 +79,7 @@ def _shortened(body: Text, name: str, selected: bool, *, lossy: bool, depth: int
 
 
 def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
-    """Return the result of the steps, with loss only if that saves enough."""
+    """Return the result of the family's steps. Lossy steps count only if they save enough."""
     if body.size < of.rule.min_bytes:
         return None
     lines = body.lines
@@ -95,8 +94,8 @@ def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
 
 
 def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str], Loss, list[str]]:
-    """Return the lines without loss, their loss, and the lines with loss: the same list if nothing is left
-    out."""
+    """Return the lines after all steps but the lossy ones, the loss so far, and the lines after all steps. Both
+    are the same list if nothing is left out."""
     kept = fewer = lines
     loss = Loss.NONE
     for entry in steps:

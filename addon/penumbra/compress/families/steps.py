@@ -1,4 +1,4 @@
-"""The steps of a family rule: each takes lines and returns lines.
+"""The steps of a family rule. Each step takes lines and returns lines.
 
 A step is made from its rule (docs/rules.md describes the rules) and has the loss that the rule declares. All
 steps walk over the lines once; a line above `LINE_LIMIT` characters is never matched.
@@ -40,10 +40,10 @@ class Step:
     """The function of the step, which returns the same list of lines where nothing changes."""
     span: Span | None = None
     unless: Pattern | None = None
-    """The pattern of a line that keeps the step from running, wherever in the text it stands."""
+    """A pattern for lines. The step does not run if any line of the text matches it."""
 
     def apply(self, lines: list[str]) -> list[str]:
-        """Return the lines after the step, which sees the lines inside its span alone."""
+        """Return the lines after the step, which runs on the lines inside its span only."""
         if self.unless is not None and any(self.unless.matches(lines)):
             return lines
         if self.span is None:
@@ -75,7 +75,7 @@ def step(rule: StepRule, pattern: MakePattern = Pattern) -> Step:
     return Step(
         loss=_DEFAULT_LOSS[type(rule)] if rule.loss is None else Loss[rule.loss.upper()],
         run=_run(rule, pattern),
-        # The span of a `context` is a part of its effect.
+        # The step `context` handles its span itself.
         span=None if rule.within is None or isinstance(rule, ContextRule) else _span(rule.within, pattern),
         unless=None if rule.unless is None else pattern(rule.unless),
     )
