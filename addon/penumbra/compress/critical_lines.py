@@ -117,7 +117,7 @@ def _marks(line: bytes) -> Sequence[int]:
 
 
 def is_critical(line: str) -> bool:
-    """True if one line holds an error, a failure, the location of one, or a summary."""
+    """True if a line has an error, a failure, the location of one, or a summary."""
     data = encode(line[:_LINE_LIMIT])
     return bool(_patterns().critical.search(data)) and not _is_passing(_marks(data))
 
@@ -184,7 +184,7 @@ def all_passed(data: bytes) -> bool:
 
 
 def endings(data: bytes) -> list[int]:
-    """Return the offsets of the lines in which a program says how it ended."""
+    """Return the offsets of the lines that report how a program ended, such as its exit code."""
     return [found.start() for found in _patterns().run_ended.finditer(data)]
 
 

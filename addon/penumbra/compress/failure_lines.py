@@ -275,7 +275,7 @@ class Missing:
         return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 
     def _merge(self) -> None:
-        """Add the next level, at which numbers within names don't tell kinds apart."""
+        """Add the next level, at which kinds that differ only in numbers within names are merged."""
         varying = _NUMBER if len(self.levels) < _LEVELS - 1 else _WORD_WITH_NUMBER
         merged: dict[tuple[Severity, bytes, bool], Kind] = {}
         for kind in self.levels[-1]:

@@ -69,7 +69,7 @@ class ShownBefore:
     facts: Container[bytes]
     """The facts that earlier results show (see the module `facts`)."""
     is_line: Callable[[str], bool]
-    """Returns True if a line, without the blanks around it, stands in an earlier result or in a call."""
+    """Returns True if an earlier result or a call has a line, apart from the blanks around it."""
 
 
 @dataclass(frozen=True, slots=True)

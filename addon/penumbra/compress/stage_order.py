@@ -51,7 +51,7 @@ def _line_numbers(text: str, source: Source) -> str | None:
 
 
 def _own_code(text: str, source: Source) -> str | None:
-    """Return the acknowledgement of an edit without the code that its call holds."""
+    """Return the acknowledgement of an edit without the code that its call contains."""
     category = source.call.category
     return (
         own_code.without(text, source.arguments, category == "write")

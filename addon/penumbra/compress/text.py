@@ -28,7 +28,7 @@ class Text(str):
 
     @classmethod
     def of_lines(cls, lines: Sequence[str]) -> Self:
-        """Return the text of some lines, none of which holds a line end."""
+        """Return the text of some lines, none of which contains a line end."""
         text = cls("\n".join(lines))
         text.__dict__["lines"] = [*lines]
         return text

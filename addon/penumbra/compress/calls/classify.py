@@ -38,7 +38,7 @@ _SHORT_LINE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A `Call` describes one tool call, as far as the call tells what its result is."""
+    """A `Call` describes one tool call, and so the kind of result to expect."""
 
     category: str = "other"
     """A category of `tools.CATEGORIES`. A shell call that shows files, alone or among other things, is
@@ -79,7 +79,7 @@ class Call:
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
-        """True if `is_one` holds for each file that is read."""
+        """True if `is_one` returns True for each file that is read."""
         if self.category != "read":
             return False
         paths = [part.path for part in printing_parts(self.parts) if part.read] or [self.path]
@@ -87,7 +87,7 @@ class Call:
 
     @property
     def shows_files(self) -> bool:
-        """True if the result is nothing but text of files that someone may edit."""
+        """True if the result shows only text of files that someone may edit."""
         return self.is_quoted and all(part.read for part in printing_parts(self.parts))
 
     @property
@@ -101,7 +101,7 @@ class Call:
 
     @property
     def first_line(self) -> int:
-        """The number in its file of the first line that a command shows; 0 if the command does not tell."""
+        """The line number, in its file, of the first line that a command shows; 0 if unknown."""
         printing = printing_parts(self.parts)
         if len(printing) != 1 or not printing[0].read or not printing[0].path:
             return 0

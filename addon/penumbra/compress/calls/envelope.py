@@ -215,7 +215,7 @@ def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
 
 
 def is_cut(text: str) -> bool:
-    """True if a text says that the agent has cut it."""
+    """True if a text contains a notice that the agent has cut it."""
     return _may_say_cut(encode(text)) and _patterns().cut.search(text) is not None
 
 

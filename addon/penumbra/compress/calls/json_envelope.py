@@ -15,7 +15,7 @@ from penumbra.compress.calls.tools import tool_rules
 MAX_OUTPUTS = 16
 """The most outputs in one text; a list with more is data."""
 MAX_REST = 4_000
-"""The most characters that may stand beside the outputs: a text with more is data that happens to hold
+"""The most characters of the JSON besides the outputs. A text with more is data that happens to contain
 texts."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -32,7 +32,7 @@ class Output:
     """The offsets of its string in the text, in characters and with the quotes."""
     text: str
     asked: str
-    """The command line or path that produced it, if the JSON says so; else empty."""
+    """The command line or path that produced it; empty if the JSON does not name it."""
 
 
 def outputs(text: str) -> list[Output]:

@@ -132,7 +132,7 @@ def files(argv: tuple[str, ...], rule: ReadRule) -> list[str]:
 
 
 def _operands(argv: Sequence[str], rule: ReadRule) -> tuple[list[str], bool]:
-    """Return the operands of a reading command, and whether the first one says what to do."""
+    """Return the operands of a reading command, and whether the first is an expression, as for `sed`."""
     program = rule.program.split()
     takes = shell_rules().read_values.get(program[0], ())
     operands: list[str] = []

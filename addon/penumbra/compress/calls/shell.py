@@ -31,7 +31,7 @@ MAX_DEPTH = 8
 _MOST_FED = 16
 """The most commands before a pipe that a `Part` keeps."""
 MAX_TOKENS = 5_000
-"""The most words and operators of a command line that are looked at."""
+"""The most words and operators of a command line that are parsed."""
 _REMEMBERED = 64
 """The number of command lines whose commands are cached."""
 _SHORT_LINE = 4_000

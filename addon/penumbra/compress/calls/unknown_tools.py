@@ -24,7 +24,7 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
 def category(name: str, arguments: Mapping[str, Any]) -> Category:
-    """Return the category of a tool by its arguments; `"other"` if they don't tell."""
+    """Return the category of a tool by its arguments and its name; `"other"` if no rule fits."""
     given = {_plain(key): text for key, value in arguments.items() if (text := _text(value)) is not None}
     if not given:
         return "other"

@@ -256,7 +256,7 @@ class Block:
         if self.tells is not None:
             below = [at + 1 for at in self.tells.places(left_out[:-1])]
             failing.update(at for at in below if left_out[at].strip())
-        # The first line of a block names the block, and is no failure of it.
+        # The first line of a block names the block, and is no failure in it.
         return sorted(at for at in failing if self.start.match(left_out[at]) is None)
 
     def _mark(

@@ -52,7 +52,7 @@ class Group:
         return out
 
     def _keyed(self, lines: list[str]) -> list[tuple[str, str] | None]:
-        """Return (key, rest) of every line that has a key; context lines take the key of a neighbour."""
+        """Return (key, text after it) of each line with a key. Context lines get the key of a neighbour."""
         is_short = max(map(len, lines), default=0) <= LINE_LIMIT
         beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
         rest = self.pattern.group("rest")
@@ -128,7 +128,7 @@ class Hoist:
 
 @dataclass(slots=True)
 class Same:
-    """The step `same`, which writes a line that is in many places of the text only once, in the first place."""
+    """The step `same`, which writes a line that the text repeats in many places only in the first of them."""
 
     rule: SameRule
     pattern: Pattern

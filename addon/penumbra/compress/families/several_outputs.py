@@ -165,7 +165,7 @@ def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]
 
 
 def _echoed(part: Part) -> str | None:
-    """Return the one line that an `echo` prints; None if the command line does not tell."""
+    """Return the one line that an `echo` prints; None if the command line does not determine it."""
     if not part.echo:
         return None
     words = [word for word in part.argv[1:] if word not in ("-e", "-n", "-E")]

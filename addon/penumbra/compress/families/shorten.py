@@ -94,8 +94,8 @@ def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
 
 
 def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str], Loss, list[str]]:
-    """Return the lines after all steps but the lossy ones, the loss so far, and the lines after all steps. Both
-    are the same list if nothing is left out."""
+    """Return the lines after the steps that are not lossy, the loss of these, and the lines after all steps.
+    Both are the same list if nothing is left out."""
     kept = fewer = lines
     loss = Loss.NONE
     for entry in steps:
