@@ -107,7 +107,7 @@ def _patterns() -> _Patterns:
 
 
 def _is_passing(marks: Sequence[int]) -> bool:
-    """True if a line reports a pass and no failure beside it."""
+    """True if a line reports a pass and no failure."""
     return _Mark.PASSED in marks and _Mark.FAILED_TOO not in marks
 
 
@@ -177,8 +177,8 @@ def is_warning(line: bytes) -> bool:
 
 
 def all_passed(data: bytes) -> bool:
-    """True if the output of a test run ends with a summary without failures. Lines about failures are then
-    expected, and not a problem."""
+    """True if the output of a test run ends with a summary without failures. The tests then intended the
+    failures in the output."""
     patterns = _patterns()
     return bool(patterns.run_passed.search(data[-_LAST:])) and not patterns.run_failed.search(data)
 

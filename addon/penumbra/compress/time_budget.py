@@ -7,8 +7,8 @@ although it depended on a clock. Smaller texts always get all stages, on any mac
 A running stage gives up by itself: stages that walk over lines, rows or nodes in Python call `check` between
 pieces of work, and the result so far is discarded. Work in C (one search, one decoding, one parse) is linear
 and not interrupted. A process for each stage could be killed at any time, but would cost a copy of every text
-and a second interpreter. An exception raised in a running thread may strike while a lock is taken or a cache
-is half written.
+and a second interpreter. An exception that another thread raises in a running thread could interrupt it when
+it has a lock or has written half of a cache.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class Allowance:
 def check() -> None:
     """Let other threads run between two pieces of a stage's work. Raises Overrun once the time is over.
 
-    Python takes its lock from a thread that keeps it for some milliseconds. RE2 releases the lock for some
-    microseconds at each search, which is too short for another thread to wake up, and restarts that interval:
-    without a pause here, the event loop could wait for half a second.
+    Python takes its global lock from a thread that keeps it for some milliseconds. Each search of RE2 releases
+    the lock and so restarts that interval, but only for some microseconds, which is too short for another
+    thread to wake up. Without a pause here, the event loop could wait for half a second.
     """
     if getattr(_watch, "is_late", never)():
         raise Overrun

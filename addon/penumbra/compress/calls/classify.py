@@ -26,9 +26,9 @@ _REMEMBERED = 512
 _QUOTED = frozenset({"read", "edit", "write"})
 _NUMBER = re.compile(r"[0-9]{1,8}")
 _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
-"""The form in which `sed` and `tail` are asked for lines."""
+"""The form of an argument with which `sed` or `tail` starts at a line, such as `20,40p` or `+20`."""
 _SHORT_NUMBERS = 40
-"""The longest argument that may name lines, as `120-180` does, in characters."""
+"""The longest argument, in characters, that may name lines, such as `120-180`."""
 _STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}

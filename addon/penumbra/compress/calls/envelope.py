@@ -26,7 +26,7 @@ class _Patterns:
 
     heads: re.Pattern[str]
     tails: Linear
-    """A pattern for bytes: RE2 looks for the end of a text from its end on."""
+    """A pattern for bytes. It is one of RE2, which searches for the end of a text from the end."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]
@@ -38,7 +38,7 @@ class _Patterns:
     needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
     """Patterns of needless lines. A line stays if the second pattern matches in its envelope."""
     success: re.Pattern[str]
-    """The sign that a command ended well."""
+    """The pattern of a line that reports the success of a command."""
     failed: re.Pattern[str]
 
 
@@ -69,7 +69,7 @@ def _patterns() -> _Patterns:
 
 
 def _any(patterns: Sequence[str]) -> str:
-    """Return a pattern for any of some patterns, which matches nothing if there are none."""
+    """Return a pattern that matches what any of the patterns matches, or nothing if there are none."""
     return "|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)"
 
 

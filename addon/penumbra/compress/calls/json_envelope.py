@@ -29,10 +29,10 @@ class Output:
 
     start: int
     end: int
-    """The offsets of its string in the text, in characters and with the quotes."""
+    """The offsets of the output's string in the text, in characters and with the quotes."""
     text: str
     asked: str
-    """The command line or path that produced it; empty if the JSON does not name it."""
+    """The command line or path that produced the output; empty if the JSON does not name it."""
 
 
 def outputs(text: str) -> list[Output]:

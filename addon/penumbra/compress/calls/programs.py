@@ -22,7 +22,7 @@ def shell_rules() -> ShellRules:
 
 
 def program_name(word: str) -> str:
-    """Return the plain name of a program: no folder, no `.exe`, no version, one spelling."""
+    """Return the name of a program without its folder, `.exe` and version, in the spelling of the rules."""
     name = word.replace("\\", "/").rstrip("/").rpartition("/")[2] or word
     name = _SUFFIX.sub("", name)
     bare = name.rstrip("0123456789.")
@@ -92,8 +92,8 @@ def _options_fit(options: frozenset[str], rule: FilterRule | ReadRule) -> bool:
 
 
 def options_of(argv: Sequence[str]) -> frozenset[str]:
-    """Return every spelling in which a rule may name an argument before `--`: `--name=value` is `--name`,
-    too, `--name value` is `--name=value`, `-nvalue` is `-n=value`, and `-la` is `-l` and `-a`."""
+    """Return the arguments before `--` in every spelling that a rule may use: `--name=value` is also `--name`,
+    `--name value` is also `--name=value`, `-nvalue` is also `-n=value`, and `-la` is also `-l` and `-a`."""
     words = argv[1 : argv.index("--")] if "--" in argv else argv[1:]
     spelled = {*words}
     for word, value in pairwise([*words, ""]):

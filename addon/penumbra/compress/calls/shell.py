@@ -1,10 +1,10 @@
-"""The commands of a command line that made the output.
+"""Parsing of command lines, to find the commands that made the output.
 
 A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
-command that shaped its output: a filter after a pipe lets lines through, cuts or selects some, or makes other
-text, and in the last case the filter is that command. Programs that only run another one (sudo, timeout, npx,
-docker exec, bash -c, ...) are taken off, and commands that print nothing are left out. Nothing here raises,
-and the cost is linear in the length of the line.
+command that shaped its output. This is the first command if the filters after the pipes only pass, cut or
+select its lines, and otherwise the last filter that makes other text. Programs that only run another one
+(sudo, timeout, npx, docker exec, bash -c, ...) are removed, and commands that print nothing are left out. No
+function here raises, and the cost is linear in the length of the line.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
 
 
 class _Parser:
-    """A `_Parser` makes pipelines of tokens. Unmatched closers are dropped, unmatched openers end with the
-    input."""
+    """A `_Parser` builds pipelines from tokens. Unmatched closers are dropped, and unmatched openers end with
+    the input."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -215,7 +215,7 @@ class _Parser:
 
 
 def _to_file(token: Token) -> str:
-    """Return the file that a redirect sends standard output to; empty if the agent still sees it."""
+    """Return the file to which a redirect sends the output; empty if the agent still sees the output."""
     if token.text != "1>" or token.target.startswith("&") or token.target in _TERMINALS:
         return ""
     return token.target or "?"

@@ -270,7 +270,7 @@ class Block:
 
 @dataclass(slots=True)
 class Member:
-    """A step that replaces each matching line of JSON by one string in it, and marks the first of them."""
+    """A step that replaces each matching line of JSON by one string in it, with a mark above the first."""
 
     pattern: Pattern
     path: Sequence[str]
