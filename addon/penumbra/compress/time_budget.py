@@ -114,9 +114,9 @@ class Allowance:
 def check() -> None:
     """Let other threads run between two pieces of a stage's work. Raises Overrun once the time is over.
 
-    Python takes its global lock from a thread that keeps it for some milliseconds. Each search of RE2 releases
-    the lock and so restarts that interval, but only for some microseconds, which is too short for another
-    thread to wake up. Without a pause here, the event loop could wait for half a second.
+    Python takes its global lock from a thread that keeps it for some milliseconds. A search of RE2 releases
+    the lock and so restarts that interval, but only for some microseconds, too short for another thread to
+    wake up. Without a pause here, the event loop could wait for half a second.
     """
     if getattr(_watch, "is_late", never)():
         raise Overrun

@@ -92,7 +92,7 @@ def _options_fit(options: frozenset[str], rule: FilterRule | ReadRule) -> bool:
 
 
 def options_of(argv: Sequence[str]) -> frozenset[str]:
-    """Return the arguments before `--` in every spelling that a rule may use: `--name=value` is also `--name`,
+    """Return the arguments before `--` in every spelling that rules may use: `--name=value` is also `--name`,
     `--name value` is also `--name=value`, `-nvalue` is also `-n=value`, and `-la` is also `-l` and `-a`."""
     words = argv[1 : argv.index("--")] if "--" in argv else argv[1:]
     spelled = {*words}
