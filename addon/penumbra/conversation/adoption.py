@@ -87,7 +87,7 @@ def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str
 
 
 def may_be_cached(document: Document, cache: Cache) -> bool:
-    """Return whether the provider may hold a prefix of this request in its cache."""
+    """Return whether the provider may have a prefix of this request in its cache."""
     if cache.explicit and not document.contains(cache.marker):
         return False
     return len(document.text()) >= cache.minimum_tokens * _BYTES_PER_TOKEN
@@ -129,7 +129,7 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
 def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -> ColdTurn | None:
     """Return how much of its prefix a request with a cold cache leaves unchanged; None if nothing changes.
 
-    `changed` holds the keys of answered results whose form changes; `declares` says that the tools change.
+    `changed` are the keys of answered results whose form changes; `declares` says that the tools change.
     """
     document, messages = request.document, request.conversation.messages
     places = [document.place(item.result.value)[0] for item in request.items if item.key in changed]

@@ -1,4 +1,4 @@
-"""References that replace lines of a result which stand earlier in the request, and counts of such lines.
+"""This module replaces lines that earlier texts of the request contain by references and counts.
 
     120→def main():
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
@@ -15,8 +15,8 @@ src/a.ts was given`), because agents read files that they have written.
     [14 lines said before, but for times]
     step 9 of 12: uploading
 
-In the report of a program, a count also replaces lines that stood in several places, since most lines of a
-redrawn screen or a repeated run are known. No count replaces lines of a status, a list, a search or a diff,
+In the report of a program, a count also replaces lines that several earlier places show, since most lines of
+a redrawn screen or a repeated run are known. No count replaces lines of a status, a list, a search or a diff,
 since there each line matters. For an unknown command, a count replaces only lines of its last result.
 """
 
@@ -101,7 +101,7 @@ class _Reference:
 
     @property
     def marker(self) -> str:
-        """The text that stands in place of the lines."""
+        """The text that replaces the lines."""
         (first, last), count, name = self.numbers, self.end - self.start, self.name.name if self.name else ""
         what = f"{counted(count, 'line')}: same as in {name}"
         is_output = self.earlier.is_counted and not self.earlier.is_argument
@@ -124,7 +124,7 @@ class _Count:
 
     @property
     def marker(self) -> str:
-        """The text that stands in place of the lines."""
+        """The text that replaces the lines."""
         times = ", but for times" if self.but_for_times else ""
         return f"[{counted(self.end - self.start, 'line')} said before{times}]"
 

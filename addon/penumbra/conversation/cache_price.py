@@ -36,7 +36,7 @@ class Prices:
     minimum: int
     """The size in tokens below which nothing is cached."""
     step: int
-    """The number of tokens of which the size of a cached prefix is a multiple."""
+    """The size in tokens of a cached prefix is a multiple of this number."""
     life: float
     """Seconds that a cached prompt lives."""
     cold: float

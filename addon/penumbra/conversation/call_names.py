@@ -117,7 +117,7 @@ _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
-"""Arguments that tell the calls of a tool apart if these have neither path nor command."""
+"""Arguments that distinguish the calls of a tool if these have neither path nor command."""
 
 
 Clean = Callable[[str], str]
@@ -157,7 +157,7 @@ def call_name(
     remembered: ShownTexts | None = None,
     call: Call | None = None,
 ) -> str:
-    """Return the name of a call, such as `Read src/a.ts`, or the tool alone if nothing tells its calls apart.
+    """Return the name of a call, such as `Read src/a.ts`, or the tool alone if its calls look alike.
 
     `arguments` are decoded. `show` returns the part of a tool's name that may be shown; `call` is the
     classified call, if that is known. A path or command that can't be searched for secrets is not shown.
@@ -175,7 +175,7 @@ def call_name(
 
 
 class _Asked(NamedTuple):
-    """An `_Asked` is the argument that tells a tool's calls apart, with the text around it in a name."""
+    """An `_Asked` is the argument that distinguishes a tool's calls, with the text around it in a name."""
 
     text: str = ""
     is_path: bool = False

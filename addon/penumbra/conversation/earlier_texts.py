@@ -136,7 +136,7 @@ class TextsSoFar:
 
 
 def _unique(call_ids: Iterable[str]) -> frozenset[str]:
-    """Return the ids that occur once and can stand in a reference."""
+    """Return the ids that occur once and can be part of a reference."""
     listed = list(call_ids)
     unique = frozenset(listed)
     # Testing all ids at once is faster, and in most requests every id is plain.
@@ -230,7 +230,7 @@ class EarlierTexts:
                 self._add(key, size, key, result, is_call=True)
 
     def _is_dropped(self, arguments: Raw, turn: int) -> bool:
-        """Return whether a compaction stands between a call and its result."""
+        """Return whether a compaction is between a call and its result."""
         return turn >= self._compaction and self.request.document.place(arguments)[0] < self._front
 
     def _go_on(self, turn: int) -> None:

@@ -154,7 +154,7 @@ def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
 
 
 class EarlierText(NamedTuple):
-    """An `EarlierText` is an earlier text as it stands in the request."""
+    """An `EarlierText` is an earlier text as the request contains it."""
 
     key: bytes
     """The key of the text in the request."""

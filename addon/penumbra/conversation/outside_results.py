@@ -31,7 +31,7 @@ from penumbra.wire.json_values import encode
 from penumbra.wire.prefix_memory import Computation
 
 _LEAST = 10
-"""Bytes of JSON; a shorter text can't hold a secret that a rule would recognise."""
+"""The least bytes of JSON in a text that can contain a secret which a rule would recognise."""
 
 
 class Extent(Enum):

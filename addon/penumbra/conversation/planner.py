@@ -69,7 +69,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A `Need` tells how much a request has to shrink."""
+    """A `Need` is the amount by which a request has to shrink."""
 
     tokens: int = 0
     """Estimated tokens to save."""

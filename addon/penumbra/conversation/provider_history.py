@@ -98,7 +98,7 @@ def _is_compaction(document: Document, message: Raw) -> bool:
 MOST = 128
 """The number of results of a history that are remembered, the latest ones."""
 _MORE = (ProviderResult(b"", b"", "", "", complete=False),)
-"""A history with results of which nothing is known."""
+"""A history whose results are unknown."""
 _REFUSED = (
     "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
     "duplicates can't be told by reference; send the whole history, or leave session_id or dedup out"
@@ -135,7 +135,7 @@ def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult,
     request = inputs.request
     if rewritten.is_cut or not keeps_all(request.document, request.conversation.messages):
         return _MORE
-    # An id that occurs twice does not tell which text it means.
+    # An id that occurs twice does not identify a text.
     times = Counter(entry.item.result.call_id for entry in rewritten.shown)
     results = [entry for entry in rewritten.shown if entry.item.digest]
     # A result counts once, however many texts it has.

@@ -207,7 +207,7 @@ class RequestReader:
             conversation = replace(request.conversation, model=model)
             return replace(request, conversation=conversation, path=incoming.path, headers=incoming.headers)
         except NotJson:
-            # A body without a content type may be JSON all the same.
+            # A body without a content type may be JSON, too.
             is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
             if is_call and settings.must_search:
                 raise Unreadable("its body is no JSON that can be read") from None
@@ -218,7 +218,7 @@ class RequestReader:
         return None if self.values is None or len(body) < _LONG else self.values.first(scope, body)
 
     def _document(self, incoming: Incoming, scope: bytes, known: Known | None) -> Document:
-        """Return the document of a body, of which only the part after the known prefix is parsed."""
+        """Return the document of a body. Only the part after the known prefix is parsed."""
         if known is None or self.values is None:
             return Document(incoming.body)
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)

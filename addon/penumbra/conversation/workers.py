@@ -211,7 +211,7 @@ class Turn:
         self._workers, self._size = workers, size
 
     async def do(self, work: Callable[[], T], *, heavy: bool = True, size: int = 0) -> T:
-        """Do work in a thread, or at once if it is not `heavy`. `size` is its cost in bytes; 0 stands for the
+        """Do work in a thread, or at once if it is not `heavy`. `size` is its cost in bytes; 0 means the
         request's."""
         return await self._workers.run(self.caller, work, size=size or self._size) if heavy else work()
 

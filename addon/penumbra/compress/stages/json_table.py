@@ -211,7 +211,7 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
 
 
 def _inner(values: Sequence[str | None]) -> list[Row] | None:
-    """Return the objects of a column that holds nothing else and whose objects are alike; else None."""
+    """Return the objects of a column if it has nothing else and the objects are alike; else None."""
     if {value and value[0] for value in values} != {"{"} or "{}" in values:
         return None
     rows = [_row(value) for value in values if value is not None]

@@ -31,7 +31,7 @@ _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article"
 """Blocks before which an empty line is written."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
 _CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
-"""Blocks whose text goes on after the mark of an item or a heading that they begin."""
+"""Blocks whose text continues the line if they begin an item or a heading, after its mark."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
 """Elements that add something to the text. Of all others, only the content is written."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
@@ -44,7 +44,7 @@ _DEEPEST = 500
 _BLANKS = re.compile(r"[\t\r\n\f\u00a0][ \t\r\n\f\u00a0]*| [ \t\r\n\f\u00a0]+")
 """Runs of blanks other than one space."""
 _LONGEST_LINK = 300
-"""The most characters of an address that is written; longer ones hold data for the site."""
+"""The most characters of an address that is written. Longer addresses contain data for the site."""
 
 
 _LONGEST_LABEL = 240

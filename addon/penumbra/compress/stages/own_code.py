@@ -31,7 +31,7 @@ _SHORTEST = 200
 _LONGEST = 800
 """The most characters of the line that names the edited file."""
 _AROUND = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
-"""The characters that may stand before and after a whole path."""
+"""The characters that may precede and follow a whole path."""
 _PLACES = 4
 """The most positions of one line in an argument that are tried. Blank lines and brackets have many."""
 _MOST = 20_000
@@ -72,7 +72,7 @@ def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
 
 def with_name(text: str, path: str) -> str | None:
     """Return the acknowledgement of an edit with the name of the file in place of its path; None if the first
-    line does not hold the path once, or reports a failure."""
+    line does not contain the path exactly once, or reports a failure."""
     end = text.find("\n") + 1 or len(text)
     start = text.find(path, 0, end) if path else -1
     if start < 0 or end > _LONGEST or text.find(path, start + 1, end) >= 0 or failing([text[:end]]):

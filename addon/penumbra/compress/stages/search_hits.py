@@ -13,11 +13,11 @@ _PROGRAMS = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "findstr", "Select-String"}
 )
 HIT = re.compile(r"L?([0-9]{1,8})([:-])")
-"""The line number at the beginning of a hit that stands below the name of its file."""
+"""The line number at the beginning of a hit, if the file is named on a line above."""
 _LABELLED = re.compile(r"File: {1,4}(\S.{0,800})")
 _PATH = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}")
 _ASKED = frozenset({"pattern", "query", "regex", "search", "symbol"})
-"""Arguments that hold the searched text."""
+"""Arguments that contain the searched text."""
 _SEPARATORS = frozenset({"", "--", "---"})
 
 

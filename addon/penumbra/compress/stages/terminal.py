@@ -87,12 +87,12 @@ def _differs_in_colours(shown: str) -> bool:
 
 
 def may_act(text: str) -> bool:
-    """Return whether the text holds a control character on which a screen acts."""
+    """Return whether the text has a control character on which a screen acts."""
     return any(map(text.__contains__, _CONTROLS)) or _returns(text)
 
 
 def _returns(text: str) -> bool:
-    """Return whether a carriage return stands elsewhere than before a line end."""
+    """Return whether any carriage return does not precede a line end."""
     return "\r" in text and text.count("\r") != text.count("\r\n")
 
 
