@@ -250,7 +250,7 @@ class Missing:
     """The failure lines that the shown part of a text lacks."""
 
     levels: list[list[Kind]]
-    """The kinds at each level. The first level has each line by itself if they are few; later ones merge."""
+    """The kinds at each level. The first has each line by itself, if they are few; later ones merge kinds."""
 
     def __bool__(self) -> bool:
         return bool(self.levels[-1])

@@ -236,7 +236,7 @@ class _Run:
         self.readable = output.is_readable
         source = Source(
             call=self.call,
-            # No stage asks for the shape of a text that is quoted later.
+            # No stage uses the shape of a text that is quoted later.
             shape=Shape.PLAIN if self.is_quoted else _shape_of(output),
             policy=self.policy,
             is_error=is_error,

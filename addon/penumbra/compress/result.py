@@ -93,7 +93,7 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """The form of one text, and how it came about."""
+    """The shortened form of one text, and the changes that led to it."""
 
     text: str
     """The text to forward, without the shadow prefix."""

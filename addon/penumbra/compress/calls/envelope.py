@@ -26,7 +26,7 @@ class _Patterns:
 
     heads: re.Pattern[str]
     tails: Linear
-    """A pattern for bytes. It is one of RE2, which searches for the end of a text from the end."""
+    """A pattern of RE2 for bytes, since RE2 searches backwards for a match at the end of a text."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]

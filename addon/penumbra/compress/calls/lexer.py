@@ -36,7 +36,8 @@ class Token(NamedTuple):
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 _PLAIN_WORD = re.compile(r"[ \t\r]*+([^\s'\"\\$`;&|<>()#]++)(?=[ \t\n;|&)]|\Z)")
-"""A whole word and the blanks before it. A word directly before `<` or `>` may be a part of the redirect."""
+"""A whole word and the blanks before it. No word directly before `<` or `>` matches: it may be a number that
+belongs to the redirect."""
 _BLANK = re.compile(r"[ \t\r]+|\\\r?\n")
 _COMMENT = re.compile(r"[^\n]*")
 _REDIRECT = re.compile(r"(\d*|&)(<<<|<<-|<<|<>|<&|>>|>\||>&|>|<)")

@@ -15,7 +15,7 @@ from penumbra.rule_schemas.command_rules import GroupRule, HoistRule, SameRule
 
 @dataclass(slots=True)
 class Group:
-    """The step `group`, which writes the beginning that a run of lines shares only once."""
+    """The step `group`, which writes the common beginning of a run of lines once, above them."""
 
     rule: GroupRule
     pattern: Pattern
@@ -128,7 +128,7 @@ class Hoist:
 
 @dataclass(slots=True)
 class Same:
-    """The step `same`, which writes a line that the text repeats in many places only in the first of them."""
+    """The step `same`, which writes a line that is repeated all over the text once, in its first place."""
 
     rule: SameRule
     pattern: Pattern
