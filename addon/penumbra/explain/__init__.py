@@ -1,1 +1,1 @@
-"""Requests and responses as text for people, with the outcome of each result."""
+"""This package writes requests and responses as text for people, with the outcome of each result."""

@@ -1,7 +1,7 @@
-"""A request as text for people: a summary, new results before and after, the conversation, and earlier
-results.
+"""This module writes a request as text for people: a summary, new results before and after, the conversation,
+and earlier results.
 
-Messages are shown as lines: words, calls, reasoning, and the places of results. Two forms of a text are
+Messages are shown as lines: texts, calls, reasoning, and the places of results. Original and sent texts are
 compared line by line, with removed and added lines marked.
 """
 
@@ -41,23 +41,25 @@ from penumbra.explain.text_lines import (
 from penumbra.wire.document import Document
 
 _MOST_LINES = 2_000
-"""Lines of each text that are compared: the time grows with the square."""
+"""Greatest number of lines of each text that are compared: the time grows with its square."""
 _LONGEST = 2_000
-"""Characters of a line."""
+"""Greatest number of characters of a line that are shown."""
 _NO_LETTERS = re.compile(r"[\W\d_]")
 _LEAST_LETTERS = 4
-"""Letters from which a line is searched for at the ends of longer lines."""
+"""Least number of letters of a line that is searched for at the ends of longer lines."""
 _MOST_MATCHED = 200_000
-"""Pairs of different lines whose ends are compared."""
+"""Greatest number of pairs of different lines whose ends are compared."""
 _AROUND = 3
-"""Equal lines that are shown on either side of a difference."""
+"""Number of equal lines that are shown on either side of a difference."""
 Row = list[Any]
-"""Kind, number and text on the left, number and text on the right; a `gap` has a number of rows instead."""
+"""A row has its kind, then number and text of the left line, and of the right one. A `gap` has the number of
+hidden rows instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows of two texts, of the kinds `same`, `changed`, `removed`, `added` and `gap`."""
+    """A `Comparison` has the rows of two texts, of the kinds `same`, `changed`, `removed`, `added` and
+    `gap`."""
 
     rows: list[Row]
     is_cut: bool
@@ -80,9 +82,9 @@ def compare(before: str, after: str) -> Comparison:
 
 
 def _pairs(left: list[str], right: list[str]) -> Iterator[tuple[int | None, int | None]]:
-    """Yield pairs of different lines, by numbers from 1 on: a line of the right with one that ends in the
-    same letters. Other lines of the right, such as an omission marker, begin beside the first line that they
-    replace."""
+    """Yield pairs of line numbers, from 1 on, of lines that differ. A right line is paired with a left line
+    that ends in the same letters. Other right lines, such as an omission marker, are placed beside the first
+    left line that they replace."""
     before, after = ([_NO_LETTERS.sub("", line) for line in lines] for lines in (left, right))
     endings = dict.fromkeys(before)
     if len(endings) * len(set(after)) <= _MOST_MATCHED:
@@ -113,7 +115,7 @@ _BLOCK = 60
 
 
 def difference_lines(before: str, after: str) -> list[Line]:
-    """Return the differences of two texts without secrets, as lines."""
+    """Return the differences of two redacted texts, as lines."""
     compared = compare(before, after)
     shown: list[Line] = []
     left: list[Line] = []
@@ -150,22 +152,23 @@ def _block(left: list[Line], right: list[Line]) -> list[Line]:
 
 _BEGINNING = 240
 _MOST_ARGUMENTS = 100
-"""Lines of arguments that are shown."""
+"""Greatest number of lines of arguments that are shown."""
 _MOST_PARTS = 1_000
-"""Parts of one message that are shown."""
+"""Greatest number of parts of one message that are shown."""
 _DEEPEST = 20
-"""Levels of arguments up to which they are indented."""
+"""Greatest depth of arguments that are indented."""
 _MOST_TEXT = 2_000
-"""Lines of a text that are shown."""
+"""Greatest number of lines of a text that are shown."""
 HIDDEN = "hidden from the client"
 Result = Callable[[Part], list[str]]
-"""Returns the lines of a result, one for each of its texts."""
+"""A `Result` is a function that returns the lines of a result, one for each of its texts."""
 
 
 def outline(
     document: Document, message: Message, search: Search, show: Show, hidden: str, result: Result
 ) -> list[Line]:
-    """Return a message in short. `hidden` is the injected tool's name; empty without it."""
+    """Return a message in short form. `hidden` is the name of the injected tool; empty if none is
+    injected."""
     lines = [said(f"#{message.turn + 1} {show(message.role) or ('model' if message.by_model else 'item')}")]
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
@@ -215,7 +218,7 @@ def beginning_of_call(document: Document, arguments: Raw | None, search: Search)
 
 
 def one_paragraph(text: str) -> str:
-    """Return a text on one line."""
+    """Return a text as one line."""
     return " ".join(text.split())
 
 
@@ -241,7 +244,7 @@ def _pretty(document: Document, arguments: Raw | None) -> str:
 
 
 def _is_small(value: Any) -> bool:
-    """Return whether a value may be indented: deep values would grow many times."""
+    """Return whether a value may be indented: a deep value would become many times as long."""
     level = [value]
     for _ in range(_DEEPEST):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
@@ -254,53 +257,53 @@ def _is_small(value: Any) -> bool:
 _MOST_READ = 10_000
 _MOST_MESSAGES = 300
 _MOST_RESULTS = 2_000
-"""Latest results that are read; each takes time, even if it is not shown."""
+"""Greatest number of results that are read, the latest ones; each takes time, even if it is not shown."""
 _MOST_TOOLS = 100
 _MOST_NEW = 50
 _LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
-"""Lines of one result's difference, of new and of earlier results."""
+"""Greatest number of lines that show the difference of a new result, and of an earlier one."""
 _LINES_OF_SENT = 12
-"""Lines of a result whose original is not known."""
+"""Greatest number of shown lines of a result whose original is not known."""
 _MOST_COMPARED = 12_000
-"""Lines of both forms of all results together that are compared."""
+"""Greatest number of lines that are compared, of both texts of all results together."""
 _SENT_CHARACTERS = 4_000
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ResultContext:
-    """Facts about a result in addition to its text."""
+    """A `ResultContext` has facts about a result that its text does not show."""
 
     facts: ResultFacts | None = None
     is_new: bool = False
     pair: Pair | None = None
-    """Texts before and after, without secrets; None without the original."""
+    """Redacted texts before and after; None if the original is unknown."""
     is_observed: bool = False
-    """True if the result was sent unchanged and its facts are a projection."""
+    """True if the result was sent unchanged; its facts then say what would have changed."""
 
     @property
     def would(self) -> str:
-        """Return the prefix for facts that are a projection."""
+        """Return the prefix for facts that say what would have changed; empty for other facts."""
         return "would have been " if self.is_observed else ""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Facts about a request in addition to its body."""
+    """A `RequestContext` has facts about a request that its body does not show."""
 
     line: str
     """Summary of the outcome; empty if it is unknown."""
     result: Callable[[str, str, str], ResultContext]
-    """Returns the facts about a result, by call, tool and sent text."""
+    """Function that returns the facts about a result, given its call, tool and sent text."""
     originals: str = ""
-    """Reason why there are no originals; empty if there may be some."""
+    """Reason why no originals are known; empty if some may be known."""
     injected_tool: str = ""
     path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A text of a result in the request."""
+    """A `_Result` is one text of a result in the request."""
 
     text: ResultText
     sent: str
@@ -350,7 +353,7 @@ def lines(api: Api, body: bytes, context: RequestContext, search: Search, show: 
 
 @dataclass
 class _Budget:
-    """State: the number of lines that may still be compared."""
+    """A `_Budget` counts the lines that may still be compared."""
 
     left: int
 
@@ -453,7 +456,7 @@ def _in_detail(
 
 
 def _text(result: _Result, context: RequestContext, search: Search, budget: _Budget) -> list[Line]:
-    """Return the difference of a result's forms, or the sent form."""
+    """Return the difference between a result's original and sent text, or only the sent text."""
     facts, pair = result.context.facts, result.context.pair
     sent = search.beginning(result.sent, _SENT_CHARACTERS) if pair is None else pair[1]
     if pair is not None and pair[0] != pair[1]:

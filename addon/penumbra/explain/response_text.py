@@ -1,4 +1,4 @@
-"""Responses and WebSocket frames as lines for people."""
+"""This module writes responses and WebSocket frames as lines for people."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from penumbra.wire.json_values import NotJson
 
 @dataclass(frozen=True, slots=True)
 class ResponseContext:
-    """Facts about a response in addition to its body."""
+    """A `ResponseContext` has facts about a response that its body does not show."""
 
     line: str = ""
-    """Summary of the outcome; empty without one."""
+    """Summary of the outcome; empty if there is none."""
     hidden: Sequence[str] = ()
-    """Parts that the client did not get, a line each."""
+    """Parts of the response that the client did not get, a line each."""
     injected_tool: str = ""
 
 
@@ -81,7 +81,7 @@ _FORMAT = "openai_responses_socket"
 
 
 def is_shown(frame: bytes) -> bool:
-    """Return whether a frame belongs to a response without an error: errors explain themselves."""
+    """Return whether a frame belongs to a response and reports no error, which would explain itself."""
     envelope = responses_socket.envelope(frame)
     return envelope is not None and not envelope.fails
 

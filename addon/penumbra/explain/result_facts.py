@@ -1,7 +1,7 @@
-"""The outcome of a result, remembered for display: sizes and names, never content.
+"""This module stores the outcomes of results for display: sizes and names, never content.
 
-Facts are stored in the flow in which the result was new, and so in saved flows, and in memory for requests
-that carry the result again.
+Facts are stored in the flow in which the result was new, and so in saved flows. They are also stored in
+memory, for requests that contain the result again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from penumbra.metrics.events import ShownResult
 
 _MOST = 20_000
 _REDACTION = "redaction"
-"""Name of the stage whose effect the list of secrets shows."""
+"""Name of a stage that is not shown, since the list of secrets shows its effect."""
 MOST_IN_FLOW = 1_000
-"""Results that are listed in one flow; their names are searched for secrets first."""
+"""Greatest number of results that are listed in one flow; their names are searched for secrets first."""
 Key = tuple[str, str, str, bytes | int]
 
 
 class ResultFacts(msgspec.Struct, frozen=True):
-    """The outcome of one result. `tool` and `call_id` are safe to show."""
+    """A `ResultFacts` has the outcome of one result. `tool` and `call_id` are safe to show."""
 
     call_id: str = msgspec.field(name="call")
     tool: str
@@ -102,20 +102,21 @@ def read_all(records: Any) -> list[ResultFacts]:
 
 
 class ResultMemory:
-    """State: outcomes of results, by session, call and sent form."""
+    """A `ResultMemory` stores the outcomes of results by session, call and sent text."""
 
     def __init__(self) -> None:
         self._sent: LRUCache[Key, ResultFacts] = LRUCache(_MOST)
         self._numbers: LRUCache[Key, int] = LRUCache(_MOST)
         self._saved: LRUCache[Key, ResultFacts | None] = LRUCache(_MOST)
-        """Outcomes in saved flows, by the size of the sent form; None if two of them differ."""
+        """Outcomes in saved flows, by the size of the sent text; None if two different ones have the same
+        key."""
         self._sessions: LRUCache[str, None] = LRUCache(_MOST)
 
     def knows(self, session: str) -> bool:
         return session in self._sessions
 
     def put(self, session: str, facts: ResultFacts, sent: str, number: int = 0) -> None:
-        """Remember a sent result. `number` is its number in the journal; 0 without one."""
+        """Store the outcome of a sent result. `number` is its number in the journal; 0 if it has none."""
         key = session, facts.call_id, facts.tool, _digest(sent)
         self._sessions[session] = None
         self._sent[key] = facts
@@ -123,20 +124,21 @@ class ResultMemory:
             self._numbers[key] = number
 
     def learn(self, session: str, results: Iterable[ResultFacts], *, is_observed: bool = False) -> None:
-        """Add results of a saved flow. `is_observed` says that they were sent unchanged."""
+        """Add the outcomes in a saved flow. `is_observed` says that the results were sent unchanged."""
         for facts in results:
             key = session, facts.call_id, facts.tool, facts.bytes[0 if is_observed else 1]
             self._saved[key] = facts if self._saved.get(key, facts) == facts else None
 
     def get(self, session: str, call_id: str, tool: str, sent: str) -> tuple[ResultFacts | None, int]:
-        """Return the outcome of a result and its number in the journal; 0 without one."""
+        """Return the outcome of a result, if it is known, and its number in the journal; 0 if it has none."""
         key = session, call_id, tool, _digest(sent)
         if (facts := self._sent.get(key)) is not None:
             return facts, self._numbers.get(key, 0)
         return self._saved.get((session, call_id, tool, _size(sent))), 0
 
     def references(self) -> dict[str, int]:
-        """Return the journal's numbers of results, by reference."""
+        """Return the journal's numbers of results by the references under which their originals are
+        stored."""
         named = ((facts.ref, self._numbers.get(key, 0)) for key, facts in self._sent.items() if facts.ref)
         return {ref: number for ref, number in named if number}
 
@@ -154,7 +156,7 @@ def _digest(text: str) -> bytes:
 
 
 def listed(results: Iterable[ResultFacts], before: Any = ()) -> list[dict[str, Any]]:
-    """Return metadata of results, after those that the flow lists already."""
+    """Return the metadata of a flow: the results that it lists already, followed by `results`."""
     earlier = list(before) if isinstance(before, list | tuple) else []
     room = max(0, MOST_IN_FLOW - len(earlier))
     return [*earlier[:MOST_IN_FLOW], *(facts.record() for facts in islice(results, room))]

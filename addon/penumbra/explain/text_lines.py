@@ -1,4 +1,5 @@
-"""Lines of a text for people, and the limits of their number, length and time."""
+"""This module makes the lines of texts for people, and limits their number, their length and the time
+spent."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ MOST_LINES = 8_000
 _LONGEST = 2_000
 _COLUMNS = 84
 LONGEST_SEARCHED, _MOST_SEARCHED, _SECONDS = 250_000, 1_000_000, 1.0
-"""Characters of one piece and of all pieces of a text for people that are searched for secrets, and seconds
-after which no further piece is searched: the reader and all requests wait meanwhile."""
+"""Limits of the search for secrets: characters of one piece of text, characters of all pieces, and seconds
+after which no further piece is searched, since all requests wait meanwhile."""
 _MOST_BRACES = 1_000_000
-"""Braces of a body from which it is not read, since objects take time."""
+"""Number of braces from which a body is not read, since each JSON object takes time."""
 TOO_MUCH_TO_READ = "There is too much in it to be shown here."
 NOT_SEARCHED = "(not shown: it could not be searched for secrets)"
 TOO_MUCH = "(not shown: this is too long to be searched for secrets here)"
@@ -40,7 +41,7 @@ class Mark(Enum):
 
 
 class Line(NamedTuple):
-    """A line without line ends and control characters."""
+    """A `Line` is one line, without line ends and control characters."""
 
     mark: Mark
     text: str
@@ -55,7 +56,7 @@ def note(text: str) -> Line:
 
 
 def wrapped(mark: Callable[[str], Line], text: str, indent: str = "") -> list[Line]:
-    """Return Penumbra's own words as lines, since not every program wraps them."""
+    """Return Penumbra's own words, wrapped into lines, since not every program wraps long lines."""
     return [mark(f"{indent}{line}") for line in textwrap.wrap(plain(text), _COLUMNS)]
 
 
@@ -72,18 +73,19 @@ def plain(text: str) -> str:
 
 @dataclass
 class Search:
-    """A `Search` removes secrets from texts of flows. State: the remaining budget, and the secrets found."""
+    """A `Search` removes secrets from texts of flows, and counts the secrets and the characters that it may
+    still search."""
 
     redact: Redact
     left: int = _MOST_SEARCHED
     found: Counter[str] = field(default_factory=Counter)
-    """Secrets, by rule, that the flow itself contains."""
+    """Number of secrets, by rule, that the flow itself contains."""
     clock: Callable[[], float] = time.monotonic
     until: float = math.inf
-    """The deadline, which is set by the first search, since the rules may load at the start."""
+    """The deadline. The first search sets it at its end, since it may have to load the rules."""
 
     def text(self, text: str, hint: str = "") -> str:
-        """Return the whole text without secrets, or a note in its place."""
+        """Return the whole text without secrets, or a note if it could not be searched."""
         if len(text) > min(self.left, LONGEST_SEARCHED) or self._is_late():
             return TOO_MUCH
         self.left -= len(text)
@@ -95,7 +97,7 @@ class Search:
             return NOT_SEARCHED
 
     def name(self, name: str, hint: str) -> Redacted:
-        """Return the redacted name. Raises RedactionError, also when the time is over."""
+        """Return the redacted name. Raises RedactionError, also after the deadline."""
         if self._is_late():
             raise RedactionError("no time")
         return self._searched(name, hint)
@@ -116,7 +118,7 @@ class Search:
         return [note(f"In the flow as they are, and shown as placeholders here only: {named}")]
 
     def beginning(self, text: str, length: int, hint: str = "") -> str:
-        """Return at most the first `length` characters. Secrets that end well after them are found, too."""
+        """Return at most the first `length` characters. Secrets that extend beyond them are found, too."""
         clean = self.text(text[: length + _MORE_SEARCHED], hint)
         if len(text) <= length and len(clean) <= length:
             return clean
@@ -125,11 +127,11 @@ class Search:
 
 _MORE_SEARCHED = 4_000
 Show = Callable[[str], str]
-"""Returns a name from outside in a form that is safe to show."""
+"""A `Show` is a function that returns a client's name in a form that is safe to show."""
 
 
 def is_too_much(body: bytes) -> bool:
-    """Return whether a body is too large to be read here."""
+    """Return whether a body has too much content to be shown."""
     return body.count(b"{") > _MOST_BRACES
 
 

@@ -1,1 +1,1 @@
-"""Session logs of agents: their places, and the conversations in them. Logs are read, never written."""
+"""This package finds the session logs of agents, and reads conversations from them. It never writes logs."""

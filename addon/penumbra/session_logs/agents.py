@@ -1,4 +1,4 @@
-"""The agents whose session logs can be read."""
+"""This module lists the agents whose session logs can be read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _LINES_LOOKED_AT = 20
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent's logs."""
+    """An `Agent` says where an agent's logs are, and how to read them."""
 
     name: str
     patterns: tuple[str, ...]
-    """Globs of log files below a folder."""
+    """Globs of log files, relative to a folder of logs."""
     roots: Callable[[Path, Mapping[str, str]], Iterator[Path]]
-    """Returns the folders that may hold logs, given the home folder and the environment."""
+    """Function that returns the folders that may contain logs, given the home folder and the environment."""
     is_first: Callable[[Mapping[str, Any]], bool]
-    """Returns whether a log of the agent may begin with an object."""
+    """Function that returns whether a log of the agent may begin with an object."""
     read: Callable[[Path, LogCounts], Iterator[LoggedConversation]]
 
     def logs(self, folder: Path) -> Iterator[Path]:
@@ -39,7 +39,7 @@ NAMES = tuple(agent.name for agent in AGENTS)
 
 
 def of_log(path: Path) -> Agent | None:
-    """Return the agent that wrote a log, by its first bytes and lines. Raises OSError."""
+    """Return the agent that wrote a log, judged by its first bytes and lines. Raises OSError."""
     if opencode.is_database(path):
         return next(agent for agent in AGENTS if agent.name == opencode.NAME)
     for number, value in enumerate(objects(path, LogCounts())):

@@ -1,15 +1,15 @@
-"""Session logs of Claude Code.
+"""This module reads the session logs of Claude Code.
 
-`projects/<folder>/<session>.jsonl`, and of its agents `…/subagents/**/agent-*.jsonl`; in older releases an
-agent's lines are in its parent's file. The place is documented (code.claude.com/docs), the format is not,
-and was read from logs. A line:
+A session is in `projects/<folder>/<session>.jsonl`, and its agents are in `…/subagents/**/agent-*.jsonl`;
+older releases put an agent's lines into its parent's file. The place is documented (code.claude.com/docs);
+the format is not, and was found by reading logs. This is a line:
 
     {"type": "user" | "assistant" | …, "uuid", "parentUuid", "timestamp", "message": {"role", "content", …}}
 
-The lines of a file are a tree by `parentUuid`. A message of the model spans several lines, one content block
-each, with one `message.id` and the same `usage`; of parallel calls each result hangs on the line of its own
-call. A rewound session branches; after a compaction a new root begins with the summary. A session that is
-resumed or forked into another file repeats lines with their `uuid` and `message.id`.
+`parentUuid` makes the lines of a file a tree. A message of the model has a line for each content block; these
+lines have the same `message.id` and `usage`. The parent of a result is the line of its call. A session that
+was rewound has branches. After a compaction, a new root begins with the summary. A session that is resumed or
+forked into another file repeats lines with their `uuid` and `message.id`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penumbra.session_logs.log_entries import mapping, objects, objects_in, seco
 NAME = "claude-code"
 PATTERNS = ("**/*.jsonl",)
 _SYNTHETIC = "<synthetic>"
-"""Name of the model in lines that no model wrote."""
+"""Name that Claude Code gives as the model in lines that no model wrote."""
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
@@ -54,7 +54,7 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 
 @dataclass(slots=True)
 class _Node:
-    """A message of the model with all its lines, or another line."""
+    """A `_Node` is a message of the model with all its lines, or one other line."""
 
     parent: str
     """Uuid of the parent line."""
@@ -68,7 +68,7 @@ class _Node:
 @dataclass(slots=True)
 class _Tree:
     nodes: dict[str, _Node] = field(default_factory=dict)
-    """Nodes by uuid; all lines of a message share a node."""
+    """Nodes by the uuid of their lines; all lines of a message share a node."""
     messages: dict[str, _Node] = field(default_factory=dict)
     results: dict[str, log.LoggedResult] = field(default_factory=dict)
 
@@ -110,10 +110,10 @@ class _Tree:
         node.usage = _usage(mapping(message.get("usage"))) or node.usage
 
     def conversations(self) -> Iterator[log.LoggedConversation]:
-        """Yield one conversation for each end of a branch that the model wrote; branches share their
+        """Yield one conversation for each branch, up to its last message of the model. Branches share their
         beginning."""
         continued: set[int] = set()
-        """Ids of messages of the model that have a later one."""
+        """Ids of the model's messages that a later message of the model follows."""
         for node in self.messages.values():
             before = self._before(node)
             if before is not None:
@@ -127,7 +127,7 @@ class _Tree:
         return next((each for each in self._upwards(node) if each.message is not None), None)
 
     def _upwards(self, node: _Node) -> Iterator[_Node]:
-        """Yield the nodes before a node, last first. A circle ends where it closes."""
+        """Yield the nodes before a node, the last one first. A cycle of parents is left once it closes."""
         seen = {id(node)}
         while (before := self.nodes.get(node.parent)) is not None and id(before) not in seen:
             seen.add(id(before))

@@ -1,14 +1,16 @@
-"""Session logs of Codex.
+"""This module reads the session logs of Codex.
 
-`sessions/Y/M/D/rollout-*.jsonl` and `archived_sessions/rollout-*.jsonl` below `CODEX_HOME` (`~/.codex`);
-older ones may be compressed (`.jsonl.zst`). The format is that of `RolloutItem` in codex-rs/protocol. A line:
+The logs are `sessions/Y/M/D/rollout-*.jsonl` and `archived_sessions/rollout-*.jsonl` below `CODEX_HOME`
+(`~/.codex`); older ones may be compressed (`.jsonl.zst`). The format is that of `RolloutItem` in
+codex-rs/protocol. This is a line:
 
     {"timestamp", "type": "session_meta" | "turn_context" | "response_item" | …, "payload"}
 
-Payloads of `response_item` are items of the Responses API, without what the client sends anew each time.
-`turn_context` names the model, `event_msg` of type `token_count` says after each response what it took.
-`compacted` replaces the history by its `replacement_history`, or by its `message`. Releases before September
-2025 wrote the items without an envelope. A forked session begins with a copy of the other's items.
+Payloads of `response_item` are items of the Responses API, without those that the client makes anew for each
+request. `turn_context` names the model. `event_msg` of type `token_count` follows each response and has its
+usage. `compacted` replaces the history by its `replacement_history`, or by its `message`. Releases before
+September 2025 wrote the payloads alone as lines. A forked session begins with a copy of the other session's
+items.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _CALLS = {
     "custom_tool_call": ("", "input"),
     "local_shell_call": ("local_shell", "action"),
 }
-"""Items of calls: the tool's name where the item has none, and the member with its arguments."""
+"""Types of items that are calls, with the tool's name if the item has none, and the member that has the
+arguments."""
 _RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 _ENVELOPES = ("session_meta", "turn_context", "response_item", "compacted", "event_msg")
 
@@ -46,7 +49,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield the conversations of a log, one between two compactions. Raises OSError."""
+    """Yield the conversations of a log; each compaction begins another one. Raises OSError."""
     reader = _Rollout(NAME)
     for line in objects(path, counts):
         yield from reader.add(line)
@@ -57,7 +60,7 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 @dataclass(slots=True)
 class _Rollout(log.Builder):
     response: log.LoggedResponse | None = None
-    """The response in progress; a line of the client ends it."""
+    """The response that is being read; a line that the client wrote ends it."""
     model: str = ""
 
     def add(self, line: Mapping[str, Any]) -> Iterator[log.LoggedConversation]:
@@ -99,20 +102,20 @@ class _Rollout(log.Builder):
         )
 
     def close(self) -> None:
-        """Add the response in progress to the entries."""
+        """Add the response that is being read to the entries."""
         if self.response is not None:
             self.entries.append(self.response)
             self.response = None
 
     def _count(self, info: Mapping[str, Any]) -> None:
-        """Add usage to the last response, which results of its calls may have closed already."""
+        """Add usage to the last response, which may have ended already, since results of its calls end it."""
         last = mapping(info.get("last_token_usage"))
         if not whole(last.get("input_tokens")):
             return
         usage = log.LoggedUsage(whole(last.get("input_tokens")), whole(last.get("cached_input_tokens")))
         if self.response is not None:
             self.response = replace(self.response, usage=usage)
-            # Further text of the model belongs to another request.
+            # Further text of the model belongs to the next response.
             self.close()
             return
         for position in range(len(self.entries) - 1, -1, -1):
@@ -135,7 +138,7 @@ def _call(kind: str, item: Mapping[str, Any]) -> log.LoggedCall:
 
 
 def _output(output: Any) -> tuple[str, ...]:
-    """Return the texts of an output; releases of 2025 put a text into an object."""
+    """Return the texts of an output. Releases of 2025 wrapped the text in an object."""
     return texts_of(output.get("content") if isinstance(output, dict) else output)
 
 

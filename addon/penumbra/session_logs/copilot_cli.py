@@ -1,13 +1,13 @@
-"""Session logs of GitHub's Copilot CLI.
+"""This module reads the session logs of GitHub's Copilot CLI.
 
-`session-state/<session>/events.jsonl` below `COPILOT_HOME` (`~/.copilot`), in older releases
+A log is `session-state/<session>/events.jsonl` below `COPILOT_HOME` (`~/.copilot`); in older releases it is
 `session-state/<session>.jsonl`. The events are those of the Copilot SDK (github.com/github/copilot-sdk):
 
     {"type", "id", "timestamp", "parentId", "data"}
 
-`user.message` has `content` and `transformedContent`, as the model gets it; `assistant.message` has
-`messageId`, `content` and `toolRequests` (`toolCallId`, `name`, `arguments`); `tool.execution_complete` has
-`toolCallId`, `success` and `result.content`, which is what the model gets (older: a text).
+`user.message` has `content`, and `transformedContent`, which the model gets. `assistant.message` has
+`messageId`, `content` and `toolRequests` (`toolCallId`, `name`, `arguments`). `tool.execution_complete` has
+`toolCallId`, `success` and `result.content`, which the model gets; in older releases, `result` is that text.
 `parentToolCallId` marks events of an agent that was called as a tool. `session.compaction_complete` replaces
 the history by `summaryContent`.
 """
@@ -35,7 +35,8 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield the conversations of a log, one for each agent between two compactions. Raises OSError."""
+    """Yield the conversations of a log, one for each agent; each compaction begins another one. Raises
+    OSError."""
     reader = _Events()
     for line in objects(path, counts):
         yield from reader.add(line)
@@ -46,9 +47,10 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 @dataclass(slots=True)
 class _Events:
     agents: dict[str, log.Builder] = field(default_factory=dict)
-    """Conversations by the call that started the agent; an empty key for the session's own."""
+    """Conversations by the id of the call that started their agent; the session's own agent has an empty
+    key."""
     seen: set[str] = field(default_factory=set)
-    """Ids of messages, and of calls with a result."""
+    """Ids of the messages, and of the calls with a result, that were read so far."""
     model: str = ""
 
     def add(self, line: Mapping[str, Any]) -> Iterator[log.LoggedConversation]:

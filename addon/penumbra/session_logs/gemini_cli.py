@@ -1,15 +1,15 @@
-"""Session logs of Gemini CLI.
+"""This module reads the session logs of Gemini CLI.
 
-`tmp/<project>/chats/session-*.jsonl` below `~/.gemini` (`GEMINI_CLI_HOME` takes the place of the home
-folder), its agents' in folders below; older ones are one JSON object (`.json`). The format is that of
-`ConversationRecord` in packages/core/src/services/chatRecordingService.ts. A line is the session's head, or a
-message:
+The logs are `tmp/<project>/chats/session-*.jsonl` below `~/.gemini` (`GEMINI_CLI_HOME` replaces the home
+folder); those of agents are in folders below. Older logs are one JSON object (`.json`). The format is that of
+`ConversationRecord` in packages/core/src/services/chatRecordingService.ts. A line describes the session, or
+is a message:
 
     {"id", "timestamp", "type": "user" | "gemini" | …, "content", "model", "tokens": {"input", "cached", …},
      "toolCalls": [{"id", "name", "args", "result": [{"functionResponse": {"response": {"output"}}}]}]}
 
-Of several lines of one id the last one holds. `{"$rewindTo": id}` takes that message back and all after it;
-`{"$set": {"messages": […]}}` replaces all, as a compression does.
+If several lines have the same id, the last one counts. `{"$rewindTo": id}` removes that message and all later
+ones. `{"$set": {"messages": […]}}` replaces all messages, which a compression of the history does.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Chat:
                 self.messages = {text(each.get("id")): each for each in objects_in(patch["messages"])}
 
     def end(self) -> Iterator[log.LoggedConversation]:
-        """Yield the conversation of the present messages."""
+        """Yield the conversation that consists of the present messages."""
         entries = tuple(entry for message in self.messages.values() for entry in _entries(message))
         if entries:
             yield log.LoggedConversation(NAME, entries)

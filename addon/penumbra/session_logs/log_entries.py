@@ -1,8 +1,8 @@
-"""Conversations in session logs, and the lines of JSON that they are read from.
+"""This module describes conversations in session logs, and reads the lines of JSON in log files.
 
-The reader of each agent's format makes these entries, and a projection makes requests of them. Logs are files
-of other programs, which may be broken, cut off or of any size: a line that is no JSON object or is too long
-is counted and passed over, and a member of another type than expected counts as absent.
+A reader for each agent's format makes these entries; a projection makes requests from them. Other programs
+write the logs, which may be broken, cut off or of any size. A line that is no JSON object or is too long is
+counted and skipped, and a member of an unexpected type counts as absent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import zstandard
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
-    """A call of a tool. `arguments` is a dict, or the text of a freeform tool."""
+    """A `LoggedCall` is a call of a tool. `arguments` is a dict, or a text if the tool takes free text."""
 
     id: str
     name: str
@@ -30,7 +30,7 @@ class LoggedCall:
 
 @dataclass(frozen=True, slots=True)
 class LoggedResult:
-    """The output of a tool, text by text."""
+    """A `LoggedResult` has the output of a tool, which consists of one or more texts."""
 
     call_id: str
     texts: tuple[str, ...]
@@ -39,7 +39,7 @@ class LoggedResult:
 
 @dataclass(frozen=True, slots=True)
 class LoggedUsage:
-    """Tokens of one request as its provider counted them."""
+    """A `LoggedUsage` has the tokens of one request as its provider counted them."""
 
     input: int
     """Tokens of the whole prompt."""
@@ -51,10 +51,11 @@ class LoggedUsage:
 
 @dataclass(frozen=True, slots=True)
 class LoggedResponse:
-    """The model's answer to one request."""
+    """A `LoggedResponse` is the model's answer to one request."""
 
     key: str
-    """Id of the response in every log that holds it; empty if the entries before it identify the response."""
+    """Id of the response, the same in all logs that contain it; empty if the entries before it identify
+    it."""
     text: str = ""
     calls: tuple[LoggedCall, ...] = ()
     model: str = ""
@@ -65,7 +66,7 @@ class LoggedResponse:
 
 @dataclass(frozen=True, slots=True)
 class LoggedPrompt:
-    """A text of the user, or the client's replacement for older history."""
+    """A `LoggedPrompt` is a text of the user, or the client's replacement for older history."""
 
     text: str
 
@@ -75,27 +76,27 @@ Entry = LoggedPrompt | LoggedResponse | LoggedResult
 
 @dataclass(frozen=True, slots=True)
 class LoggedConversation:
-    """Entries in the order in which the model got them; the request of a response holds all entries before
-    it."""
+    """A `LoggedConversation` has entries in the order in which the model got them. The request of a response
+    contains all entries before it."""
 
     agent: str
     entries: tuple[Entry, ...]
 
     @property
     def models(self) -> Iterator[str]:
-        """Return the models of the responses, as far as they are logged."""
+        """Yield the models of the responses that name one."""
         return (entry.model for entry in self.entries if isinstance(entry, LoggedResponse) and entry.model)
 
 
 @dataclass(slots=True)
 class Builder:
-    """State: the entries so far of a conversation that a reader builds."""
+    """A `Builder` collects the entries of a conversation that is being read."""
 
     agent: str
     entries: list[Entry] = field(default_factory=list)
 
     def end(self, *beginning: Entry) -> Iterator[LoggedConversation]:
-        """Yield the conversation if it has entries, and begin another one with these."""
+        """Yield the conversation if it has entries, and begin another one with the entries in `beginning`."""
         if self.entries:
             yield LoggedConversation(self.agent, tuple(self.entries))
         self.entries = list(beginning)
@@ -114,7 +115,7 @@ def response_keys(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _lasting(entry: Entry) -> tuple[object, ...]:
-    """Return the parts of an entry that are equal in all copies."""
+    """Return the parts of an entry that are the same in all copies of a log."""
     if isinstance(entry, LoggedResponse):
         return entry.text, [(call.id, call.name, call.arguments) for call in entry.calls]
     if isinstance(entry, LoggedResult):
@@ -123,7 +124,7 @@ def _lasting(entry: Entry) -> tuple[object, ...]:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return an object; empty for other types."""
+    """Return a value that is an object; an empty one for other types."""
     return value if isinstance(value, dict) else {}
 
 
@@ -132,12 +133,12 @@ def objects_in(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def text(value: Any) -> str:
-    """Return a string; empty for other types."""
+    """Return a value that is a string; an empty one for other types."""
     return value if isinstance(value, str) else ""
 
 
 def whole(value: Any) -> int:
-    """Return a count; 0 for other types."""
+    """Return a value that is a count; 0 for other types."""
     return value if type(value) is int and value > 0 else 0
 
 
@@ -159,17 +160,17 @@ def texts_of(content: Any) -> tuple[str, ...]:
 
 
 LONGEST_LINE = 32_000_000
-"""Bytes. Clients bound a result at a fraction of it; images and copies of files make longer lines."""
+"""Bytes of a line. Clients limit results to far fewer; only images and copies of files make longer lines."""
 _LONGEST_FILE = 4 * LONGEST_LINE
 """Bytes of a file that is read as a whole."""
 MOST_BYTES = 1_000_000_000
-"""Decompressed bytes of one log; the rest is not read."""
+"""Decompressed bytes that are read of one log."""
 _PIECE = 1 << 20
 
 
 @dataclass(slots=True)
 class LogCounts:
-    """Numbers of files and lines that were read, and of those that were not."""
+    """A `LogCounts` counts the files and lines that were read, and those that were not."""
 
     files: int = 0
     lines: int = 0
@@ -219,7 +220,7 @@ def _objects(file: IO[bytes], counts: LogCounts) -> Iterator[dict[str, Any]]:
 
 
 def _pass_over(file: IO[bytes], most: int) -> int:
-    """Read up to the end of a line and return the number of bytes."""
+    """Skip the remaining bytes of a line and return their number."""
     passed = 0
     while passed <= most and (piece := file.readline(_PIECE)):
         passed += len(piece)

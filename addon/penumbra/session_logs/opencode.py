@@ -1,8 +1,8 @@
-"""Sessions of OpenCode: an SQLite database.
+"""This module reads the sessions of OpenCode from its SQLite database.
 
-`opencode.db`, or `opencode-<channel>.db`, in `$XDG_DATA_HOME/opencode` (`~/.local/share/opencode`). The
-tables are those of packages/opencode/src/session/session.sql.ts: `message` and `part`, each with `id`,
-`session_id` and a JSON `data`; ids sort by time.
+The database is `opencode.db`, or `opencode-<channel>.db`, in `$XDG_DATA_HOME/opencode`
+(`~/.local/share/opencode`). Its tables are those of packages/opencode/src/session/session.sql.ts: `message`
+and `part`, each with `id`, `session_id` and a JSON `data`. The order of ids is that of time.
 
     message  {"role": "user" | "assistant", "modelID", "summary", "time": {"created", "completed"}, "tokens"}
     part     {"type": "text", "text"}
@@ -10,9 +10,10 @@ tables are those of packages/opencode/src/session/session.sql.ts: `message` and 
              {"type": "step-start"}
              {"type": "step-finish", "tokens": {"input", "cache": {"read", "write"}}}
 
-A step is a request; `tokens.input` is what was not in the cache. A message of the model with `summary` stands
-in the place of the history before it. The database is opened so that nothing is written, not even a lock;
-where its journal (`-wal`) holds what is new, both are copied, since reading it would write beside it.
+A step is a request; `tokens.input` counts the tokens that were not in the cache. A message of the model with
+`summary` replaces the history before it. The database is opened so that nothing is written, not even a lock.
+If its journal (`-wal`) contains new rows, both files are copied first, since reading the journal would write
+files beside it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from penumbra.session_logs.log_entries import mapping, seconds, text, whole
 NAME = "opencode"
 PATTERNS = ("**/opencode.db", "**/opencode-*.db")
 _COPIES = 3
-"""Attempts to copy the database while another process writes."""
+"""Greatest number of attempts to copy the database while another process writes to it."""
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -44,7 +45,7 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """Return False: the database has no lines."""
+    """Return False, since no log of lines is a log of OpenCode."""
     return False
 
 
@@ -70,7 +71,7 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 
 @contextmanager
 def _unchanging(path: Path) -> Iterator[str]:
-    """Yield the address of a database that no process writes to. Raises OSError."""
+    """Yield the URI of the database, or of a copy, to which no process writes. Raises OSError."""
     journal = path.with_name(f"{path.name}-wal")
     if not journal.is_file() or not journal.stat().st_size:
         yield f"file:{quote(str(path))}?mode=ro&immutable=1"
@@ -140,7 +141,8 @@ class _Session(log.Builder):
 def _steps(
     parts: list[Mapping[str, Any]], empty: log.LoggedResponse, usage: log.LoggedUsage | None
 ) -> Iterator[tuple[log.LoggedResponse, list[log.LoggedResult]]]:
-    """Yield the requests of a message, each with the results of its calls. `usage` is that of the message."""
+    """Yield the requests of a message, each with the results of its calls. `usage` is the usage of the whole
+    message."""
     steps: list[tuple[log.LoggedResponse, list[log.LoggedResult]]] = []
     for part in parts:
         kind = part.get("type")
