@@ -1,14 +1,14 @@
-"""OpenAI Responses: requests with the injected tool and hidden exchanges in them, and responses.
+"""The format of OpenAI Responses: requests and responses.
 
-The input is a string or a list of items. Results of the client's tools are items of their own; results of the
+The input is a string or a list of items. Each result of a client's tool is a separate item. Results of the
 provider's tools, reasoning, compaction and encrypted content never change. With `previous_response_id` the
-provider has the history and new items alone travel: the request names the last response by the id that the
-client has got, which may not be the provider's id.
+provider has the history, and the request has only new items. It names the last response by the id that the
+client got, which may differ from the provider's id.
 
-A response is a list of output items. Events of a stream name their item by its place; the injected tool's
-items are taken out, and the other items and the sequence of events are numbered anew. The last event repeats
-the whole response, and the first ones repeat the request's tools: the injected tool is taken out of both. A
-stream keeps the id of its first turn, which the client has got, to its end.
+A response is a list of output items. Events of a stream name the index of their item. Calls of the injected
+tool are removed, and the other items and the events are renumbered. The last event repeats the whole
+response, and the first ones repeat the request's tools; the injected tool is removed from both. All events of
+a stream have the id of its first turn, which the client knows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ CALLS = {
     "shell_call": ("shell", "action"),
     "apply_patch_call": ("apply_patch", "operation"),
 }
-"""Items of calls that the client answers: the tool's name where the item has none, and its arguments."""
+"""Types of calls that the client answers. Each has the tool's name, if the item has none, and the member with
+the arguments."""
 _RESULTS = {
     "function_call_output",
     "custom_tool_call_output",
@@ -63,8 +64,7 @@ _RESULTS = {
     "apply_patch_call_output",
 }
 _RESULTS_WITHOUT_TEXT = {"mcp_approval_response": "approval_request_id", "tool_search_output": "call_id"}
-"""Items that answer others and have no text that may be shortened, each with the member that names the other
-item."""
+"""Types of results without texts that may be shortened, each with the member that names the call."""
 _FROM_CLIENT = {
     "additional_tools",
     "compaction_trigger",
@@ -72,7 +72,7 @@ _FROM_CLIENT = {
     "mcp_approval_response",
     "tool_search_output",
 }
-"""The client's items other than messages and results."""
+"""Types of the client's items other than messages and results."""
 _OWN_TOOLS = ("function", "custom", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview")
 _BEFORE = "previous_response_id"
 _ELSEWHERE = -1
@@ -81,7 +81,7 @@ TEXTS = ("input_text", "output_text", "text")
 
 
 class ResponsesFormat(ApiFormat):
-    """Bodies of `/responses`, and of paths that take the same."""
+    """The format of bodies of `/responses`, and of paths that accept the same bodies."""
 
     messages = "input"
     opens_with_first = False
@@ -112,7 +112,7 @@ class ResponsesFormat(ApiFormat):
             yield Part(Kind.TEXT, text, texts=(text,))
 
     def tool_arrays(self, document: Document) -> Iterator[Raw | None]:
-        """Yield the request's own tools, and those of items that declare tools, as Codex sends them."""
+        """Yield the array of the request's tools and those of items, in which Codex declares tools."""
         top = document.top
         yield top.get("tools")
         for value in document.items(top.get("input")):
@@ -130,7 +130,7 @@ class ResponsesFormat(ApiFormat):
     def past_calls(self, document: Document) -> Iterator[PastCall]:
         messages = self.prompt(document).messages
         for call in super().past_calls(document):
-            # Calls of a type of their own have their tool's name as type.
+            # If a tool has its own type of call, that type is the name of the tool.
             item = document.members(messages[call.turn].value)
             name = document.string(item.get("name") or item["type"])
             yield replace(call, name=name or "")
@@ -144,7 +144,7 @@ class ResponsesFormat(ApiFormat):
         for tool in _all_tools(request, self.prompt(request).tools):
             names.append(request.text_of(tool.get("name")))
             own += request.string(tool.get("type")) in _OWN_TOOLS
-        # A conversation object takes up every response, also one that the client has not seen.
+        # A conversation object stores every response, also one that the client has not seen.
         elsewhere = bool(request.plain(top.get("background")) or request.plain(top.get("conversation")))
         stored = request.plain(top.get("store")) is not False
         return Tools(tuple(names), own, _forced(request, top), "input" in top and not elsewhere, stored)
@@ -188,7 +188,7 @@ class ResponsesFormat(ApiFormat):
             return visible
         calls = visible.calls
         if any(references):
-            # The results after a reference name the call that the reference stands for.
+            # The results after a reference name the calls of the response that it stands for.
             after = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
             calls = tuple(part.id for message in after for part in message.of(Kind.RESULT)) or calls
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
@@ -204,7 +204,7 @@ class ResponsesFormat(ApiFormat):
             if hidden.response_id:
                 request.replace(top[_BEFORE], hidden.response_id)
             return True
-        # In later requests, a response that continues the remainder of another is one run with it.
+        # In later requests, such a response and the cut-off one that it continues look like one response.
         if hidden.broken and visible.open:
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
@@ -225,7 +225,7 @@ class ResponsesFormat(ApiFormat):
         for place in sorted(places):
             before = max((other for other in kept if other < place), default=None)
             is_last = place + 1 == len(bounds)
-            # The comma before the item goes too, or for the first item the one after it.
+            # The comma before the item is removed, too; for the first item, the one after it.
             if before is not None:
                 start, end = bounds[place - 1][1], bounds[place][1]
             else:
@@ -234,8 +234,8 @@ class ResponsesFormat(ApiFormat):
                 request.edits.append(Edit(start, end, b""))
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        # The API itself drops reasoning that is bound to another prefix, and refuses reasoning that no item
-        # follows, as a missing exchange may leave it.
+        # The API itself drops reasoning that is bound to another prefix. But it refuses reasoning that no
+        # item follows, which may result from a missing hidden exchange.
         items = self.prompt(request).messages
         dropped = False
         for item, after in pairwise(items[max(first, 0) :]):
@@ -284,12 +284,12 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
 
 
 def kind(document: Document, item: Mapping[str, Raw]) -> str:
-    """Return the type of an item; messages may leave theirs out."""
+    """Return the type of an item; messages may lack the member."""
     return document.string(item.get("type")) or ("message" if "role" in item else "")
 
 
 def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
-    """Return the id by which the client answers a call of this type; empty if others answer it."""
+    """Return the id with which the client answers a call; empty if the client does not answer it."""
     is_search = name == "tool_search_call" and document.string(item.get("execution")) == "client"
     if name in CALLS or name == "computer_call" or is_search:
         return _id(document, item)
@@ -297,7 +297,7 @@ def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
-    """Return a name of a reasoning item that stays when a client leaves out other members."""
+    """Return an identifier of a reasoning item that does not depend on members that clients may leave out."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.text_of(item.get("id"))
 
@@ -315,7 +315,7 @@ def _id(document: Document, item: Mapping[str, Raw]) -> str:
 
 def _texts(document: Document, output: Raw | None) -> Iterator[Raw]:
     yield from text_values(document, output, TEXTS)
-    # The shell tool's results: one entry for each of its commands.
+    # A result of the shell tool has one entry for each of its commands.
     for entry in document.items(output):
         members = document.members(entry)
         if "outcome" in members:
@@ -351,8 +351,8 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
 
 
 def storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
-    """Return the items that this request may send: an id alone can't stand for an item that the provider did
-    not store."""
+    """Return the items that this request may send. An id may only replace an item that the provider has
+    stored."""
     if request.plain(request.top.get("store")) is not False:
         return list(messages)
     kept: list[bytes] = []
@@ -383,13 +383,13 @@ _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
 _KEPT = ("id", "created_at", _BEFORE)
-"""Members that describe a response: those of its first turn replace those of all later ones."""
+"""Members of a response whose values in the first turn replace those in all later turns."""
 
 
 @dataclass(slots=True)
 class _Turn:
     items: dict[int, bytes] = field(default_factory=dict)
-    """Complete items by their place, as the model wrote them."""
+    """Complete items by their index, as the model wrote them."""
     hidden: set[int] = field(default_factory=set)
     end: dict[str, Any] = field(default_factory=dict)
 
@@ -398,7 +398,7 @@ class _Turn:
 
 
 class ResponsesTurns(Turns):
-    """Events, or one document."""
+    """The turns of a response in events, or in one document."""
 
     usage = USAGE
     ends = ENDS
@@ -406,13 +406,13 @@ class ResponsesTurns(Turns):
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._sequence = -1
-        """Number of the last event that the client got."""
+        """Sequence number of the last event that the client got."""
         self._shown: list[bytes] = []
         """The visible items of turns that were continued."""
         self._first: dict[str, Any] = {}
         """The response as the first event described it."""
         self._begun = False
-        """The client has got the beginning of a turn that was requested again."""
+        """True if the client got the beginning of a turn that was requested again."""
         super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
@@ -500,7 +500,7 @@ class ResponsesTurns(Turns):
         return (event,)
 
     def _number(self, document: Document, members: dict[str, Raw]) -> None:
-        """Give an event the next number of the sequence, if it has one."""
+        """Replace the sequence number of an event, if it has one, by the next number."""
         number = document.plain(members.get("sequence_number"))
         if isinstance(number, int):
             wanted = number if self._sequence < 0 else self._sequence + 1
@@ -568,7 +568,7 @@ def _names(document: Document, item: Raw | None) -> tuple[str, ...]:
 
 
 def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> None:
-    """Take the injected tool out of the tools that a response repeats from its request."""
+    """Remove the injected tool from the tools that a response repeats from its request."""
     items = document.items(response.get("tools"))
     kept = [
         document.source(item)
@@ -580,14 +580,14 @@ def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> N
 
 
 def name_before(document: Document, response: dict[str, Raw], before: str) -> None:
-    """Change the id of the previous response that a response repeats into the client's."""
+    """Replace the id of the previous response, which a response repeats, by the id that the client knows."""
     named = response.get(_BEFORE)
     if before and named is not None and document.string(named) not in (None, before):
         document.replace(named, before)
 
 
 def show(document: Document, response: dict[str, Raw], injected_tool: str, shown: Sequence[bytes]) -> None:
-    """Edit a complete response: take the injected tool out, and put the items of earlier turns in."""
+    """Remove the injected tool from a complete response, and insert the items of earlier turns."""
     scrub(document, response, injected_tool)
     items = document.items(response.get("output"))
     visible = visible_items(document, response, injected_tool)
@@ -623,7 +623,7 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
             injected.append(InjectedCall(call_id(document, name, item), arguments, (alias,)))
             continue
         last = document.text_of(item.get("id"))
-        # Clients send reasoning again whole, or refer to it by its id.
+        # Clients repeat reasoning in full, or refer to it by its id.
         orphans = [*orphans, reasoning_name(document, item), last] if name == "reasoning" else []
         if id_ := call_id(document, name, item):
             real_calls.append(id_)
@@ -650,8 +650,8 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
 
 
 def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
-    """Return the items of a broken-off turn that can be sent: no unanswered call, and no reasoning at the
-    end."""
+    """Return the items of a cut-off turn without unanswered calls and without reasoning at the end, which a
+    request can't contain."""
     kept: list[bytes] = []
     for source in reversed(items):
         document = Document(source)
@@ -684,7 +684,7 @@ def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
 
 
 class ResponsesArguments(NumberedArguments):
-    """The filter for events that name a call by the place of its item."""
+    """The filter for events that name a call by the index of its item."""
 
     index = "output_index"
     begins = "item"
@@ -693,9 +693,9 @@ class ResponsesArguments(NumberedArguments):
     def __init__(self, open_: Open) -> None:
         super().__init__(open_)
         self._added = 0
-        """Events that the provider did not send."""
+        """Number of events that the provider did not send."""
         self._number = 0
-        """The next number of the sequence."""
+        """The next sequence number."""
 
     def edit(self, event: Event, document: Document) -> Iterable[Event]:
         number = document.plain(event.members.get("sequence_number"))

@@ -1,7 +1,7 @@
 """Values derived from a prompt: the tool results of a conversation, their calls, and decoded arguments.
 
-Positions are message indexes in the request's own order, in every format. Texts and arguments stay `Raw`
-views of the document until a stage needs them.
+Positions are message indexes in the order of the request. Texts and arguments are `Raw` views of the document
+until a stage needs them.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ class ToolCall:
     arguments: Raw | None = None
     """An object, or a string that holds JSON or free text, as the format has it."""
     cached: str | None = None
-    """Arguments of a call that is not in the request, from the tool-call cache."""
+    """Arguments from the tool-call cache, if the call is not in the request; otherwise None."""
     by_program: bool = False
     """True if a program made the call and reads its result."""
 
 
 class OpenCalls:
-    """Calls that no result has answered yet, in order. Each method takes the same time for any number of
-    calls: a request may hold as many as fit into it, and results in any order."""
+    """Calls that no result has answered yet, in order. No method takes longer if there are more calls, since
+    a request may have very many."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[int, ToolCall] = OrderedDict()
-        """Calls by identity. In an ordered dict, the first member is found at once even after removals."""
+        """Calls by `id()`. In an ordered dict, the first member is found at once even after removals."""
         self._by_id: dict[str, OrderedDict[int, ToolCall]] = {}
         self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
 
     def copy(self) -> OpenCalls:
-        """Return an independent copy: closing a call in one leaves it open in the other."""
+        """Return an independent copy; a call that is closed in one copy is still open in the other."""
         copied = OpenCalls()
         copied.add(self._all.values())
         return copied
@@ -85,36 +85,36 @@ class ResultText:
     call: ToolCall | None
     is_error: bool
     turn: int
-    """Index of the message that the result stands in."""
+    """Index of the message that contains the result."""
     container: Raw | None = None
-    """The whole result where it is JSON, of which `value` is one string; None if the result is a text."""
+    """The whole result, if it is JSON and `value` is one of its strings; None if the result is a text."""
     part: tuple[int, int] | None = None
-    """Offsets in the string where the result is a part of the user's text; None for the whole string."""
+    """Start and end of the result, if it is only a part of the string; None for the whole string."""
     says_program: bool = False
     """True if the result itself names a program as the caller."""
 
     @property
     def by_program(self) -> bool:
-        """A program reads the result, and the model never sees it."""
+        """True if a program reads the result and the model never sees it."""
         return self.says_program or (self.call is not None and self.call.by_program)
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The tool results of a request, with the facts about its messages that concern them."""
+    """The tool results of a request, and facts about the messages that are needed to shorten them."""
 
     model: str
     results: tuple[ResultText, ...]
     messages: Raw | None
     last_response: int
     """Index of the last message that the model wrote; -1 if there is none. The model has not read the results
-    after it. A closing assistant message that the client pre-filled is no response."""
+    after it. A beginning of the next response, written by the client, does not count."""
     last_thinking: int
     """Index of the last message with a thinking block that the API may bind to its prefix; -1 without one."""
     opening: str
-    """Text of the first user message, which tells conversations without ids apart."""
+    """Text of the first user message; it distinguishes conversations that have no ids."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
-    """The calls that have an id."""
+    """The calls that have an id, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield every string within a value, in order, but no keys; of an object with a MIME type, its text
-    only."""
+    """Yield every string within a value, in order, except keys. From an object with a MIME type, yield only
+    its text."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()
@@ -188,8 +188,8 @@ def is_telling(call_id: str) -> bool:
 
 
 def is_elsewhere(request: Document) -> bool:
-    """Return whether the provider keeps a part of the history, so that the request has newer messages
-    only."""
+    """Return whether the provider stores a part of the history, so that the request has only newer
+    messages."""
     members = request.top
     thread = request.members(members.get("thread"))
     named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
@@ -197,8 +197,8 @@ def is_elsewhere(request: Document) -> bool:
 
 
 def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool = False) -> Any:
-    """Return the arguments of a call; a text that is no JSON stays a text; None if they can't be read.
-    `came`: as the client sent them, without later amendments."""
+    """Return the arguments of a call; a text that is no JSON stays a text; None if they can't be read. With
+    `came`, they are returned as the client sent them, without edits."""
     if call is None or (call.arguments is None and call.cached is None):
         return None
     try:

@@ -1,10 +1,11 @@
 """Hashes of the prefix before each message of a request, and of the prompt's beginning.
 
-Forms of results and hidden parts of responses are stored under the hash of the history before them, so a
-request with another history does not find them. Clients write one history in more than one way;
-`rules/history.yaml` lists the differences that don't count. A message's share follows from its bytes alone.
+Decisions about results and hidden parts of responses are stored under the hash of the history before them, so
+a request with another history does not find them. Clients may write the same history in several ways;
+`rules/history.yaml` lists the differences that the hash ignores. What a message adds to the hash depends only
+on its bytes.
 
-`PromptHead` has the hashes of tools and system text, with which a cached prompt begins.
+`PromptHead` has the hashes of tools and system text, which are the beginning of a cached prompt.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ _SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _SORTED = json.JSONEncoder(sort_keys=True)
 _PIECE = 1 << 20
 _STABLE = 100_000
-"""Characters of the longest text in which changing parts are looked for. A longer text counts as it is."""
+"""Most characters of a text in which changing parts are looked for. A longer text is hashed unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Hashes of the messages before each message, and at the end of all messages."""
+    """For each message, the hash of the messages before it; then the hash of all messages."""
 
     history: tuple[bytes, ...] = (START,)
     """Hashes of all texts, calls and results."""
     calls: tuple[bytes, ...] = (START,)
-    """Hashes of the calls alone, which stay when a client clears old results."""
+    """Hashes of the calls alone, which don't change when a client clears old results."""
     responses: bool = True
     """True if the model's responses are hashed, too."""
 
@@ -59,7 +60,7 @@ class Piece:
     calls: tuple[bytes, ...] = ()
     """Calls of a response."""
     digest: bytes = b""
-    """Digest of the client's message; empty if no part of it counts."""
+    """Digest of the client's message; empty if no part of it is hashed."""
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class Links:
     """The hashes of the messages added so far."""
 
     referable: bool
-    """Ids may stand for responses, so the client's messages alone are hashed."""
+    """True if ids may stand for responses, so that only the client's messages are hashed."""
     _history: list[bytes]
     _calls: list[bytes] = field(default_factory=lambda: [START])
     _text: bytes = b""
@@ -86,7 +87,7 @@ class Links:
         before, piece = self._calls[-1], document.about(message, _piece)
         state = self._history[-1]
         if piece.is_response and not self.referable:
-            # Clients cut a response into any number of messages.
+            # Clients may split a response into any number of messages.
             self._text += piece.text
             self._made += piece.calls
         elif piece.digest and not piece.is_response:
@@ -124,7 +125,7 @@ def read(document: Document, messages: Raw | None, start: bytes = START) -> Chai
 
 
 def of(document: Document, start: bytes = START) -> Chain:
-    """Return the hashes of a request of any API, by the member that holds its messages."""
+    """Return the hashes of a request of any API, whose messages are found by the name of their member."""
     top = document.top
     messages = top.get("messages", top.get("input"))
     return read(document, inner(document).get("contents") if messages is None else messages, start)
@@ -136,7 +137,8 @@ def sent(history: bytes, digest: bytes) -> bytes:
 
 
 def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
-    """Return the history's hash after a response. Words beside calls don't count: some clients drop them."""
+    """Return the history's hash after a response. Text beside calls is ignored, since some clients drop
+    it."""
     if calls:
         return _link(history, b"calls", *calls)
     return _link(history, b"text", text) if text else history
@@ -148,7 +150,7 @@ def plain(text: str) -> bytes:
 
 
 def _plain(text: str) -> Iterator[bytes]:
-    """Yield pieces of a text without white space, so small that other threads run between them."""
+    """Yield a text without white space, in pieces so small that other threads can run between them."""
     for begin in range(0, len(text), _PIECE):
         piece = text[begin : begin + _PIECE]
         if piece.isascii():
@@ -158,7 +160,7 @@ def _plain(text: str) -> Iterator[bytes]:
 
 
 def call(name: str, arguments: Any) -> bytes:
-    """Return the hash of a call; the order of arguments and null arguments don't count."""
+    """Return the hash of a call; it ignores null arguments and the order of arguments."""
     if isinstance(arguments, str):
         try:
             decoded = decode(arguments.encode("utf-8", "surrogatepass"))
@@ -271,7 +273,7 @@ _AS_SPELLED = json.JSONDecoder(parse_int=_Number, parse_float=_Number, strict=Fa
 
 
 def _of_client(source: bytes, role: str) -> bytes:
-    """Return a hash of the parts of a message that count; empty if none does."""
+    """Return a hash of the parts of a message that matter; empty if there are none."""
     words = _Words(hashlib.blake2b(digest_size=16, person=b"penumbra words"))
     words.read(_AS_SPELLED.decode(source.decode("utf-8")), role == "user")
     words.flush()
@@ -323,7 +325,7 @@ class _Words:
         self.digest.update(b"\0%d " % len(mark) + mark)
 
     def flush(self) -> None:
-        """Hash the texts read since the last mark, which count as one."""
+        """Hash all texts since the last mark as one text."""
         if size := sum(map(len, self._texts)):
             self.any = True
             self.digest.update(b"\1%d " % size)
@@ -335,12 +337,12 @@ class _Words:
 _TOOLS = ("tools", "toolConfig", "tool_config")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _HEADS: LRUCache[bytes, bytes] = LRUCache(512)
-"""Hashes of texts without their changing parts, by the hashes of the whole texts, which come every turn."""
+"""Hashes of texts without their changing parts, by the hashes of the whole texts. Every turn repeats them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptHead:
-    """Hashes of tools and system text; parts that change every turn (times, billing headers) don't count."""
+    """Hashes of tools and system text, without parts that change every turn (times, billing headers)."""
 
     tools: bytes = b""
     system: bytes = b""

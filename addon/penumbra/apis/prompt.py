@@ -1,9 +1,8 @@
-"""The prompt of a request, place by place, and its tools: the requests of all APIs are read into these
-classes.
+"""Classes for the prompt of a request of any API, with its messages, their parts, and its tools.
 
 A prompt is a system text, messages and tools. A message is made of parts: texts, calls, results, reasoning.
-Each is read once, and all facts about a request are derived from it (`api_format.py`). Texts and arguments
-stay `Raw` views of the document until a stage needs them.
+Each part is read once, and all facts about a request are derived from the parts (`api_format.py`). Texts and
+arguments are `Raw` views of the document until a stage needs them.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class Kind(Enum):
     """Kinds of parts."""
 
     TEXT = auto()
-    """Words of the operator, the user or the model."""
+    """A text of the system, the user or the model."""
     CALL = auto()
     """A call of a tool that the client runs."""
     RESULT = auto()
@@ -36,7 +35,8 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
     kind: Kind
     block: Raw
-    """The smallest value that holds the whole part: a content block, an item, a call; or the text itself."""
+    """The smallest value that contains the whole part: a content block, an item, a call, or the text
+    itself."""
     id: str = ""
     """Id of a call, or of the call that a result answers; empty if it has none."""
     name: str = ""
@@ -46,14 +46,14 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     texts: tuple[Raw, ...] = ()
     """The part's texts. A result may have none, or more than one."""
     container: Raw | None = None
-    """The whole of a result that is JSON; None if the result is a text."""
+    """The whole result, if it is JSON; None if it is a text."""
     is_error: bool = False
     signature: str | None = None
     """Signature of reasoning, empty if it has none; None if the API signs none."""
     counts: bool = True
-    """Hidden exchanges are recognised by the call's id."""
+    """True if hidden exchanges are recognised by the call's id."""
     checked: bool = False
-    """True if the call's arguments have a shape that the API insists on."""
+    """True if the API checks the shape of the call's arguments."""
     by_program: bool = False
     """True if a program made the call and reads its result, which the model never sees."""
     is_text: bool = False
@@ -61,7 +61,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One message, or one item where there are no messages."""
+    """One message, or one item in an API without messages."""
 
     value: Raw
     turn: int
@@ -74,7 +74,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     bound: bool = False
     """True if the message has reasoning that the API may bind to its prefix."""
     opaque: bool = False
-    """True if the provider alone can read the message, which stays as it is or goes as a whole."""
+    """True if only the provider can read the message. It may be removed, but not changed."""
 
     def of(self, *kinds: Kind) -> list[Part]:
         return [part for part in self.parts if part.kind in kinds]
@@ -84,20 +84,20 @@ class Prompt(msgspec.Struct, frozen=True):
     """The prompt of one request."""
 
     model: str
-    """Empty if the body does not name one."""
+    """Name of the model; empty if the body does not name one."""
     system: tuple[Part, ...]
-    """The texts beside the messages."""
+    """The texts outside of the messages."""
     place: Raw | None
-    """The value that holds the messages: an array, or the only message itself."""
+    """The value that contains the messages: an array, or the only message itself."""
     messages: tuple[Message, ...]
     tools: tuple[Raw, ...]
     """The arrays that declare tools."""
 
 
 _WRAPPERS = ("function", "toolSpec")
-"""Members that hold one declaration."""
+"""Members that contain one declaration."""
 _LISTS = ("functionDeclarations", "function_declarations", "tools")
-"""Members that hold several: Gemini's, and namespaces of Responses."""
+"""Members that contain several declarations, in Gemini and in namespaces of Responses."""
 _SCHEMAS = ("input_schema", "parameters", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
 _DEEPEST = 4
 
@@ -114,7 +114,7 @@ def declared_schemas(document: Document, arrays: Iterable[Raw]) -> Iterator[tupl
 
 
 def declarations(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and JSON text of each tool that stands in the prompt; a tool that loads later does not."""
+    """Yield name and JSON text of each tool in the prompt; tools that are loaded later are left out."""
     for array in arrays:
         for name, declaration, tool in _listed(document, array, 0):
             if document.plain(tool.get("defer_loading")) is not True:

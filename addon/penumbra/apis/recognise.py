@@ -1,10 +1,10 @@
-"""The recognition of LLM calls: by host, method, path and content type first, then by the body's shape.
+"""The recognition of LLM calls, first by host, method, path and content type, then by members of the body.
 
-`rules/providers.yaml` has the knowledge, also of the other paths of LLM hosts: those that pass and those that
-are searched for secrets, their sockets, and their errors.
+`rules/providers.yaml` describes the calls and the other paths of LLM hosts: which ones are sent on unchanged,
+which ones are searched for secrets, the WebSockets, and the errors.
 
-A client whose upgrade to a WebSocket is refused with status 426 goes on over HTTP at once, with the whole
-history in every request; after other refusals it tries again for seconds.
+If an upgrade to a WebSocket is refused with status 426, the client uses HTTP at once and sends the whole
+history in every request. After other refusals it tries again for seconds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MODEL = LinearText(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The way in which a provider caches prompts."""
+    """How a provider caches prompts."""
 
     explicit: bool
     """True if a prefix is cached only up to a cache breakpoint of the request."""
@@ -98,12 +98,12 @@ def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """Return whether LLM calls to a host are read; `extra` are the operator's own globs."""
+    """Return whether LLM calls to a host are read; `extra` has further globs of the operator."""
     return is_provider(host, extra) or is_loopback(host) or _is_one(host, _hosts()[1])
 
 
 def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """Return whether a host serves LLM calls alone; a local host may be anything."""
+    """Return whether a host serves only LLM calls; a local host may serve anything."""
     return _is_one(host, (*_hosts()[0], *extra))
 
 
@@ -114,7 +114,7 @@ def provider(host: str) -> str:
 
 
 def is_signed(host: str, api: Api | None) -> bool:
-    """Return whether a host checks signatures of requests; `api` is that of the call, None for no call."""
+    """Return whether a host checks signatures of requests; `api` is None if the request is no call."""
     signed, owner = rules.load_as("providers.yaml", Providers).signed, provider(host)
     return owner in signed["providers"] or (not owner and api is not None and api.format in signed["formats"])
 
@@ -135,8 +135,8 @@ def model_in(path: str) -> str:
 def by_request_line(method: str, path: str) -> Api | None:
     """Return the API that a request to an LLM host may call, before its body is read; None if that is no API.
 
-    `path` may carry a query. The content type does not count: many servers read JSON under any type, and
-    `curl -d` calls JSON a form.
+    `path` may carry a query. The content type is ignored: many servers accept JSON under any type, and `curl
+    -d` sends JSON as a form.
     """
     bare, method = normal(path), method.upper()
     return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)
@@ -154,21 +154,21 @@ class Other:
     id: str
     path: Any
     passes: bool
-    """Bodies are sent on as they are."""
+    """True if bodies are sent on unchanged."""
     files: bool
-    """Bodies are files, of which only batches of requests are searched."""
+    """True if bodies are files; only batches of requests among them are searched for secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class SocketKind:
-    """One kind of WebSocket whose frames are searched."""
+    """One kind of WebSocket whose frames are searched for secrets."""
 
     id: str
     path: Any
     error: str
 
     def refusal(self, message: str) -> bytes:
-        """Return the frame that tells a client why its own was not sent."""
+        """Return the frame that tells a client why its frame was not sent."""
         return self.error.replace("{message}", encode(message).decode("utf-8")).encode("utf-8")
 
 
@@ -219,8 +219,8 @@ _MESSAGE = "WebSocket is not supported here; use HTTP."
 
 
 def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
-    """Return the API of the frames, for a request that opens a WebSocket of the Responses API; None for all
-    others. Header names are in lower case."""
+    """Return the API of the frames, if a request opens a WebSocket of the Responses API; otherwise None.
+    Header names are in lower case."""
     if not is_socket(method, headers):
         return None
     api = by_request_line("POST", path)
@@ -228,8 +228,8 @@ def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
 
 
 def is_socket(method: str, headers: Mapping[str, str]) -> bool:
-    """Return whether a request asks for a WebSocket. Header names are in lower case, or of a mapping that
-    ignores case."""
+    """Return whether a request asks for a WebSocket. Header names are in lower case, or the mapping ignores
+    case."""
     if method.upper() != "GET":
         return False
     asked = {name.strip().lower() for name in headers.get("upgrade", "").split(",")}

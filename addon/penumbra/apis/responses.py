@@ -2,9 +2,9 @@
 
     bytes ─► framing ─► event ─► turns ─► filters ─► framing ─► bytes
 
-Turns take the injected tool's calls out and make one response of several turns; filters edit the remaining
-events, each after the one before it. `ScaledUsage` is a filter that changes the reported input tokens, also
-those of the cache, and totals by as much; output tokens stay to the byte.
+`Turns` removes the injected tool's calls and joins several turns into one response. Filters then edit the
+remaining events, one after the other. `ScaledUsage` is a filter that changes the reported input tokens,
+including those of the cache, and the totals by the same amount. It does not touch output tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Response:
-    """One message for the client, streamed or whole, made of one or more upstream turns.
+    """One message for the client, a stream or a document, made of one or more turns of the provider.
 
     `feed` takes each turn's bytes, without content coding, and returns the client's; a document gives none
     before the end. Without turns, nothing is hidden. Never raises on odd input.
@@ -47,7 +47,7 @@ class Response:
         """Bytes that may be sent between two events; empty if the API has none."""
         self._reader = framing.reader()
         self._rest: list[Event] = []
-        """Events from the last bytes of a turn, until the next step is known."""
+        """Events from the last bytes of a turn, kept until the response is continued or ended."""
 
     def attach(self, filter: Filter) -> None:
         """Add a filter after the others."""
@@ -61,19 +61,19 @@ class Response:
         return self._write(self._read(self._reader.feed(data)))
 
     def end_turn(self) -> Turn:
-        """End the upstream's response; return its turn. Delayed events stay delayed."""
+        """End the provider's response; return its turn. Delayed events are still delayed."""
         self._rest = self._read(self._reader.close())
         return self._turns.end_turn() if self._turns is not None else Turn()
 
     def go_on(self) -> bytes:
-        """Continue the response; return the bytes that the client still gets of this turn."""
+        """Continue the response; return the last bytes of this turn for the client."""
         rest, self._rest = self._rest, []
         events = [*rest, *self._turns.go_on()] if self._turns is not None else rest
         self._reader = self._framing.reader()
         return self._write(events)
 
     def restart(self) -> None:
-        """Forget the current turn, which is requested again; the client has got nothing of it."""
+        """Drop the current turn, which is requested again. The client has received nothing of it."""
         self._rest, self._reader = [], self._framing.reader()
         if self._turns is not None:
             self._turns.restart()
@@ -85,8 +85,8 @@ class Response:
         return self._write(events) + self._close()
 
     def fail(self, failure: Failure) -> bytes:
-        """End a response whose continuation failed. A document becomes an error in the API's shape; a stream
-        gets such an event where the provider reported the failure in one, and else breaks off."""
+        """End a response whose continuation failed. A document becomes an error as the API writes it. A
+        stream ends with an error event if the provider sent one, and otherwise breaks off."""
         event = self._turns.fail(failure) if self._turns is not None else None
         return self._write([event] if event is not None else []) + self._close()
 
@@ -107,7 +107,7 @@ class Response:
         return b"".join([self._framing.write(event) for event in events])
 
     def _close(self) -> bytes:
-        """Return the events that filters have delayed; those of one filter still go through later ones."""
+        """Return the events that filters have delayed; later filters edit the events of earlier ones."""
         out = b""
         for number, filter in enumerate(self._filters):
             events: Iterable[Event] = filter.close()
@@ -117,7 +117,7 @@ class Response:
         return out
 
     def _edited(self, filter: Filter, event: Event) -> Iterable[Event]:
-        """Filter an event. Never raises: an event that can't be read stays as it is."""
+        """Filter an event. This never raises; an event that can't be read is not changed."""
         event.settle()
         try:
             events = [event]
@@ -126,7 +126,7 @@ class Response:
             elif event.document is not None:
                 filter.document(event.document)
             for edited in events:
-                # Edits that contradict one another are found here.
+                # This raises if two edits contradict each other.
                 edited.data()
             return events
         except Exception as error:
@@ -135,17 +135,17 @@ class Response:
 
 
 Count = Callable[[int], int]
-"""Maps a number of tokens to the number that is reported."""
+"""A function that maps a number of tokens to the number that is reported."""
 
 
 class ScaledUsage:
-    """A filter: the figures of one response."""
+    """A filter that changes the token counts in one response."""
 
     def __init__(self, table: UsageTable, count: Count) -> None:
         self._table = table
         self._count = count
         self.real: dict[str, int] = {}
-        """The provider's figures in the last event that had some."""
+        """The provider's token counts in the last event that had some."""
 
     def event(self, event: Event) -> Iterable[Event]:
         if event.document is not None:
@@ -181,7 +181,7 @@ class ScaledUsage:
 
 
 def _metrics(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield the whole numbers in a value: itself, or those in its members and items."""
+    """Yield the whole numbers in a value: the value itself, or those in its members and items."""
     if value is None:
         return
     if document.source(value).isdigit():
@@ -202,7 +202,7 @@ class Responses:
     """Bytes that may be sent between two events of a stream; empty if the API has none."""
 
     def scaled_usage(self, count: Count) -> ScaledUsage:
-        """Return a filter that reports input tokens in another scale."""
+        """Return a filter that changes the reported input tokens by `count`."""
         return ScaledUsage(self.turns.usage, count)
 
     def passed(self, filters: Sequence[Filter], *, stream: bool) -> Response:

@@ -1,12 +1,12 @@
 """OpenAI Responses over WebSocket: the same requests and events, one to a frame.
 
-The provider keeps the last response of a connection for as long as the connection lives, whatever `store`
-says, and forgets earlier ones: a hidden turn is continued from its own id, and results alone travel. Requests
-with the same `stream_id` are answered one after the other.
+The provider keeps only the last response of a connection, until the connection closes, whatever `store` says.
+A hidden turn is therefore continued by its id, and the request contains only results. Requests with the same
+`stream_id` are answered one after the other.
 
-Frames carry new items only, so the client's whole conversation is kept here, as one request. A provider that
-refuses a request on a socket forgets the response that the request goes on from, unless that is stored: the
-request that is sent instead carries the history itself, as on a new socket.
+Frames have only new items, so this module keeps the client's whole conversation. If the provider refuses a
+request, it forgets the response that the request continues, unless that is stored. The request that is sent
+instead contains the history, as on a new connection.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CREATE = "response.create"
 STEER = "response.steer"
 BEGIN = "response.created"
 NAMING = frozenset((BEGIN, "response.queued", "response.in_progress"))
-"""Events before the last that describe the whole response, and name the one before it."""
+"""Events, except the last, that describe the whole response and name the previous one."""
 ITEM_DONE = "response.output_item.done"
 _FAILS = frozenset(("response.failed", "error"))
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
 _BEFORE = "previous_response_id"
 _NAMED = (_BEFORE, "response_id")
 _MOST_BYTES = 64 << 20
-"""A longer history is not kept: no context holds it."""
+"""Most bytes of a history that is kept; no model has a context for more."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -47,22 +47,22 @@ class Envelope(msgspec.Struct, frozen=True):
 
     @property
     def stream(self) -> str:
-        """The name of the frame's stream; frames of one stream are in order."""
+        """Name of the frame's stream; frames of one stream are in order."""
         return self.stream_id or ""
 
     @property
     def fails(self) -> bool:
-        """The frame is an error, or the end of a response that failed."""
+        """True if the frame is an error, or the end of a response that failed."""
         return self.type in _FAILS
 
     @property
     def has_content(self) -> bool:
-        """The frame has a part of a response; earlier ones announce it."""
+        """True if the frame has a part of a response, unlike the first frames, which only announce it."""
         return self.type.startswith("response.") and self.type not in NAMING and not self.fails
 
     @property
     def ends(self) -> bool:
-        """The frame is the last one of a response."""
+        """True if the frame is the last one of a response."""
         return self.type in _ENDS
 
 
@@ -107,10 +107,9 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
 
 
 def for_client(frame: bytes, ids: dict[str, str], stream_id: str, asked_from: str = "") -> bytes:
-    """Return a frame for the client, which knows responses by other ids than the provider.
+    """Return a frame for the client, with the ids by which the client knows responses.
 
-    `asked_from` is the id of the response that the client continues, where the provider got the whole history
-    instead.
+    `asked_from` is the id of the response that the client continues, if the provider did not get that id.
     """
     try:
         document = Document(frame)
@@ -144,20 +143,20 @@ class History:
         return self._items if response_id == self._response_id else None
 
     def keep(self, response_id: str, items: list[bytes] | None) -> None:
-        """Keep all items up to the end of a response."""
+        """Store all items up to the end of a response."""
         is_short = items is not None and sum(map(len, items)) <= _MOST_BYTES
         self._response_id, self._items = response_id, items if is_short else None
 
     def lose(self) -> None:
-        """Forget the items, since some of the conversation's are not known here."""
+        """Drop the items, since some items of the conversation are not known here."""
         self._items = None
 
 
 class Transcript(History):
-    """Items as the provider has got them.
+    """The items that the provider got.
 
-    A connection on which a request fails forgets the response that the request goes on from, so the request
-    can only be sent again with the whole history.
+    When a request fails, the provider forgets the response before it. The request can then only be sent again
+    with the whole history.
     """
 
     def answered(self, frame: bytes, turn: Turn) -> None:
@@ -168,7 +167,7 @@ class Transcript(History):
         self.keep(turn.response_id, None if before is None else [*before, *_input(document), *message])
 
     def whole(self, frame: bytes) -> bytes | None:
-        """Return a request that failed in a form that can be sent again; None if there is none."""
+        """Return a failed request in a form that can be sent again; None if its history is missing."""
         document = Document(frame)
         top = document.top
         if not (named := _named(document)) or document.plain(top.get("store")) is not False:
@@ -199,14 +198,14 @@ def _input(document: Document) -> list[bytes]:
 
 
 def refusal(status: int, body: bytes, stream_id: str) -> bytes:
-    """Return the frame that stands for an HTTP response with this status and this error body."""
+    """Return the frame that is equivalent to an HTTP response with this status and error body."""
     frame = {"type": "error", "status": status, "error": decode(body)["error"]}
     return encode({**frame, "stream_id": stream_id} if stream_id else frame)
 
 
 @dataclass(frozen=True, slots=True)
 class FrameReader:
-    """Every piece is a whole event."""
+    """A reader that treats each piece of input as one event."""
 
     def feed(self, data: bytes) -> Sequence[SseEvent]:
         return [Frame(data, "", data)]
@@ -220,7 +219,7 @@ RESPONSES = Responses(ResponsesTurns, ResponsesArguments, lambda: FRAMES)
 
 
 class SocketFormat(ResponsesFormat):
-    """Frames of a WebSocket, one event to a frame."""
+    """The format of the frames of a WebSocket; each frame is one event."""
 
     breaks_off = False
 
@@ -228,7 +227,7 @@ class SocketFormat(ResponsesFormat):
         return replace(super().tools(request), threaded=True)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
-        # The first message is the turn itself, which the provider has.
+        # The first message is the turn itself, which the provider already has.
         document = Document(request)
         top = document.top
         document.rewrite(top["input"], b"[" + b",".join(messages[1:]) + b"]")
@@ -252,8 +251,7 @@ class SocketRequest:
     """Items of the response."""
 
     def whole(self) -> bytes | None:
-        """Return the request with all of its history, which may be the frame itself; None if the history is
-        not known."""
+        """Return the request with its whole history; None if the history is not known."""
         if not self.before:
             return self.frame
         return None if self.input is None else _with_history(Document(self.frame), self.input)
@@ -265,16 +263,16 @@ class SocketRequest:
 
     @property
     def is_stored(self) -> bool:
-        """The provider has stored the response that the request continues."""
+        """True if the provider has stored the response that the request continues."""
         document = Document(self.frame)
         return document.plain(document.top.get("store")) is not False
 
 
 class SocketHistory(History):
-    """Items as the client knows them."""
+    """The items that the client knows."""
 
     def asked(self, frame: bytes) -> SocketRequest:
-        """Take a request of the client."""
+        """Add a request of the client."""
         try:
             document = Document(frame)
         except NotJson:

@@ -1,8 +1,8 @@
-"""Tool results of any shape as one JSON text, with all parts that may hold a secret.
+"""Conversion of a tool result of any shape into one JSON text, with all parts that may contain a secret.
 
-The formats know the texts of a result that may be shortened. Other parts (documents, search hits, objects of
-any shape, names of members, numbers) are searched for secrets. Parts that must not change are left out: ids,
-names, signatures, encrypted content, images; `rules/results.yaml` lists them.
+The formats find the texts of a result that may be shortened. Other parts (documents, search hits, objects of
+any shape, names of members, numbers) are only searched for secrets. Ids, names, signatures, encrypted content
+and images must not change, and are left out; `rules/results.yaml` lists them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _ADDRESS = re.compile(r"(?:https?|gs|s3|file|data):\S*\Z")
 _LITERALS = (b"t", b"f", b"n")
 _HEAD = 1_024
 _DEEPEST = 24
-"""Levels of an API's own objects; deeper objects are a tool's own."""
+"""Most levels of objects that the API defines; a tool has made all deeper objects."""
 _MESSAGE_LEVELS = 8
-"""Levels of a message in which results are looked for."""
+"""Most levels of a message in which results are looked for."""
 
 
 @cache
@@ -59,9 +59,9 @@ class Block:
     message: Raw
     """Message that the block is in."""
     text: str
-    """JSON without white space, in which an omitted text is an empty string."""
+    """The result in JSON without white space; texts that are left out are empty strings."""
     places: tuple[tuple[int, int] | None, ...]
-    """Offsets in the message of each string, number and literal of the text; None: it must not change."""
+    """Offsets in the message of each string, number and literal of `text`; None if it must not change."""
     call_id: str
     answered: bool
     """True if the model or its provider wrote the message."""
@@ -73,7 +73,7 @@ def values(text: bytes) -> list[bytes]:
 
 
 def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[Block]:
-    """Yield the results in a message that hold more than the texts that are `known`."""
+    """Yield the results in a message that contain more than the texts in `known`."""
     source = document.source(message)
     if _ESCAPE not in source and not _signs().search(source):
         return
@@ -90,10 +90,10 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[B
 
 @cache
 def _signs() -> Any:
-    """Return a pattern for the types, the roles and the names of results: half of all messages have none.
+    """Return a pattern that matches in each message with results, so that other messages need not be parsed.
 
-    The pattern finds too much rather than too little: names match in any case and with any underscores and
-    dashes, except escaped ones.
+    It may also match in other messages. Names match in any case, with any underscores and dashes, but not if
+    they are escaped.
     """
     known = knowledge()["blocks"]
     names = ("[_-]*".join(("", *map(re.escape, name), "")) for name in (*known["roles"], *known["members"]))
@@ -146,7 +146,7 @@ def _fits(name: str, section: str) -> bool:
 
 
 def reads_result(caller: Any) -> bool:
-    """Return whether a program reads a call's result; `caller` is the call's member, decoded, or None."""
+    """Return whether a program reads a call's result; `caller` is the decoded member of the call, or None."""
     kind = caller.get("type") if isinstance(caller, Mapping) else caller
     return bool(kind) and kind not in knowledge()["callers"]
 
@@ -163,11 +163,11 @@ class _Reader:
 
     document: Document
     known: frozenset[int]
-    """Offsets of the texts that are searched elsewhere."""
+    """Offsets of the texts that other code searches."""
     pieces: list[bytes] = field(default_factory=list)
     places: list[tuple[int, int] | None] = field(default_factory=list)
     worthy: bool = False
-    """True if the text has a value to be searched."""
+    """True if the text has a value that must be searched."""
 
     def read(self, value: Raw) -> tuple[str, tuple[tuple[int, int] | None, ...]] | None:
         """Return the text and the places of its values; None if there is nothing to search."""
@@ -177,7 +177,7 @@ class _Reader:
         return b"".join(self.pieces).decode("utf-8"), tuple(self.places)
 
     def _own(self, value: Raw, levels: int, *, root: bool = False) -> None:
-        """Write a value of the API's own shape."""
+        """Write a value whose shape the API defines."""
         document, first = self.document, bytes(memoryview(value)[:1])
         if document.is_container(value) and not document.is_filled(value):
             self.pieces.append(document.source(value))
@@ -208,7 +208,7 @@ class _Reader:
             self._free(value)
 
     def _stays(self, name: str, value: Raw) -> bool:
-        """Return whether a member of the API's own object is left out."""
+        """Return whether a member of an object that the API defines is left out."""
         if _fits(name, "harmless"):
             return True
         if _fits(name, "words"):
@@ -279,7 +279,7 @@ def _is_binary_data(data: bytes) -> bool:
 
 
 def is_text(data: bytes) -> bool:
-    """Return whether bytes are mostly readable text; their last character may be cut."""
+    """Return whether bytes are mostly readable text; their last character may be incomplete."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:

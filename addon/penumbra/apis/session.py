@@ -1,8 +1,9 @@
 """The name of a request's conversation, and the folder that it works in.
 
-The conversation has the name that the client gives, else that of its opening. Where the provider keeps the
-history and the client gives no name, all such conversations of a caller count as one. The name is only used
-in a hash together with the caller. The folder is read from the texts before the model's first message.
+The name is the one that the client gives, or it is derived from the opening of the conversation. If the
+provider stores the history and the client gives no name, all such conversations of a caller count as one. The
+name is only hashed, together with the caller. The folder is found in the texts before the model's first
+message.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penumbra.wire.json_values import NotJson, decode
 _LONGEST_ID = 512
 _ELSEWHERE = "kept by the provider"
 _LONGEST_OPENING = 100_000
-"""Characters of the opening that are read."""
+"""Most characters of the opening that are read."""
 
 
 def identify(headers: Mapping[str, str], document: Document, opening: str) -> str:
@@ -67,7 +68,7 @@ def _named(headers: Mapping[str, str], document: Document) -> str:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return an object, or the object that a string holds as JSON; empty for any other value."""
+    """Return an object, or the object whose JSON is in a string; empty for any other value."""
     if isinstance(value, str):
         try:
             value = decode(value.encode("utf-8", "surrogatepass"))
@@ -87,7 +88,7 @@ def _may_continue_elsewhere(document: Document) -> bool:
 
 @cache
 def _places() -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the headers, and the paths in the body, that may hold the id of a conversation."""
+    """Return the headers, and the paths in the body, that may contain the id of a conversation."""
     content = rules.load("sessions.yaml")
     return tuple(content["headers"]), tuple(tuple(path.split(".")) for path in content["body"])
 
@@ -98,11 +99,11 @@ def _volatile() -> tuple[Any, ...]:
 
 
 _LONGEST_TEXT = 200_000
-"""Bytes of JSON of the longest text that is read."""
+"""Most bytes of JSON of a text that is read."""
 _LONGEST = 1_000
 """Characters of a folder that count."""
 _STATED: LRUCache[bytes, str] = LRUCache(512)
-"""Folders that texts name, by hashes of the texts, which are long and come every turn."""
+"""Folders that texts name, by hashes of the texts, which are long and repeated every turn."""
 
 
 def stated(prompt: Prompt, document: Document) -> str:

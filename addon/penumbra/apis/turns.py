@@ -7,12 +7,12 @@
            └──────── finish ───┴────────────────┴───────────────► DONE
         anywhere ─ the provider's error, fail ──────────────────► FAILED
 
-READING and CONTINUED: events go on as they come. HOLDING: the end of the turn is delayed, since it may not be
-the end of the response. ASKING: the turn is over, and the tool loop fetches the results. FAILED: no event
-goes on after an error that the client has not got.
+READING and CONTINUED: the client gets events as they arrive. HOLDING: the end of the turn is delayed, since
+the response may go on. ASKING: the turn is over, and the tool loop gets the results. FAILED: the provider
+sent an error that was not passed to the client, which gets no further events of the provider.
 
-Subclasses know the events of their API and how to edit them. A response in one JSON document is a stream with
-one event, which is a whole turn and is delayed like the end of one: `Framing.is_whole`.
+Subclasses edit the events of their API. A response in one JSON document is treated as a stream with one
+event, which is delayed like the end of a turn: `Framing.is_whole`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from penumbra.wire.json_values import encode
 
 
 class Frame(SseEvent):
-    """A document that stands alone: a body, or a frame of a WebSocket."""
+    """A whole document: a body, or a frame of a WebSocket."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class Frame(SseEvent):
 
 @dataclass(slots=True)
 class BodyReader:
-    """A `BodyReader` reads a body as one event, which is there at its end."""
+    """A `BodyReader` reads a body as one event, which it returns at the end."""
 
     _body: bytearray = field(default_factory=bytearray)
 
@@ -71,7 +71,8 @@ class Framing:
         *,
         is_whole: bool = False,
     ) -> None:
-        """`piece` makes an event of its name and its JSON; `is_whole`: the whole response is one event."""
+        """`piece` makes an event from a name and JSON. `is_whole` is true if the whole response is one
+        event."""
         self._new_reader = reader
         self.piece = piece
         self.is_whole = is_whole
@@ -99,18 +100,18 @@ class State(Enum):
 
 
 _SHORTEST_NAME = 6
-"""Characters of an id. Servers that number calls write shorter ids, which may stand elsewhere by chance."""
+"""Fewest characters of an id. Servers that number calls write shorter ids, which other text may contain."""
 
 
 class HiddenNames:
-    """The ids of hidden calls, with which the parts of a response that name one are removed."""
+    """The ids of hidden calls. Parts of a response that name one of them are removed."""
 
     def __init__(self) -> None:
         self._names: dict[str, bytes] = {}
 
     def note(self, names: Iterable[str], *, hidden: bool) -> None:
-        """Keep the ids of a hidden call. Forget those of a call that the client sees: servers that number the
-        calls of each turn use the same id again."""
+        """Store the ids of a hidden call. Drop the ids of a call that the client sees, since servers that
+        number the calls of each turn use the same ids again."""
         for name in names:
             if hidden and len(name) >= _SHORTEST_NAME:
                 self._names[name] = name.encode("utf-8", "replace")
@@ -118,7 +119,7 @@ class HiddenNames:
                 self._names.pop(name, None)
 
     def are_in(self, data: bytes) -> bool:
-        """Return True if JSON text contains one of the ids."""
+        """Return whether JSON text contains one of the ids."""
         return any(name in data for name in self._names.values()) if self._names else False
 
     def take_out(self, document: Document, value: Raw) -> None:
@@ -158,7 +159,7 @@ class Turns(ABC):
     usage: ClassVar[UsageTable]
     ends: ClassVar[EndingTable]
     always_edits: ClassVar[bool] = False
-    """True if documents have parts to hide even where nothing else is hidden."""
+    """True if a response must be edited even if it has no hidden call."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         """`before` is the client's id of the response that this one continues."""
@@ -181,7 +182,7 @@ class Turns(ABC):
         return self.state in (State.HOLDING, State.ASKING)
 
     def event(self, event: Event) -> Iterable[Event]:
-        """Take one event of the current turn; return the events for the client."""
+        """Read one event of the current turn; return the events for the client."""
         if self.failure is not None:
             return ()
         if event.document is None:
@@ -208,7 +209,7 @@ class Turns(ABC):
         return replace(turn, usage=usage, ending=ending)
 
     def go_on(self) -> list[Event]:
-        """Continue the response; return the delayed events that the client still gets."""
+        """Continue the response; return the delayed events that the client gets nevertheless."""
         out: list[Event] = []
         for event in self.held:
             if self.framing.is_whole and event.document is not None:
@@ -222,19 +223,19 @@ class Turns(ABC):
         return self._unnamed(out)
 
     def restart(self) -> None:
-        """Begin the current turn, perhaps once more."""
+        """Begin the current turn, for the first time or again."""
         self.state = self._reading()
         self.held: list[Event] = []
         self.metrics: Metrics = {}
         self.ending = EndingReader(self.ends)
         self.finished = False
-        """The provider declared the turn complete."""
+        """True if the provider declared the turn complete."""
         self.failed = False
-        """The provider has reported an error."""
+        """True if the provider reported an error."""
         self.failure: Failure | None = None
-        """The error, if the client has not got it."""
+        """The error, if it was not sent to the client; otherwise None."""
         self._whole = Turn()
-        """The turn, where the response is a document."""
+        """The turn, if the response is a document."""
         self.begin_turn()
 
     def finish(self) -> list[Event]:
@@ -250,8 +251,7 @@ class Turns(ABC):
         return self._unnamed(held)
 
     def fail(self, failure: Failure) -> Event | None:
-        """Return the event that reports a failure to the client; None if the client has got the provider's
-        own error."""
+        """Return the event that reports a failure; None if the client already got the provider's error."""
         if self.framing.is_whole:
             self.state = State.FAILED
             return Event.read(self.framing.piece("", self.error_body(failure)))
@@ -261,13 +261,13 @@ class Turns(ABC):
         return Event.read(self.error(failure))
 
     def hold(self, event: Event) -> tuple[Event, ...]:
-        """Keep an event for the end of the response."""
+        """Store an event for the end of the response."""
         event.settle()
         self.held.append(event)
         return ()
 
     def _all_of_it(self, event: Event, document: Document) -> Iterable[Event]:
-        """Take a response that is one document."""
+        """Read a response that is one document."""
         turn = self._whole = self.read_whole(document)
         self._touched |= bool(turn.injected)
         self.hidden_names.note([name for call in turn.injected for name in call.names], hidden=True)
@@ -286,7 +286,7 @@ class Turns(ABC):
         return events
 
     def note_usage(self, document: Document, owner: Raw | None) -> None:
-        """Keep the figures, the model and the stop reason that an object of an event has."""
+        """Store the token counts, the model and the stop reason that an object of an event has."""
         self.ending.note(document, owner)
         for holder, metrics in self.usage.read(document, owner).items():
             self.metrics.setdefault(holder, {}).update(metrics)
@@ -326,18 +326,18 @@ class Turns(ABC):
 
     @abstractmethod
     def error_body(self, failure: Failure) -> bytes:
-        """Return an error object as the API writes it, in words of ours."""
+        """Return an error object as the API writes it, with the message of `failure`."""
 
     def error(self, failure: Failure) -> Piece:
         """Return an event of a stream that reports such an error."""
         return self.framing.piece("", self.error_body(failure))
 
     def no_json(self, event: Event) -> Iterable[Event]:
-        """Return the events for the client in place of an event without JSON."""
+        """Return the events that the client gets instead of an event without JSON."""
         return (event,)
 
     def own_error(self, event: Event) -> Iterable[Event]:
-        """Return the events for the client in place of the provider's error in the first turn."""
+        """Return the events that the client gets instead of the provider's error in the first turn."""
         return (event,)
 
     def failed_by(self, event: Event) -> Failure:
@@ -345,13 +345,13 @@ class Turns(ABC):
         return Failure(None, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def without_end(self, event: Event) -> Event | None:
-        """Return the part of a delayed event that the client still gets when the response is continued; None:
-        no part."""
+        """Return the part of a delayed event that the client gets even if the response is continued, or
+        None."""
         return None
 
     @abstractmethod
     def hide_turn(self) -> None:
-        """Keep the parts of a turn that is continued which later turns need."""
+        """Store the parts of a continued turn that later turns need."""
 
     def put_right(self, event: Event) -> None:
         """Edit an event at the end of the response."""
@@ -365,12 +365,12 @@ class Turns(ABC):
 
     @abstractmethod
     def keep(self, document: Document) -> None:
-        """Keep the visible parts of a document whose turn is continued."""
+        """Store the visible parts of a document whose turn is continued."""
 
     @abstractmethod
     def put_together(self, document: Document) -> None:
         """Edit the last turn's document, so that it is the response of all turns."""
 
     def owner(self, document: Document) -> Raw:
-        """Return the object of a document that has its figures."""
+        """Return the object of a document that has the token counts."""
         return document.root

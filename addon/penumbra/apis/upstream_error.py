@@ -1,7 +1,8 @@
-"""Errors of hidden requests, in the form in which the client gets them.
+"""Conversion of the errors of hidden requests for the client.
 
-The provider's message is about a request that the client did not make, and may quote it, so the message does
-not go on. Fields that clients act by go on: the status, the names of the kind of error, and the delay.
+The provider's message is about a request that the client did not make, and may quote that request, so the
+client does not get it. The client gets the fields that it needs for a reaction: the status, the type of
+error, and the delay.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class DescribedError:
 def described(failure: Failure, hidden: str) -> DescribedError:
     """Return the error for the client. `hidden` is the name of a tool that the client does not know.
 
-    A final refusal is of a hidden request, while the client's own was taken. So the error becomes a bad
-    gateway, after which clients try again; an error that the provider reported in a stream keeps its kind.
+    A final refusal concerns a hidden request, since the client's own was accepted. So it becomes a bad
+    gateway, after which clients try again. An error that the provider reported in a stream is not changed.
     """
     error = _described(failure, hidden)
     keeps = failure.reported or error.status in PASSING
@@ -97,7 +98,7 @@ def status(failure: Failure) -> int | None:
 
 
 def words(failure: Failure) -> str:
-    """Return the provider's own message, in one line and cut; it is not yet searched for secrets."""
+    """Return the provider's message on one line, shortened. It is not yet searched for secrets."""
     error = _error(failure.body)
     names = [str(error[key]) for key in ("type", "code", "status") if error.get(key)]
     message = error.get("message") or error.get("Message") or ""
@@ -114,7 +115,7 @@ def openai_error(status: int, message: str, kind: str = "", code: str | int = ""
 
 
 def _error(body: bytes) -> dict[str, Any]:
-    """Return the object that describes the error, in any API's place for it."""
+    """Return the object that describes the error, wherever an API puts it in the body."""
     try:
         value = decode(body)
     except NotJson:
@@ -129,7 +130,7 @@ def _error(body: bytes) -> dict[str, Any]:
             return inner
         if isinstance(inner, str) and inner:
             return {"message": inner}
-    # An event of the name `error` is the object itself.
+    # In an event with the name `error`, the event itself is this object.
     return {key: one for key, one in value.items() if (key, one) != ("type", "error")}
 
 

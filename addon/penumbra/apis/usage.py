@@ -1,6 +1,6 @@
-"""Token figures of responses: their places in each API, their sums over several turns, and their bill.
+"""Token counts of responses: their places in each API, their sums over several turns, and the billed tokens.
 
-Beside the figures, `Ending` holds the model that made a response and the reason why it stopped.
+`Ending` has the model that made a response and the reason why it stopped.
 """
 
 from __future__ import annotations
@@ -15,38 +15,36 @@ from msgspec import Raw
 from penumbra.wire.document import Document
 
 _MOST, _LONGEST, _LEVELS = 100, 100, 4
-"""Greatest number of figures, of characters of a name, and of objects within one another. No provider comes
-near them."""
+"""Most counts, most characters of a name, and most levels of objects. No provider needs nearly as many."""
 
 Metrics = dict[str, dict[str, int]]
-"""Figures by the object that holds them, there flat; nested ones as `outer.inner`."""
+"""Numbers by name, for each object with counts; nested numbers have names such as `outer.inner`."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageTable:
-    """The places and the kinds of an API's figures.
+    """The places and the kinds of an API's token counts.
 
     The client sees the output of all turns, and the input of the last one.
     """
 
     inputs: tuple[str, ...]
-    """Members that count input tokens, or hold such counts by kind."""
+    """Members that count input tokens, or contain such counts by kind."""
     outputs: tuple[str, ...]
-    """Beginnings of the flat names of figures that are summed over turns."""
+    """Beginnings of the names (like `outer.inner`) of counts that are summed over turns."""
     holders: tuple[str, ...] = ("usage",)
-    """The members that hold figures; an empty name stands for the object itself."""
+    """The members that contain counts; an empty name stands for the object itself."""
     within: tuple[str, ...] = ("",)
-    """Members that hold such an object; an empty name stands for the top."""
+    """Members of an event that contain such an object; an empty name stands for the event itself."""
     total: str = ""
     in_total: tuple[str, ...] = ()
     """The inputs that the total contains."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Other members, by name, with figures to be summed: times, and figures of a service between."""
     names: tuple[str, ...] = ()
-    """The names of figures that stand among other members; empty if all members are figures."""
+    """The names of counts that are mixed with other members; empty if all members are counts."""
     repeated: tuple[str, ...] = ()
-    """Figures of the input that stand at the beginning of the first turn, and again at the end of the
-    last."""
+    """Input counts that a stream states at the beginning of the first turn and at the end of the last."""
 
     def read(self, document: Document, owner: Raw | None) -> Metrics:
         """Return the figures of an object and its members."""
@@ -59,11 +57,11 @@ class UsageTable:
         return {name: only(each, self.names or ("",)) for name, each in metrics.items()}
 
     def of_turn(self, metrics: Metrics) -> dict[str, int]:
-        """Return the provider's own figures of a turn, flat."""
+        """Return the provider's own counts of a turn; nested ones as `outer.inner`."""
         return {name: number for holder in self.holders for name, number in metrics.get(holder, {}).items()}
 
     def summed(self, metrics: Metrics) -> Metrics:
-        """Return the figures of a turn of which the client sees the sum."""
+        """Return those counts of a turn that the client sees as a sum over turns."""
         names = dict.fromkeys(self.holders, self.outputs) | dict(self.beside)
         return {holder: only(each, names[holder]) for holder, each in metrics.items()}
 
@@ -92,7 +90,7 @@ class UsageTable:
 
 
 def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str, int]) -> None:
-    """Add to figures that stand among other members."""
+    """Add `extra` to counts that are mixed with other members."""
     for name in extra.keys() & members.keys():
         number = document.plain(members[name])
         if extra[name] and isinstance(number, int):
@@ -130,7 +128,7 @@ def together(first: Metrics, second: Metrics) -> Metrics:
 def added(
     usage: Mapping[str, Any], extra: Mapping[str, int], outer: str = "", levels: int = _LEVELS
 ) -> dict[str, Any]:
-    """Return a usage object with `extra`, of flat names, added to its numbers; no new ones appear."""
+    """Return a usage object with `extra` added to its numbers; names in `extra` that it lacks are ignored."""
     result: dict[str, Any] = {}
     for key, value in usage.items():
         name = outer + key
@@ -144,7 +142,7 @@ def added(
 
 
 _WITH_CACHED = ("prompt_tokens", "promptTokenCount")
-"""Inputs that contain the tokens read from the cache."""
+"""Names of input counts that include the tokens read from the cache."""
 _CACHED_WITHIN = (
     "prompt_tokens_details.cached_tokens",
     "input_tokens_details.cached_tokens",
@@ -165,11 +163,11 @@ _OUTPUTS = (
 
 
 _HELD = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
-"""Figures of every API that count each token of a turn once: input and output."""
+"""Names of counts, in all APIs, that together count each input and output token of a turn once."""
 
 
 def held(metrics: Mapping[str, int]) -> int:
-    """Return the tokens of a context that ends with a turn of these flat figures; 0 if not known."""
+    """Return the tokens of the context at the end of a turn with these counts; 0 if they are not known."""
     return sum(number for name, number in metrics.items() if name in _HELD)
 
 
@@ -179,9 +177,9 @@ class BilledTokens:
 
     uncached: int = 0
     cached: int = 0
-    """Read from the provider's cache."""
+    """Tokens that were read from the provider's cache."""
     written: int = 0
-    """Put into the cache."""
+    """Tokens that were written to the cache."""
     output: int = 0
 
     @property
@@ -190,7 +188,7 @@ class BilledTokens:
 
     @classmethod
     def of(cls, usage: Mapping[str, int]) -> BilledTokens | None:
-        """Return the billed tokens of a turn's flat figures; None if they have no input."""
+        """Return the billed tokens of a turn with these counts; None if they have no input."""
         if not any(name in usage for name in _INPUTS):
             return None
         within = max((usage.get(name, 0) for name in _CACHED_WITHIN), default=0)
@@ -201,7 +199,7 @@ class BilledTokens:
 
 
 _MOST_REASONS = 16
-"""Reasons that are kept of one response."""
+"""Most reasons that are stored for one response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +208,7 @@ class Ending:
 
     model: str = ""
     reasons: tuple[str, ...] = ()
-    """Reasons under the provider's names, one for each choice."""
+    """The provider's names of the reasons, one for each choice."""
 
 
 NOT_READ = Ending()
@@ -218,7 +216,7 @@ NOT_READ = Ending()
 
 @dataclass(frozen=True, slots=True)
 class EndingTable:
-    """The places of model and stop reasons in an API, from the object that also holds the figures."""
+    """The places of model and stop reasons in an API, as paths from the object that also has the counts."""
 
     reasons: tuple[tuple[str, ...], ...]
     """Paths to a string; the first one that exists counts."""
@@ -236,7 +234,7 @@ class EndingReader:
         self._reasons: dict[int, str] = {}
 
     def note(self, document: Document, owner: Raw | None) -> None:
-        """Read an object; the last reason of a choice counts."""
+        """Read an object; a later reason of a choice replaces an earlier one."""
         members = document.members(owner)
         self._model = document.string(members.get(self._table.model)) or self._model
         for number, holder in self._holders(document, owner, members):
@@ -247,7 +245,7 @@ class EndingReader:
                     break
 
     def ending(self) -> Ending:
-        """Return the ending as far as it was read."""
+        """Return the ending that was read so far."""
         return Ending(self._model, tuple(reason for _, reason in sorted(self._reasons.items())))
 
     def _holders(

@@ -1,7 +1,7 @@
-"""Results of tools that stand in the user's text: `rules/user_results.yaml`.
+"""Results of tools in the text of a user's message, found by the rules of `rules/user_results.yaml`.
 
-Results that are the whole text, and that the model asked for in the message before, are treated as any other
-result. In all other texts, the results are searched for secrets and change in no other way.
+If a text consists only of results that the model asked for in the message before, they are treated like all
+other results. Results in other texts are searched for secrets, but not shortened.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from penumbra.wire.json_values import NotJson, decode, encode
 _ANSWERED = ("assistant", "model")
 _TEXTS = (None, "text", "input_text", "output_text")
 _MOST_CHARACTERS = 100_000
-"""Characters at the end of the model's message that are read."""
+"""Most characters that are read, at the end of the model's message."""
 _COMMAND = "<bash-input>"
-"""Beginning of a command that the user ran."""
+"""The text before a command that the user ran."""
 _MOST = 64
-"""Results in one text that may be shortened one by one."""
+"""Most results in one text that are shortened separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A result, or a text that may hold some, within a string."""
+    """A part of a string that is a result, or that may contain results."""
 
     value: Raw
     start: int
     end: int
-    """Offsets of the passage in the string."""
+    """Offset of the end of the passage in the string, like `start`."""
     turn: int
     certain: bool
     """True if the passage is a result and nothing else."""
     tool: str = ""
     command: str = ""
     written: str = ""
-    """The arguments of its call, as the model wrote them."""
+    """The arguments of the call that the result answers, as the model wrote them."""
 
     def arguments(self) -> str | None:
         """Return the passage's command, as a call's arguments; None if it is not known."""
@@ -82,19 +82,19 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
 
 @cache
 def _transcripts() -> tuple[tuple[str, Any], ...]:
-    """Return the rules of transcripts: a literal that each needs, and its pattern."""
+    """Return the rules of transcripts. Each has a pattern and a literal that every match contains."""
     known = rules.load("user_results.yaml")["transcripts"]
     return tuple((rule["needs"], re2.compile(rule["shape"])) for rule in known)
 
 
 def carries_transcript(texts: Iterable[str]) -> bool:
-    """Return whether one of the texts of a message holds earlier results of tools."""
+    """Return whether one of the texts of a message quotes earlier results of tools."""
     return any(need in text and shape.search(text) for text in texts for need, shape in _transcripts())
 
 
 @cache
 def _needed() -> tuple[str, ...]:
-    """Return the literals of which each text with results has one."""
+    """Return literals; each text with results contains one of them."""
     return (_COMMAND, *(rule.needs for rule in _rules()[0]))
 
 
@@ -112,7 +112,7 @@ class Passages:
         return Passages(self._before, self._command)
 
     def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:
-        """Take the next message; return the results in it, in order."""
+        """Read the next message; return the results in it, in order."""
         match document.about(message, _kind_of):
             case _MessageKind.BY_MODEL:
                 self._before = message
@@ -134,7 +134,7 @@ class _MessageKind(Enum):
     BY_MODEL = auto()
     WORDS = auto()
     RESULTS = auto()
-    """Words of the user, which may hold results, or a command that was run."""
+    """A text of the user that may contain results, or a command that the user ran."""
 
 
 def _kind_of(document: Document, message: Raw) -> _MessageKind:
@@ -204,7 +204,7 @@ class _Reader:
             return
         end = len(text)
         if rule.closes is not None:
-            # The last end counts: an earlier one may be a part of a tool's output.
+            # The last closing mark is used, since an earlier one may be a part of a tool's output.
             end = max((close.start() for close in rule.closes.finditer(text, head.end())), default=end)
             if rule.opens.search(text, end):
                 end = len(text)
@@ -213,8 +213,8 @@ class _Reader:
     def _passage(
         self, value: Raw, start: int, end: int, rule: _Rule, head: Any, number: tuple[int, int] | None = None
     ) -> Passage:
-        """Return a passage. `number`: the text is results and nothing else; the index of this one, and their
-        count."""
+        """Return a passage. `number` is the index of this result and the number of all, in a text of results
+        only."""
         groups = head.groupdict()
         tool, command = groups.get("tool") or "", groups.get("command") or ""
         written = ""
