@@ -1,1 +1,2 @@
-"""Projections: what Penumbra's engine would have made of requests that were sent without Penumbra."""
+"""This package makes projections: it computes what Penumbra would have saved in requests that were sent
+without it."""

@@ -1,8 +1,7 @@
-"""The sums of a projection by tool, command family and agent, in tokens and in dollars, and as a record for
-JSON.
+"""This module adds up a projection by tool, command family and agent, in tokens and in dollars.
 
-Tokens are estimates, except where logs count whole requests. A result counts once as new, in the first
-request that has it, and as resent in each later one.
+Tokens are estimates, unless logs count those of whole requests. A result counts as new in the first request
+that has it, and as resent in each later one.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ from penumbra.store.decisions import Facts
 
 _MOST_LARGEST = 15
 _MOST_ROWS = 10_000
-"""Tools and families that are counted apart, since a log may name any number."""
+"""Greatest number of pairs of tool and command family that are counted separately, since a log may name any
+number."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """Sums over results: tokens before and after, and dollars as far as prices are known."""
+    """A `Sums` adds up results: tokens before and after, and dollars, without those of unknown prices."""
 
     results: int = 0
     changed: int = 0
@@ -38,8 +38,8 @@ class Sums:
         return self.before - self.after + self.resent_before - self.resent_after
 
     def add(self, facts: Facts, resent: int, each: float, *, is_new: bool) -> None:
-        """Add a result that is resent in `resent` later requests. `each` is the price in dollars of one of
-        its tokens, in all of them."""
+        """Add a result that is resent in `resent` later requests. `each` is what one of its tokens costs in
+        all counted requests together, in dollars."""
         before, after = facts.tokens_before, facts.tokens_after
         if is_new:
             self.results += 1
@@ -53,14 +53,14 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Sums over whole requests."""
+    """A `Requests` adds up whole requests."""
 
     count: int = 0
     input: int = 0
     counted_input: int = 0
-    """Prompt tokens that a provider counted; others are estimates from the log."""
+    """Prompt tokens that a provider counted; the other tokens of `input` are estimates from the log."""
     dollars: float = 0.0
-    """Cost of the prompts, at cache prices."""
+    """Dollars for the prompts, at the prices of cached and uncached tokens."""
     declared: int = 0
     """Tokens of the injected tool's declaration, in all requests."""
     declared_dollars: float = 0.0
@@ -72,25 +72,25 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class LargeResult:
-    """One of the largest results, without secrets."""
+    """A `LargeResult` is one of the largest results, without secrets."""
 
     tool: str
     kind: str
     call: str
-    """The call, shortened."""
+    """Beginning of the command or path of the call."""
     source: str
-    """The file that logs it."""
+    """Name of the file that contains the result."""
     facts: Facts
     form: str
-    """The beginning of the form that would have been sent."""
+    """Beginning of the text that would have been sent."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """State: the sums over everything that was projected."""
+    """A `Figures` has the sums over everything that was projected."""
 
     rows: dict[tuple[str, str], Sums] = field(default_factory=dict)
-    """Sums by tool, and by family or kind of its command; empty if the tool runs no commands."""
+    """Sums by tool, and by family or kind of its command, which is empty if the tool runs no commands."""
     agents: dict[str, tuple[Requests, Sums]] = field(default_factory=dict)
     secrets: Counter[str] = field(default_factory=Counter)
     """Redactions in new results and calls, by rule."""
@@ -132,7 +132,7 @@ class Figures:
 
     @property
     def ranked(self) -> list[tuple[tuple[str, str], Sums]]:
-        """Return the rows, the largest saving first."""
+        """Return the rows, those with the largest savings first."""
         return sorted(self.rows.items(), key=lambda row: (-row[1].saved, -row[1].before, row[0]))
 
     @property

@@ -1,11 +1,10 @@
-"""Projects a logged conversation: its requests, and the forms that its results would have got from the first
-request on. Requests of one API stand for those of all.
+"""This module projects a logged conversation: its requests, and the texts that Penumbra would have sent for
+its results. It makes requests of Anthropic's Messages API, whichever API the agent used.
 
-System prompts, declarations of tools, images and reasoning are not in logs, or not needed: a body has the
-messages, and declares the called tools by name. The engine gets the last request, which holds all results in
-order, and decides about them one after the other, as it does when they come one by one. The cost of a result
-in later requests follows from its size, so that time grows with the length of a conversation, not with the
-number of its requests.
+A body has the messages, and declares the called tools by name. System prompts, declarations of tools, images
+and reasoning are not in logs, or not needed. The engine gets the last request, which contains all results in
+order, and decides about each as if they came one by one. The cost of a result in later requests follows from
+its size. So the time grows with the length of a conversation, not with the number of its requests.
 """
 
 from __future__ import annotations
@@ -36,20 +35,20 @@ from penumbra.session_logs.log_entries import (
 Message = dict[str, Any]
 _PATH = "/v1/messages"
 _NO_TOOL = "tool"
-"""Name of the tool of a conversation without any calls."""
+"""Name of the tool that is declared for a conversation without any calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedBody:
-    """The last request of a conversation, which contains all others."""
+    """A `LoggedBody` is the last request of a conversation, which contains all others."""
 
     data: bytes
     turns: tuple[int, ...]
-    """Number, from 0 on, of the first request that has each message."""
+    """For each message, the number (from 0) of the first request that has it."""
 
 
 def last_request(conversation: LoggedConversation, model: str) -> LoggedBody | None:
-    """Return the request of the last response, as Messages; None if there is no response."""
+    """Return the request of the last response, in the Messages format; None if there is no response."""
     entries, turn = conversation.entries, 0
     last = max((at for at, entry in enumerate(entries) if isinstance(entry, LoggedResponse)), default=-1)
     if last < 0:
@@ -79,7 +78,7 @@ def _dumped(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except (orjson.JSONEncodeError, TypeError):
-        # Lone surrogates and numbers of any size, which orjson does not write.
+        # orjson does not write lone surrogates and very large numbers.
         return json.dumps(value, default=str).encode()
 
 
@@ -101,36 +100,37 @@ def _result(result: LoggedResult) -> Message:
 
 
 _LEAST_COUNTED = 2
-"""A logged count below half of the estimate is not the prompt's: some logs contain zeros, or only the
-uncached part."""
+"""A logged count is used if it is at least the estimate divided by this number. Some logs contain zeros, or
+count only the uncached part of a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     model: str
     counts: bool
-    """True if the request is new and recent enough."""
+    """True if the request was not counted before, and is recent enough."""
     price: float | None
-    """Dollars of an uncached input token; None if unknown."""
+    """Dollars for an uncached input token; None if unknown."""
     new: float
-    """Price of a new token, in parts of that price."""
+    """Price of a token that the request adds, as a multiple of `price`."""
     again: float
-    """Price of a token that an earlier request had."""
+    """Price of a token that an earlier request had, as a multiple of `price`."""
     cached: float
-    """Price of a token that the provider has read from its cache."""
+    """Price of a token that the provider reads from its cache, as a multiple of `price`."""
 
 
 class LogProjection(Projection):
-    """State: the figures, and the keys of counted responses."""
+    """A `LogProjection` projects logged conversations, and skips responses that it has counted before."""
 
     def __init__(self, projector: Projector, figures: Figures, since: float = 0.0) -> None:
-        """`since` is a time in seconds since the epoch; older responses are not counted."""
+        """`since` is in seconds since the epoch; older responses are not counted."""
         super().__init__(projector, figures)
         self.since = since
         self._seen: set[str] = set()
 
     async def add(self, conversation: LoggedConversation, source: str, at: float) -> None:
-        """Add a conversation. `source` is its log's name, `at` the time of the log's last change."""
+        """Add a conversation. `source` is the name of its log, `at` the time at which the log was last
+        changed."""
         keys = list(response_keys(conversation.entries))
         format_name, model = _format_of(conversation)
         turns = self._turns(conversation, keys, format_name, at)
@@ -191,12 +191,12 @@ class LogProjection(Projection):
 
 
 def _later_sums(values: Sequence[float]) -> list[float]:
-    """Return for each position the sum of later values."""
+    """Return, for each value, the sum of all later values."""
     return [*list(accumulate(reversed(values)))[-2::-1], 0.0] if values else []
 
 
 def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
-    """Return the format of the API that a conversation's model has, and the model."""
+    """Return the format of the API of a conversation's model, judged by the model's name, and that name."""
     model = next(conversation.models, "")
     name = model.lower()
     if "gemini" in name:
@@ -219,8 +219,8 @@ def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) ->
 def _request(
     response: LoggedResponse, turn: Turn, held: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
-    """Return the sums of one request. `held` is the number of tokens that an earlier request had, `new` that
-    of the others."""
+    """Return the sums of one request. `held` counts the tokens that an earlier request had, `new` the
+    others."""
     usage, price = response.usage, turn.price or 0.0
     if usage is not None and usage.input * _LEAST_COUNTED < held + new:
         usage = None

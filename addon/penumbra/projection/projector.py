@@ -1,5 +1,5 @@
-"""This module runs recorded requests through the proxy's engine: in this process, with a database in memory,
-and without sending anything."""
+"""This module runs recorded requests through the proxy's engine, with a database in memory. It sends
+nothing."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from penumbra.redaction.ruleset import Loaded
 from penumbra.store.decisions import Facts
 
 _MEMORY_BYTES = 128 * 1024**2
-"""Bytes of remembered decisions."""
+"""Greatest size in bytes of the database in memory."""
 _FORM_CHARACTERS, _CALL_CHARACTERS = 20_000, 200
-"""Characters that are shown of a form and of a call."""
+"""Greatest number of characters that are shown of a result, and of a call."""
 
 
 def settings_of(settings: Settings, *, adopts: bool) -> Settings:
-    """Return a proxy's settings for an engine that sends, keeps and waits for nothing.
+    """Return a proxy's settings, changed so that the engine calls no service and stores nothing on disk.
 
-    `adopts` says that conversations may begin in the middle, as in recorded requests. Otherwise each
-    conversation counts as seen by Penumbra from its first request on, which logs don't show.
+    `adopts` says that the first request of a conversation may be missing, as in recorded requests. If it is
+    False, results of earlier requests are shortened, too, as if Penumbra had seen all requests.
     """
     return replace(
         settings,
@@ -53,20 +53,20 @@ def settings_of(settings: Settings, *, adopts: bool) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form in which a result, or the arguments of a call, would have been sent."""
+    """A `Form` has the text that would have been sent for a result, or for the arguments of a call."""
 
     message: int
     tool: str
     kind: str
-    """Family of the command, or its kind; empty if the tool runs no commands."""
+    """Family or kind of the command; empty if the tool runs no commands."""
     facts: Facts
     is_result: bool
     is_new: bool
     call: str
-    """The command or path, as in the log."""
+    """The command or path of the call, as it was recorded."""
     original: str
     text: str | None
-    """The text that would have been sent; None if unchanged."""
+    """The text that would have been sent; None if it is the original."""
 
     @property
     def values(self) -> set[str]:
@@ -87,7 +87,7 @@ class Projected:
 
 
 class Projector:
-    """A `Projector` holds one engine, which must be closed."""
+    """A `Projector` runs requests through an engine. It is a context manager, which closes the engine."""
 
     def __init__(self, settings: Settings, user_rules: Loaded | None = None) -> None:
         self._settings = settings
@@ -102,7 +102,7 @@ class Projector:
         self._engine.close()
 
     async def request(self, incoming: Incoming) -> Projected | None:
-        """Return the forms of a request; None if there is nothing to do, or if it would be refused."""
+        """Return what would have been sent for a request; None if it would be left as it is, or refused."""
         accepted = await self._engine.process(incoming, self._settings)
         if not isinstance(accepted, Accepted):
             return None
@@ -111,7 +111,7 @@ class Projector:
         return Projected(accepted, forms, accepted.hidden, reference.tool_tokens(name) if name else 0)
 
     async def large(self, form: Form, source: str) -> LargeResult:
-        """Return a form for display, without secrets. `source` is the file that holds it. Raises
+        """Return a result for display, without secrets. `source` is the file that contains it. Raises
         RedactionError."""
         text = form.original if form.text is None else form.text
         call = await self._engine.cleaned(form.call)
@@ -149,7 +149,7 @@ def _form(accepted: Accepted, shown: Shown) -> Form:
 
 
 class Projection:
-    """State: the figures of everything that was added."""
+    """A `Projection` adds up the figures of everything that is added to it."""
 
     def __init__(self, projector: Projector, figures: Figures) -> None:
         self.projector = projector
@@ -158,8 +158,9 @@ class Projection:
     async def add_form(
         self, agent: str, source: str, form: Form, resent: int, each: float, *, is_new: bool
     ) -> None:
-        """Add a form to the figures. `resent` counts the later requests with it, `each` is the price in
-        dollars of one of its tokens in all of them, and `source` the file that holds it."""
+        """Add a result to the figures. `resent` counts the later requests that have it, `each` is what one of
+        its tokens costs in all counted requests together, in dollars, and `source` is the file that contains
+        it."""
         if is_new:
             self.figures.secrets.update(form.facts.redactions)
             self.figures.values |= form.values
@@ -170,14 +171,14 @@ class Projection:
 
 
 class RequestProjection(Projection):
-    """State: the figures, and the latest size of each conversation."""
+    """A `RequestProjection` projects recorded requests. It remembers the latest size of each conversation."""
 
     def __init__(self, projector: Projector, figures: Figures) -> None:
         super().__init__(projector, figures)
         self._sizes: dict[bytes, int] = {}
 
     async def add(self, incoming: Incoming, source: str) -> None:
-        """Add a request. `source` is the file that holds it."""
+        """Add a request. `source` is the file that contains it."""
         projected = await self.projector.request(incoming)
         if projected is None:
             self.figures.failed += 1
@@ -222,8 +223,8 @@ class RequestProjection(Projection):
 
 
 def _tokens(incoming: Incoming, projected: Projected) -> int:
-    """Return the tokens of a request: estimates for results, as for the savings, and a count by bytes for the
-    rest."""
+    """Return the tokens of a request. Those of results are estimated as for the savings, all others by the
+    number of bytes."""
     results = [form.facts for form in projected.forms if form.is_result]
     rest = max(0, len(incoming.body) - sum(facts.bytes_before for facts in results))
     return int(rest / BYTES_PER_TOKEN) + sum(facts.tokens_before for facts in results)

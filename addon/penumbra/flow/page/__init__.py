@@ -1,1 +1,2 @@
-"""The page: a server in mitmproxy's own loop, which reads the figures and serves browsers with its link."""
+"""This package is the page: a web server in mitmproxy's event loop that shows the figures to browsers that
+have its link."""

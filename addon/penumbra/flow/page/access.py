@@ -1,7 +1,8 @@
-"""Access to the page: with the link's token, at a known host, in a request that no other page has caused.
+"""This module decides which requests may access the page: those with the link's token, to a known host, that
+no other web page has caused.
 
-Any page can make its browser send requests here. A hostile page has no token, and the host that it names is
-its own, even if that leads to this machine; the browser's headers name the page from which a request comes.
+Any web page can make its browser send requests here. A hostile page has no token. Its requests name its own
+host, even if that name resolves to this machine, and the browser's headers name the page.
 """
 
 from __future__ import annotations
@@ -14,41 +15,43 @@ from dataclasses import dataclass
 
 PROXIED_HOST = "penumbra.local"
 PROOF_HEADER = "x-penumbra-page"
-"""Header of requests that came through the proxy. The proxy removes it from the requests of clients."""
+"""Header by which this proxy marks requests that came through it. The proxy removes it from clients'
+requests."""
 _SAME = ("", "none", "same-origin")
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request to the page. Names of headers are in lower case."""
+    """A `PageRequest` is a request to the page. Names of headers are in lower case."""
 
     method: str
     headers: Mapping[str, str]
     token: str = ""
-    """Token of the query."""
+    """Token in the query of the URL; empty without one."""
     cookie: str = ""
     is_start: bool = False
     """True if the request is for the page itself."""
 
 
 class Access:
-    """The rules of access to one page."""
+    """An `Access` decides which requests may access one page."""
 
     def __init__(self, token: str, hosts: frozenset[str], proof: str, port: int = 0) -> None:
-        """`hosts` are the page's names with ports. With `port`, unless it is 0, any address is one of the
-        names. `proof` is the value of `PROOF_HEADER`."""
+        """`hosts` are the page's names, with ports. If `port` is not 0, any IP address with this port is also
+        a name of the page. `proof` is the value of `PROOF_HEADER`."""
         self.token = token
         self.cookie = _derived(token, "cookie")
-        """Cookie that a browser keeps, of no use in a link."""
+        """Cookie that a browser stores. It can't be used as the token of a link."""
         self.proxied_cookie = _derived(token, "proxied cookie")
-        """Cookie at the proxied name, which leads elsewhere without the proxy."""
+        """Cookie for `PROXIED_HOST`. It is another one, since without the proxy this name may lead to another
+        host."""
         self._hosts = hosts
         self._proof = proof
         self._port = port
 
     def refusal(self, asked: PageRequest) -> str:
-        """Return why a request is refused; empty if it is not."""
+        """Return why a request is refused; empty if it is allowed."""
         host = asked.headers.get("host", "").lower()
         is_proxied = self.is_proxied(asked)
         if not (is_proxied if host == PROXIED_HOST else host in self._hosts or self._is_address(host)):
@@ -56,7 +59,7 @@ class Access:
         origin, site = asked.headers.get("origin", ""), asked.headers.get("sec-fetch-site", "")
         if origin and origin.lower() != f"http://{host}":
             return "the request comes from another web page"
-        # A link in another page may lead here, if it has the token.
+        # Another web page may contain a link to this page, which then needs the token.
         if site not in _SAME and not (asked.is_start and asked.method == "GET"):
             return "the request comes from another web page"
         if asked.method not in ("GET", "HEAD") and not origin:
@@ -66,8 +69,8 @@ class Access:
         )
 
     def _is_address(self, host: str) -> bool:
-        """Return whether a host is an address and the page has a port: no attacker can make an address lead
-        to this machine."""
+        """Return whether a host is an IP address by which the page may be reached. Unlike a name, an address
+        can't be made to lead here by an attacker."""
         address, _, port = host.rpartition(":")
         if not self._port or port != str(self._port):
             return False
@@ -89,8 +92,8 @@ class Access:
 
 
 def token(key: bytes) -> str:
-    """Return the token of an installation, which stays the same at every start, so that links and scrapers
-    stay valid. `key` is the installation's."""
+    """Return the token of an installation. It is derived from the installation's `key`, so that links stay
+    valid after a restart."""
     return hashlib.blake2b(b"the page's token", key=key[:64], digest_size=24).hexdigest()
 
 

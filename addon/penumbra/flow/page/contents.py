@@ -1,5 +1,5 @@
-"""The page's data as JSON and CSV, and the redacted texts of the latest results, original and sent, which are
-kept in memory where the operator allows that."""
+"""This module makes the page's data as JSON and CSV. It also keeps the redacted texts of the latest results,
+original and sent, in memory if the operator allows that."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MOST_CHARACTERS = 32_000_000
 _LONGEST = 2_000_000
 """Characters of the longest text that is kept."""
 _MOST_AT_ONCE = 200
-"""Greatest number of results whose texts are read at once; those of further results are not kept."""
+"""Greatest number of results whose texts are read at the same time; texts of further results are not kept."""
 _log = logging.getLogger(__name__)
 Pair = tuple[str, str]
 
 
 class Texts:
-    """Pairs of texts, original and sent, by the number of their result."""
+    """A `Texts` has pairs of texts, original and sent, by the number of their result."""
 
     def __init__(self) -> None:
         self._pairs: LRUCache[int, Pair] = LRUCache(
@@ -49,7 +49,7 @@ class Texts:
         return self._pairs.get(number)
 
     def clear(self) -> None:
-        """Drop all texts, also those that are being read."""
+        """Drop all texts, including those that are being read."""
         self._pairs.clear()
         self._cleared += 1
 
@@ -92,8 +92,8 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """`process` describes the proxy; `handle` has its store; `write` stores figures that are not stored
-    yet."""
+    """A `Contents` makes the page's data. `process` describes the proxy, `handle` has its store, and `write`
+    stores the figures that are not stored yet."""
 
     journal: Journal
     texts: Texts
@@ -151,7 +151,7 @@ class Contents:
 
     async def everything(self) -> bytes:
         """Return all that the page shows, as JSON."""
-        # Each value is written in a step of its own: no other thread has a turn meanwhile.
+        # Each value is written by a separate call, since no other thread can run during a call.
         conversations = [
             orjson.Fragment(await asyncio.to_thread(orjson.dumps, each))
             for each in await self._conversations()
@@ -171,8 +171,8 @@ class Contents:
         return await asyncio.to_thread(lambda: _csv(rows(records)))
 
     async def _conversations(self) -> list[Record]:
-        """Yield the conversations since the start with their turns, a few turns at a time, so that requests
-        go on between them."""
+        """Return the conversations since the start with their turns. Other tasks run after every few turns,
+        so that requests need not wait."""
         conversations = []
         for session in list(self.journal.sessions):
             turns: list[Record] = []
@@ -220,7 +220,7 @@ _ROWS: Mapping[str, Callable[[list[Record]], Iterator[Record]]] = {
 
 
 def _plain(record: Record) -> Record:
-    """Return the values of a record that fit a cell; a pair takes two cells."""
+    """Return those values of a record that fit into a cell; a pair becomes two cells."""
     plain: Record = {}
     for name, value in record.items():
         if isinstance(value, str | int | float):
@@ -254,5 +254,5 @@ def _csv(rows: Iterable[Record]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: names come from clients."""
+    """Return a cell that no spreadsheet runs as a formula, since names come from clients."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,4 +1,4 @@
-"""Answers of the page's server, path by path."""
+"""This module has the page's request handlers, one for each kind of path."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ COOKIE = "penumbra_page"
 _log = logging.getLogger(__name__)
 _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
-"""Greatest number of streams of one browser, which over HTTP/1.1 has six connections to a host for all its
-tabs."""
+"""Greatest number of streams of one browser. Over HTTP/1.1, a browser opens only six connections to a host
+for all its tabs."""
 _PAUSE, _ALIVE = 1.0, 15.0
-"""Least seconds between two events, and seconds between two comments while there is no event."""
+"""Least seconds between two events of a stream, and seconds between two comments while there are no
+events."""
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -43,18 +44,18 @@ _HEADERS = {
 
 @dataclass(eq=False)
 class Listener:
-    """A stream of events to one tab of a browser."""
+    """A `Listener` is a stream of events to one tab of a browser."""
 
     browser: tuple[str, ...]
-    """Host and user agent, by which streams of one browser are counted."""
+    """Host and user agent. Streams that have the same ones count as streams of one browser."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     is_replaced: bool = False
-    """True if another tab's stream replaces this one, whose tab polls from then on."""
+    """True once the stream of another tab replaces this one; the tab then polls instead."""
 
 
 @dataclass(eq=False)
 class Page:
-    """State that all handlers share. `pause` switches a pause on or off."""
+    """A `Page` has the state that all handlers share. `pause` switches a pause on or off."""
 
     contents: Contents
     access: Access
@@ -124,7 +125,7 @@ class Guarded(RequestHandler):
             _log.warning("Penumbra could not show the page: %s", errors.place(error))
 
     def json(self, value: Any) -> None:
-        """Finish with a value as JSON; None: status 404."""
+        """Answer with a value as JSON, or with status 404 if it is None."""
         if value is None:
             self.send_error(404)
             return
@@ -132,12 +133,12 @@ class Guarded(RequestHandler):
         self.finish(orjson.dumps(value))
 
     def _cookie(self) -> str:
-        # Browsers keep one jar for all ports of a machine.
+        # Browsers send a host's cookies to all its ports, so the cookie's name contains the port.
         _, _, port = self.request.host.rpartition(":")
         return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
     def let_in(self) -> None:
-        """Set the cookie, so that the browser needs the link no longer."""
+        """Set the cookie, so that the browser no longer needs the link."""
         access = self.page.access
         value = access.proxied_cookie if self.is_proxied else access.cookie
         self.set_cookie(self._cookie(), value, httponly=True, samesite="Strict", path="/")
@@ -209,7 +210,8 @@ class Scrape(Guarded):
 
 
 class Events(Guarded):
-    """Server-sent events: each says that figures have changed, and the page then asks for those it shows."""
+    """This handler sends server-sent events. Each says that figures have changed; the page then requests
+    those that it shows."""
 
     listener: Listener | None = None
 

@@ -1,5 +1,5 @@
-"""The page's server, in mitmproxy's own loop, and http://penumbra.local/, which leads there through the
-proxy. tornado is imported when the page is first opened."""
+"""This module has the page's server, which runs in mitmproxy's event loop, and leads requests to
+http://penumbra.local/ there. tornado is imported when the server is started."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penumbra.flow.page.handlers import Page
 
 _MOST_BYTES = 10_000
-"""Largest head or body of a request."""
+"""Greatest size of the headers, and of the body, of a request in bytes."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,13 +38,13 @@ class PageServer:
         self._page: Page | None = None
         self._place = PagePlace(is_on=False)
         self.proof = secrets.token_urlsafe(24)
-        """Value of the header that shows that a request came through this proxy."""
+        """Value of `PROOF_HEADER`, which shows that a request came through this proxy."""
         self.token = ""
         self.port = 0
-        """Port of the server; 0: it does not listen yet."""
+        """Port of the server; 0 while it does not listen."""
 
     def follow(self, place: PagePlace, key: bytes) -> None:
-        """Serve the page where the setting says. `key` is the installation's."""
+        """Serve the page at the place that the setting names. `key` is the installation's key."""
         if place != self._place:
             self.close()
             self._place, self.token = place, access.token(key)
@@ -53,7 +53,7 @@ class PageServer:
 
     @property
     def link(self) -> str:
-        """The page's address for a browser; empty if the page is off."""
+        """Return the page's URL for a browser; empty if the page is off."""
         if not self._place.is_on:
             return ""
         if not self._place.port:
@@ -123,14 +123,14 @@ class ProxiedPage(Guarded):
         self._server = server
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Refuse a tunnel to the page's port: through it, all clients would seem to be this machine."""
+        """Refuse a tunnel to the page's port: requests in it would seem to come from this machine."""
         await self._refuse_port(flow)
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Lead a request to the page, or refuse it."""
         request = flow.request
         await self._refuse_port(flow)
-        # A client must not claim that the proxy has led its request here.
+        # Only the proxy may set this header.
         request.headers.pop(PROOF_HEADER, None)
         if request.pretty_host.lower() != PROXIED_HOST or request.host.lower() != PROXIED_HOST:
             return
@@ -147,7 +147,7 @@ class ProxiedPage(Guarded):
             request.headers[PROOF_HEADER] = self._server.proof
             if token:
                 request.headers["authorization"] = f"Bearer {token}"
-            # The page is not reached over an upstream proxy.
+            # The page is reached directly, even if there is an upstream proxy.
             flow.server_conn = connection.Server(address=address)
         if flow.response is not None:
             _forget(flow)
@@ -171,17 +171,17 @@ class ProxiedPage(Guarded):
             _forget(flow)
 
     def response(self, flow: http.HTTPFlow) -> None:
-        """Remove the cookie that the browser has got."""
+        """Remove the cookie from the flow once the browser has got it."""
         if METADATA in flow.metadata and flow.response is not None:
             flow.response.headers.pop("set-cookie", None)
 
     def error(self, flow: http.HTTPFlow) -> None:
-        """Forget a request of the page that got no response."""
+        """Remove the credentials from the flow of a request that got no response."""
         if METADATA in flow.metadata:
             _forget(flow)
 
 
 def _forget(flow: http.HTTPFlow) -> None:
-    """Remove credentials of the page from a flow, which may be shown and saved."""
+    """Remove the page's credentials from a flow, since flows may be shown and saved."""
     for name in ("authorization", "cookie", PROOF_HEADER):
         flow.request.headers.pop(name, None)
