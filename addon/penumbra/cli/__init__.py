@@ -58,7 +58,7 @@ _OWN = (
     *("wrap", "discover", "replay", "local", "service", "stats", "page", "pause", "resume"),
     *("doctor", "ca", "forget", "rules", "secrets"),
 )
-"""Commands with a module each; `_MODULES` names those that share one or have another name."""
+"""Commands that have modules of their own; `_MODULES` names modules that are shared or named otherwise."""
 _MODULES = {"resume": "pause", "rules": "rules_command"}
 _RUNNING = ("wrap", "local")
 _WANTING = ("wrap", "replay", "local", "rules", "secrets")

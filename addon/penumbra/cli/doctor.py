@@ -154,7 +154,7 @@ def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str
 
 @contextlib.contextmanager
 def _server(folder: Path) -> Iterator[int]:
-    """Serve a provider's host on a port of this machine, with a certificate like the proxy's."""
+    """Run a TLS server on this machine with a certificate for a provider's host, and yield its port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as there:
         context.load_cert_chain(_leaf(folder, Path(there)))

@@ -40,7 +40,7 @@ _WHY = {
     "lone": "a random line of its own, where secrets are kept",
     "printed": "printed by a command that prints a secret",
 }
-"""Explanations of kinds without a rule file, by the first word of the id."""
+"""Explanations of secrets that no rule file describes, by the first word of their id."""
 
 
 def main(arguments: Sequence[str]) -> int:

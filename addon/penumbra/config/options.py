@@ -77,7 +77,8 @@ class _Row(Generic[T]):
     parser: Parser[T]
     help: str
     group: str
-    """Title of the group that begins with this row; empty if the row belongs to the group above."""
+    """Title of the group that begins with this row; empty if the row belongs to the group of the row
+    above."""
     environment: tuple[str, ...]
     """Further names of the variable; PENUMBRA_<NAME> takes precedence over them."""
     per_request: bool
@@ -244,7 +245,7 @@ class Settings:
         per_request=True,
     )
     retired: tuple[str, ...] = ()
-    """Keys in the file and the environment that set an option of `RETIRED`."""
+    """Keys in the YAML file and the environment that set an option in `RETIRED`."""
     session_id: str = ""
     """Name that all requests of one session have in common; only requests can set it."""
     adopt: str = row(

@@ -195,7 +195,7 @@ class Parser(Generic[T]):
 
 
 _NEAR = 0.78
-"""Similarity from which a name counts as a misspelling of another."""
+"""Least similarity (0 to 1) at which a name counts as a misspelling of another."""
 
 
 def shown(value: Any) -> str:

@@ -30,7 +30,7 @@ TOO_MUCH = "(not shown: this is too long to be searched for secrets here)"
 
 
 class Mark(Enum):
-    """The kind of a line."""
+    """A `Mark` is the kind of a line."""
 
     HEAD = auto()
     TEXT = auto()

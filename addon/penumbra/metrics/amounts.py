@@ -158,10 +158,10 @@ class ExternalMetrics:
     misses: int = 0
     """Texts that were sent to a compressor."""
     shared: int = 0
-    """Texts that another request was sending already, so that one call served both."""
+    """Texts for which a call of another request was already under way, so that no second call was made."""
     failures: Counter[str] = field(default_factory=Counter)
     calls: int = 0
-    """Calls with any outcome."""
+    """Calls, whether they succeeded or failed."""
     input_tokens: int = 0
     output_tokens: int = 0
     dollars: float = 0.0
@@ -181,7 +181,7 @@ class ResultSums:
     after: int = 0
     asked: int = 0
     missing: int = 0
-    """Originals that the model asked for and that were no longer stored."""
+    """Originals that the model asked for but that were no longer stored."""
     read_again: int = 0
     kept: Counter[str] = field(default_factory=Counter)
     """Results that were sent unchanged, by reason."""

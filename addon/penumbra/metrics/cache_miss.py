@@ -74,13 +74,13 @@ class Prompt:
     messages: tuple[bytes, ...]
     """Hashes of the prompt before each message, and of the whole prompt."""
     least: int
-    """Tokens below which the provider caches nothing."""
+    """Least number of tokens of a prompt that the provider caches."""
     life: float
-    """Seconds without a request for which the provider keeps a prompt."""
+    """Seconds after which the provider drops a cached prompt that no request used."""
     is_automatic: bool = True
     """True if the provider caches without being asked."""
     rewrote: str = ""
-    """Name of the step that rewrote the whole conversation; empty if none did."""
+    """Name of the step by which Penumbra rewrote the whole conversation; empty if none did."""
     tokens: int = 0
     """Tokens by the provider's count; 0 if unknown."""
     compared: ComparedPrompt | None = None

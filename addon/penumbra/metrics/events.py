@@ -95,7 +95,7 @@ class Summary:
     secrets: Counter[str] = field(default_factory=Counter)
     """Redactions by rule, in results and elsewhere."""
     declared: str = ""
-    """Name of the injected tool."""
+    """Name of the injected tool; empty if none was injected."""
 
     @classmethod
     def of(
@@ -353,7 +353,7 @@ class EventFile:
         """The path that could not be written."""
 
     def write(self, make: Callable[[], dict[str, Any]]) -> None:
-        """Append an event outside of the event loop."""
+        """Append an event in a thread, so that the event loop does not wait."""
         if path := self._path():
             self._thread.submit(self._append, path, orjson.dumps(make()) + b"\n")
 
@@ -363,7 +363,7 @@ class EventFile:
             self._append(path, b"")
 
     def close(self) -> None:
-        """Write the waiting events."""
+        """Wait until all events are written."""
         self._thread.submit(lambda: None).result()
 
     def _append(self, path: str, line: bytes) -> None:

@@ -109,7 +109,7 @@ class Journal:
         """Responses in which the model asked for originals, and the bytes of the originals that it got."""
         self.external = ExternalMetrics()
         self.seconds: Counter[float] = Counter()
-        """Requests by the histogram bucket of the time that was added to them."""
+        """Number of requests by histogram bucket of the time by which Penumbra delayed them."""
 
     # Events of requests
 

@@ -18,7 +18,7 @@ _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
 """If the model asks for more than this fraction of a tool's shortened results, too much was left out."""
 _SLOW = 1.0
-"""Seconds of added time from which a request counts as slow."""
+"""Greatest mean delay of requests, in seconds, without advice about it."""
 _WAYS = {
     cache_miss.EXPIRED: "The pause outlived the provider's cache: a longer cache time would keep it.",
     cache_miss.MODEL: "Each model has a cache of its own: stay with one within a conversation.",

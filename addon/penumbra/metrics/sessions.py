@@ -86,7 +86,7 @@ _TURN_NAMES = (
     *("number", "time", "model", "agent", "project", "host", "api"),
     *("note", "status", "carried", "body"),
 )
-"""Fields of a turn that are shown as they are."""
+"""Fields of a turn that are shown without a conversion."""
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Session:
     """A `Session` has the turns and sums of one conversation since the start."""
 
     id: str
-    """Beginning of the conversation's keyed hash, as in events."""
+    """First characters of the conversation's keyed hash, which events also contain."""
     agent: str
     project: str
     model: str

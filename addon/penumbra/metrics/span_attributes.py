@@ -24,7 +24,7 @@ _PROVIDERS = {
 _FAMILIES = {"gemini": "gcp.gen_ai", "bedrock": "aws.bedrock"}
 """Names of providers by the family of the API, for hosts that belong to no known provider."""
 _NAME = re.compile(r"[\w./:@+-]{1,100}", re.ASCII)
-"""Models and reasons of this form may be recorded; other texts may contain anything."""
+"""Only names of models and reasons of this form are recorded, since other texts may contain anything."""
 _BROKEN_OFF = "broken off"
 
 

@@ -87,7 +87,7 @@ def application(page: Page) -> Application:
 
 
 class Guarded(RequestHandler):
-    """A handler that refuses requests without access to the page, whatever they ask for."""
+    """A `Guarded` is a handler that refuses all requests that may not access the page."""
 
     is_start: ClassVar[bool] = False
     SUPPORTED_METHODS = ("GET", "HEAD", "POST")
@@ -120,7 +120,7 @@ class Guarded(RequestHandler):
         self.finish(f"{status_code}\n")
 
     def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Log the place of an error: tornado's own line would contain the link."""
+        """Log the place in the code of an error. Tornado's own log line would contain the link."""
         if error is not None and not isinstance(error, HTTPError):
             _log.warning("Penumbra could not show the page: %s", errors.place(error))
 

@@ -117,7 +117,7 @@ _OFF = "penumbra_page is off.\n"
 
 
 class ProxiedPage(Guarded):
-    """A child addon that leads http://penumbra.local/ to the page."""
+    """A `ProxiedPage` is a child addon that sends requests to http://penumbra.local/ to the page."""
 
     def __init__(self, server: PageServer) -> None:
         self._server = server
@@ -127,7 +127,7 @@ class ProxiedPage(Guarded):
         await self._refuse_port(flow)
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Lead a request to the page, or refuse it."""
+        """Send a request for `PROXIED_HOST` to the page, or refuse it."""
         request = flow.request
         await self._refuse_port(flow)
         # Only the proxy may set this header.
