@@ -163,7 +163,7 @@ class Penumbra(Guarded):
             self.texts.clear()
 
     def _counted(self) -> None:
-        """Tell the page, the history and the file of statistics about new figures."""
+        """Notify the page, the history and the file of statistics of new numbers."""
         self.stats_file.changed()
         self.history.changed()
         self.page.changed()

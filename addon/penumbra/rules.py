@@ -159,7 +159,7 @@ def cached(function: Callable[[], _Value]) -> Callable[[], _Value]:
         nonlocal made
         version = _version
         if made is None or made[0] != version:
-            # If another thread changes the rules meanwhile, the value counts as derived from the old rules.
+            # If another thread changes the rules meanwhile, the next call derives the value again.
             made = (version, function())
         return made[1]
 

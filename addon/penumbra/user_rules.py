@@ -252,7 +252,7 @@ class FailedExample(NamedTuple):
 
 
 def failing(contents: Mapping[str, Any]) -> Iterator[FailedExample]:
-    """Yield the examples in files that fail. `contents` holds valid contents by name."""
+    """Yield the examples in files that fail. `contents` has valid contents of files by name."""
     for name, content in contents.items():
         if name.startswith("commands/"):
             yield from _commands(name, convert(CommandFile, content, name))

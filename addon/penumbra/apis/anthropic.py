@@ -1,4 +1,4 @@
-"""Anthropic Messages: requests with the injected tool and hidden exchanges in them, and responses.
+"""The format of Anthropic Messages: requests and responses.
 
 A tool result is a `tool_result` block of a user message; its content is a string or a list of blocks, of
 which only `text` blocks may change. Results of tools that the provider runs are in assistant messages and
@@ -225,7 +225,7 @@ class AnthropicFormat(ApiFormat):
         if offered and thinking is not None:
             return _ask_to_drop(request, thinking)
         if kind == "enabled":
-            # A request that continues a turn must carry the thinking of that turn.
+            # A request that continues a turn must contain the thinking of that turn.
             return False
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 
@@ -280,7 +280,7 @@ def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> boo
 
 
 def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> bool:
-    """Insert hidden results at the beginning of a message, beside the results of real calls."""
+    """Insert hidden results at the beginning of a message, before the results of real calls."""
     if request.string(message.get("role")) != "user" or not request.items(message.get("content")):
         return False
     request.insert(message["content"], 0, b",".join(hidden.results))

@@ -114,7 +114,7 @@ class ApiFormat(ABC):
     """An `ApiFormat` reads and edits the requests and responses of one API. It has no state."""
 
     messages = "messages"
-    """The member that holds the messages."""
+    """Name of the member that contains the messages."""
     opens_with_first = True
     """True if the opening of a conversation is the user's first message, False if it is all messages before
     the first response."""

@@ -494,7 +494,7 @@ def _says(part: Any) -> bool:
 
 
 def _message(sources: Sequence[bytes]) -> bytes | None:
-    """Return the parts of a turn as a request carries them, with the pieces of a streamed text joined."""
+    """Return the JSON message of a turn for a later request; pieces of a streamed text are joined."""
     merged: list[bytes] = []
     last: dict[str, Any] = {}
     for source in sources:

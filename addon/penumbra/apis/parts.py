@@ -30,7 +30,7 @@ class ToolCall:
     id: str
     name: str
     arguments: Raw | None = None
-    """An object, or a string that holds JSON or free text, as the format has it."""
+    """The arguments as the request has them: an object, or a string of JSON or free text."""
     cached: str | None = None
     """Arguments from the tool-call cache, if the call is not in the request; otherwise None."""
     by_program: bool = False
@@ -125,13 +125,13 @@ class PastCall:
     """Index of the call's message."""
     name: str
     arguments: Raw
-    """A string that holds JSON or free text, or an object."""
+    """The arguments: an object, or a string of JSON or free text."""
 
 
 def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> Iterator[Raw]:
     """Yield the strings of a content that is a string or a list of typed blocks.
 
-    `kinds` are the types of block that hold text.
+    `kinds` are the types of blocks that contain text.
     """
     if content is None:
         return
@@ -197,8 +197,8 @@ def is_elsewhere(request: Document) -> bool:
 
 
 def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool = False) -> Any:
-    """Return the arguments of a call; a text that is no JSON stays a text; None if they can't be read. With
-    `came`, they are returned as the client sent them, without edits."""
+    """Return the arguments of a call. Text that is not JSON is returned as text; None if nothing can be read.
+    With `came`, they are returned as the client sent them, without edits."""
     if call is None or (call.arguments is None and call.cached is None):
         return None
     try:

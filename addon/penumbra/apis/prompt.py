@@ -27,7 +27,7 @@ class Kind(Enum):
     """Result of a call."""
     REASONING = auto()
     OTHER = auto()
-    """Other content, which only tells one message from another."""
+    """Other content; it is only used to distinguish messages."""
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):

@@ -133,10 +133,10 @@ def model_in(path: str) -> str:
 @rules.until_changed
 @remembered(1_024)
 def by_request_line(method: str, path: str) -> Api | None:
-    """Return the API that a request to an LLM host may call, before its body is read; None if that is no API.
+    """Return the API that a request to an LLM host may call, before its body is read; None if there is none.
 
-    `path` may carry a query. The content type is ignored: many servers accept JSON under any type, and `curl
-    -d` sends JSON as a form.
+    `path` may contain a query. The content type is ignored: many servers accept JSON under any type, and
+    `curl -d` sends JSON as a form.
     """
     bare, method = normal(path), method.upper()
     return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)

@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 class Response:
     """One message for the client, a stream or a document, made of one or more turns of the provider.
 
-    `feed` takes each turn's bytes, without content coding, and returns the client's; a document gives none
-    before the end. Without turns, nothing is hidden. Never raises on odd input.
+    `feed` takes the decoded bytes of each turn and returns bytes for the client; for a document, it returns
+    none before the end. Without `turns`, nothing is hidden. No method raises on unexpected input.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Response:
             self._turns.restart()
 
     def finish(self) -> bytes:
-        """End the response; return the end of the message, corrected for hidden turns."""
+        """End the response; return the end of the message, with the changes that hidden turns require."""
         rest, self._rest = self._rest, []
         events = [*rest, *self._turns.finish()] if self._turns is not None else rest
         return self._write(events) + self._close()

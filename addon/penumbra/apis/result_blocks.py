@@ -121,7 +121,7 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
 
 
 def names_results(name: str) -> bool:
-    """Return whether a member of this name holds results."""
+    """Return whether a member with this name contains results."""
     return _plain(name) in knowledge()["blocks"]["members"]
 
 

@@ -154,7 +154,7 @@ class HiddenNames:
 
 
 class Turns(ABC):
-    """The turns of one response. Never raises on odd input."""
+    """The turns of one response. No method raises on unexpected input."""
 
     usage: ClassVar[UsageTable]
     ends: ClassVar[EndingTable]
@@ -239,7 +239,7 @@ class Turns(ABC):
         self.begin_turn()
 
     def finish(self) -> list[Event]:
-        """End the response; return the delayed events, corrected for the hidden turns."""
+        """End the response; return the delayed events, with the changes that hidden turns require."""
         held, self.held = self.held, []
         for event in held:
             if not self.framing.is_whole:

@@ -40,14 +40,15 @@ class UsageTable:
     in_total: tuple[str, ...] = ()
     """The inputs that the total contains."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other members, by name, with figures to be summed: times, and figures of a service between."""
+    """Other members with numbers that are summed over turns, such as times. Each has the beginnings of the
+    numbers' names."""
     names: tuple[str, ...] = ()
     """The names of counts that are mixed with other members; empty if all members are counts."""
     repeated: tuple[str, ...] = ()
     """Input counts that a stream states at the beginning of the first turn and at the end of the last."""
 
     def read(self, document: Document, owner: Raw | None) -> Metrics:
-        """Return the figures of an object and its members."""
+        """Return the counts of an object and its members."""
         members = document.members(owner)
         counts = {
             name: document.plain(members.get(name) if name else owner)
@@ -66,9 +67,9 @@ class UsageTable:
         return {holder: only(each, names[holder]) for holder, each in metrics.items()}
 
     def add(self, document: Document, owner: Raw | None, hidden: Metrics, last: Metrics) -> None:
-        """Add the figures of hidden turns to those of an object.
+        """Add the counts of hidden turns to those of an object.
 
-        `last` has the figures of the turn that the object ends.
+        `last` has the counts of the turn that ends with this object.
         """
         members = document.members(owner)
         for name, extra in hidden.items():
@@ -82,7 +83,7 @@ class UsageTable:
                     document.replace(members[name], grown)
 
     def grown(self, usage: Mapping[str, Any], extra: Mapping[str, int]) -> dict[str, Any]:
-        """Return a usage object with the figures of hidden turns added."""
+        """Return a usage object with the counts of hidden turns added."""
         grown = added(usage, extra)
         if isinstance(total := usage.get(self.total), int):
             grown[self.total] = total + sum(extra.get(name, 0) for name in self.outputs if name in usage)
@@ -111,7 +112,7 @@ def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
 
 
 def only(metrics: Mapping[str, int], prefixes: tuple[str, ...]) -> dict[str, int]:
-    """Return the figures whose names begin with one of the prefixes."""
+    """Return the counts whose names begin with one of the prefixes."""
     return {name: number for name, number in metrics.items() if name.startswith(prefixes)}
 
 
@@ -222,7 +223,7 @@ class EndingTable:
     """Paths to a string; the first one that exists counts."""
     model: str = "model"
     choices: str = ""
-    """The list whose items have reasons of their own; empty if there is no such list."""
+    """Name of the list whose items have a reason each; empty if there is no such list."""
 
 
 class EndingReader:

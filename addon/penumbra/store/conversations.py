@@ -42,8 +42,7 @@ class LearnedLimits:
     """True if the provider has refused a tool declared after a message."""
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
-        """Return these limits combined with those of `other`, which is newer and wins where both know a
-        limit."""
+        """Return these limits combined with those of `other`, which are newer and win if both are known."""
         if other is NO_LIMITS:
             return self
         return LearnedLimits(*(getattr(other, name) or getattr(self, name) for name in _LIMITS))
@@ -55,7 +54,7 @@ _LIMITS = tuple(member.name for member in fields(LearnedLimits))
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """The known state of a conversation at its next request. Everything but `idle` is stored."""
+    """The state of a conversation at its next request. Everything but `idle` is stored."""
 
     idle: float | None = None
     """Seconds since the last request or response; 0 while the provider keeps its cache, as the request asked;

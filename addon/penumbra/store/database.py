@@ -147,7 +147,7 @@ class Database:
         return not self.hangs and self._unwritten <= _MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
-        """Return figures by name, as Prometheus has them; names of counters end in `_total`."""
+        """Return numbers by name for Prometheus; names of counters end in `_total`."""
         return {
             "up": float(not (self.hangs or self.file.failed)),
             "waiting_bytes": self._unwritten,

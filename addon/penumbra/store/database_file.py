@@ -526,7 +526,7 @@ class DatabaseFile:
         self._created = set()
         self.failed = True
         self._tried, self._pause = time.monotonic(), math.inf if unusable(error) else _FIRST_PAUSE
-        # If no new file could be made, the copy of a removed file stays in use.
+        # If no new file could be made, the copy of a removed file is still used.
         if self._file is not None:
             self._drop_older()
             self.older = OlderRows(self._file)

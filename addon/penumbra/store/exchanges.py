@@ -43,14 +43,14 @@ class ProviderResult:
 
 @dataclass(frozen=True, slots=True)
 class PastResponse:
-    """The known state of one response."""
+    """The stored state of one response."""
 
     tool: str
     """Name of the injected tool in the response's request; empty if the request did not declare it."""
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Keys of the hidden exchanges before the reasoning; stored only under a signature's key."""
+    """Keys of the hidden exchanges before signed reasoning; stored only under a signature's key."""
     hidden: Hidden | None = None
     conversation: bytes = b""
     """Conversation of the response; references and originals belong to it."""

@@ -1,4 +1,4 @@
-"""Daily sums of sizes and counts, over all conversations and for each conversation. They hold no content.
+"""Daily sums of sizes and counts, over all conversations and for each conversation. No content is stored.
 
 Several proxies write into one file, so a row is read and written in one transaction. A record is a tree of
 sums with arbitrary names, so that a release can add sums that other releases don't know.
@@ -56,7 +56,7 @@ class History:
     def add(
         self, sums: Tree, conversations: Mapping[str, Tree], tools: Mapping[str, Tree] | None = None
     ) -> Future[None]:
-        """Add to the sums of today. `tools` holds sums by project, agent and tool."""
+        """Add to today's sums. `tools` has sums by project, agent and tool."""
         more = {"all": sums, "conversations": dict(conversations), "tools": dict(tools or {})}
         return self._database.submit(partial(self._add, self.today(), more))
 

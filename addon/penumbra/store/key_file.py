@@ -2,7 +2,7 @@
 
 The key is 32 random bytes in a regular file that the user owns and nobody else can have read or written. Each
 table has a key of its own; each record is bound to its table and row, so that no record can take the place of
-another. A record that can't be opened counts as absent: another key wrote it, or it was changed.
+another. A record that can't be decrypted counts as absent: it has another key or was changed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Unsafe(OSError):
-    """Raised for a file that the user owns but others may have read, or that holds no key."""
+    """Raised for a file of the user that others may have read, or that contains no key."""
 
 
 def installation_key(path: Path | None) -> bytes:

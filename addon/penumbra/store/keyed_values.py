@@ -158,7 +158,7 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     def note(self, values: Mapping[bytes, V]) -> None:
-        """Keep values in memory only."""
+        """Store values in memory only."""
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
         """Return the keys for which another proxy has announced a value that this one lacks."""

@@ -108,7 +108,7 @@ class SharedStore:
         self.patience = SECONDS
         """Seconds after which the store counts as slow."""
         self.filled: set[str] = set()
-        """Names of tables that are known to have rows."""
+        """Names of tables that have rows, as far as this proxy knows."""
         self._names = place.derived("names")
         self._records = place.derived("records")
         self._where = _shown(place.url)
@@ -180,7 +180,7 @@ class SharedStore:
         return len(self._delayed)
 
     def samples(self) -> dict[str, float]:
-        """Return figures by name, as Prometheus has them; names of counters end in `_total`."""
+        """Return numbers by name for Prometheus; names of counters end in `_total`."""
         figures = self.figures
         return {
             "up": float(self.is_whole),
@@ -343,7 +343,7 @@ class SharedStore:
         figures.bytes_sent += sent
         figures.bytes_received += sum(len(reply) for reply in replies if isinstance(reply, bytes))
         figures.seconds += time.perf_counter() - started
-        # A value of another type is not Penumbra's: it counts as absent and is replaced.
+        # Values of other types are not Penumbra's, so they count as absent and are replaced.
         replies = [
             None if _is_strange(reply) or _is_forbidden(command, reply) else reply
             for command, reply in zip(commands, replies, strict=True)

@@ -42,8 +42,8 @@ class Stores:
     """The tables, one attribute for each.
 
     Values expire some seconds after their last use: `originals_ttl` for originals, a day for texts that can
-    be made again, and `ttl` for all other values. `shared` holds everything but this machine's history; if
-    None, the database holds everything.
+    be made again, and `ttl` for all other values. `shared` has everything but this machine's history; if it
+    is None, the database has everything.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Stores:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether decisions made now will be known at the next request."""
+        """Return whether the next request will find decisions that are made now."""
         return self.database.is_whole if self.shared is None else self.shared.outage.is_settled
 
     @property
@@ -94,7 +94,7 @@ class Stores:
 
     async def lacks(self, past: Collection[bytes], sent: Iterable[bytes]) -> bool:
         """Return whether decisions that `past` lacks may be found now, because the store has just come back.
-        `sent` holds the keys of results that some proxy has sent."""
+        `sent` has the keys of results that some proxy has sent."""
         if not self.is_away:
             return False
         unknown = {key for key in sent if key not in past}
