@@ -1,8 +1,8 @@
-"""Content codings of bodies, whole and streamed: gzip, deflate, br and zstd, decoded and encoded.
+"""This module decodes and encodes bodies with the content codings gzip, deflate, br and zstd.
 
-mitmproxy's own encoder is not used: with brotli it needs seconds for a megabyte on some versions. A small
-body can decode to a huge one, in one coding or in several around each other. So bodies are decoded in small
-steps, and each of at most three codings stops at the limit, by which memory and time are bounded.
+mitmproxy's own encoder is not used, since some versions need seconds for a megabyte of brotli. A small body
+can decode to a huge one, and several codings can be nested. So bodies are decoded in small steps, at most
+three codings are decoded, and each of them stops at a limit. This limits memory and time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import brotli
 import zstandard
 
 MOST_CODINGS = 3
-"""Most codings of a body: no server needs more, and each takes time."""
+"""Greatest number of nested codings of a body. No server needs more, and each takes time."""
 _PIECE = 65_536
-"""Decoded bytes of one step, if the library accepts a limit."""
+"""Greatest number of decoded bytes of one step, if the library accepts such a limit."""
 _ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32
-"""Coded bytes of one step. One block of zstd takes at least four bytes and writes up to 128 KiB, one of
-brotli takes a few and writes up to 16 MiB; after the end of a gzip member, the remainder is copied."""
+"""Encoded bytes of one step. A block of zstd has at least four bytes and decodes to up to 128 KiB. A block of
+brotli has at least a few bytes and decodes to up to 16 MiB. zlib copies all bytes after a gzip member."""
 _ZSTD_WINDOW = 1 << 23
-"""The window that RFC 9659 allows."""
+"""The greatest window size that RFC 9659 allows."""
 _BROTLI_TAKES_A_BOUND = hasattr(brotli.Decompressor, "can_accept_more_data")
 
 
@@ -42,7 +42,7 @@ def codings(header: str) -> tuple[str, ...]:
 
 
 def decode(data: bytes, header: str, limit: int) -> bytes:
-    """Return the plain body, at most `limit` bytes. Raises NotDecodable, TooLarge."""
+    """Return the decoded body. Raises NotDecodable, or TooLarge if it has more than `limit` bytes."""
     decoder = Decoder(header, limit)
     plain = decoder.feed(data)
     if not decoder.is_complete:
@@ -51,7 +51,7 @@ def decode(data: bytes, header: str, limit: int) -> bytes:
 
 
 def encode(data: bytes, header: str) -> bytes:
-    """Return a plain body in the codings that `decode` undid. Equal input gives equal bytes."""
+    """Return the body encoded with the codings in `header`. Equal bodies give equal bytes."""
     for name in codings(header):
         data = _ENCODERS[name](data)
     return data
@@ -61,8 +61,8 @@ class Decoder:
     """A `Decoder` decodes one body as it arrives. After an error, each call raises the same error."""
 
     def __init__(self, header: str, limit: int) -> None:
-        """`limit` bounds the decoded bytes of the whole body, and those between two codings. Raises
-        NotDecodable for unknown codings."""
+        """Create a decoder that accepts at most `limit` bytes, after each of the codings. Raises NotDecodable
+        for unknown codings."""
         names = codings(header)
         if len(names) > MOST_CODINGS:
             raise NotDecodable(f"{len(names)} codings, at most {MOST_CODINGS} are undone")
@@ -97,7 +97,7 @@ class Decoder:
 
     @property
     def is_complete(self) -> bool:
-        """Every coding is complete, and no byte follows it."""
+        """True if each coding has reached its end and no bytes followed."""
         return self._error is None and all(step.is_complete for step in self._steps)
 
     def _undone(self, number: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -124,18 +124,18 @@ class _Step(Protocol):
     def is_complete(self) -> bool: ...
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decode bytes into pieces of bounded size."""
+        """Yield the decoded bytes in pieces of limited size."""
         ...
 
 
 class _Zlib:
-    """A decoder of gzip with any number of members, or of deflate."""
+    """A `_Zlib` decodes deflate, or gzip with any number of members."""
 
     def __init__(self, window: int) -> None:
         self._window = window
         self._inflate = zlib.decompressobj(window)
         self._is_followed = False
-        """Bytes follow the last member, which clients ignore."""
+        """True if bytes follow the last member. Clients ignore such bytes."""
 
     @property
     def is_complete(self) -> bool:
@@ -149,7 +149,7 @@ class _Zlib:
         while data and not self._is_followed:
             if self._inflate.eof:
                 if not self._is_member(data):
-                    # Zeros may follow, since they fill the last block of a tape.
+                    # Zeros may follow as padding.
                     self._is_followed = bool(data.strip(b"\0")) or not self._has_members
                     return
                 self._inflate = zlib.decompressobj(self._window)
@@ -161,7 +161,7 @@ class _Zlib:
             yield plain
 
     def _rest(self) -> bytes:
-        """Return bytes of input that the library has taken and not decoded yet."""
+        """Return decoded bytes of input that zlib has buffered."""
         return b"" if self._inflate.eof else self._inflate.decompress(b"", _PIECE)
 
     @property
@@ -173,7 +173,8 @@ class _Zlib:
 
 
 class _Deflate:
-    """zlib's format or, from some servers, raw deflate; the first two bytes show which."""
+    """A `_Deflate` decodes the zlib format, or raw deflate, which some servers send. The first two bytes show
+    which of the two it is."""
 
     def __init__(self) -> None:
         self._begun = b""
@@ -216,7 +217,7 @@ class _Brotli:
             yield bytes(self._state.process(data))
             return
         plain = self._state.process(data, output_buffer_limit=_PIECE)
-        # Plain bytes may reach a decoder that takes coded ones.
+        # A call may return only a part of the output, so it is repeated until no output is left.
         while plain or not self._state.can_accept_more_data():
             yield bytes(plain)
             if self._state.is_finished():
@@ -271,19 +272,16 @@ _ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 Decode = Callable[[bytes], bytes]
-"""A function that decodes the next bytes. After raising NotDecodable once, it raises the error at every
-call."""
+"""A function that decodes the next bytes. After it raised NotDecodable, each later call raises it again."""
 
 SUPPORTED = tuple(_STEPS)
 MOST_BYTES = 64 * 1024 * 1024
-"""Plain bytes of one response: far more than any model writes, images included."""
+"""Greatest number of decoded bytes of one response. That is far more than any model writes."""
 
 
 def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
-    """Return a decoder for a Content-Encoding header; None if its codings can't be undone.
-
-    Data without a coding has no limit.
-    """
+    """Return a decoder for a Content-Encoding header, or None if its codings are not supported. A body
+    without a coding has no limit."""
     try:
         undone = Decoder(header, limit)
     except NotDecodable:
@@ -292,8 +290,8 @@ def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
 
 
 def acceptable(header: str) -> str:
-    """Return an Accept-Encoding header without the codings that can't be undone here; `identity` if none is
-    left."""
+    """Return an Accept-Encoding header without the codings that this module cannot decode. If none is left,
+    the result is `identity`."""
     offered = [part.strip() for part in header.split(",") if part.strip()]
     kept = [part for part in offered if part.split(";")[0].strip().lower() in _ACCEPTED]
     if len(kept) == len(offered):

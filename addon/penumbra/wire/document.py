@@ -1,18 +1,16 @@
-"""A JSON document that is edited in place: all other bytes stay as they were.
+"""This module edits a JSON document in place, so that all other bytes stay as they were.
 
-Containers are opened one level at a time with `msgspec.Raw`, which keeps every value as a view of the
-original bytes. A value's place in the document is the distance between the addresses of the two buffers. An
-edit exchanges the bytes at a place, and the rendered document is the original with a few slices exchanged. So
-key order, white space, number spellings, duplicate keys and escapes outside of an edited value can't change.
+Containers are parsed one level at a time with `msgspec.Raw`, so every value is a view of the original bytes.
+The offset of a value is the difference between the memory addresses of the value and the document. An edit
+replaces the bytes in a range. So key order, white space, the spelling of numbers, duplicate keys and escapes
+outside of an edited value do not change.
 
-Of duplicate keys the last one counts, as for nearly every JSON parser.
+If a key occurs twice, the last one counts, as in nearly every JSON parser.
 
-An edit is not read back, unless it is an *amendment*: an amended value reads in its new form from then on.
-Such a value is a document of its own at the value's place.
+Reading a value ignores edits, but not amendments. An *amendment* replaces a value by a document of its own.
 
-The first items of an array may come from a memory (`remember`): such an item is a value with the same bytes
-that an earlier document had, and computations over the items continue after it (`computed`). The item has a
-place in this document.
+The first items of an array may come from an earlier document with the same bytes (`remember`). Then a
+computation over the items continues after them (`computed`). They still have offsets in this document.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ _PLACE = itemgetter(0, 1)
 
 
 class Edit(NamedTuple):
-    """Bytes `start` to `end` of the document become `data`. Equal start and end: an insertion."""
+    """An `Edit` replaces the bytes `start` to `end` of the document by `data`."""
 
     start: int
     end: int
@@ -54,7 +52,7 @@ class Edit(NamedTuple):
 
 
 class Edits(list[Edit]):
-    """Edits without overlaps, in the order in which they were made."""
+    """An `Edits` is a list of edits that do not overlap, in the order in which they were made."""
 
     def __init__(self, edits: Iterable[Edit] = ()) -> None:
         super().__init__(edits)
@@ -62,14 +60,14 @@ class Edits(list[Edit]):
         self._noted: Edit | None = None
 
     def overlap(self, start: int, end: int) -> bool:
-        """Return whether an edit lies between two offsets."""
+        """Return whether an edit overlaps the range from `start` to `end`."""
         last = self.last_before(end)
-        # The edits don't overlap, so that the last one also ends last.
+        # The edits do not overlap, so the last one before `end` also ends last.
         return last is not None and last[1] > start
 
     def last_before(self, end: int) -> tuple[int, int] | None:
-        """Return the place of the last edit that begins before an offset; None if there is none. The places
-        are sorted once, since callers with many edits ask before each one."""
+        """Return the range of the last edit that begins before an offset, or None. The sorted ranges are
+        kept, since callers call this before each of many edits."""
         noted = len(self._places)
         if noted > len(self) or (noted and self[noted - 1] is not self._noted):
             self._places, noted = [], 0
@@ -81,7 +79,7 @@ class Edits(list[Edit]):
 
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
-    """Return a text with edits, given in any order. Raises ValueError where some overlap."""
+    """Return a text with edits applied, in any order. Raises ValueError if edits overlap."""
     text, at = memoryview(data), 0
     pieces: list[bytes | memoryview] = []
     for start, end, new in sorted(edits, key=_PLACE):
@@ -100,7 +98,7 @@ _STRING = msgspec.json.Decoder(str)
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The edits of a document at one time."""
+    """A `Saved` is a copy of a document's edits and amendments."""
 
     edits: tuple[Edit, ...]
     amended: tuple[tuple[int, int, Document, Saved], ...] = ()
@@ -108,32 +106,31 @@ class Saved:
 
 @dataclass(slots=True)
 class Document:
-    """A JSON text, its values as `Raw` views, and its edits. `Raw` arguments must come from this document's
-    methods, since their addresses give their places."""
+    """A `Document` is a JSON text with its edits. Its values are `Raw` views. `Raw` arguments must come from
+    this document's methods, since their addresses give their offsets."""
 
     data: bytes
     edits: Edits = field(default_factory=Edits)
     known: Known | None = field(default=None, repr=False)
-    """A prefix that `begun` does not parse."""
+    """A prefix that is not parsed, because it is known from an earlier document."""
     _parsed: ParsedText = field(init=False, repr=False)
     _structure: bytes = field(init=False, repr=False)
     root: Raw = field(init=False, repr=False)
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
-    """Opened containers by identity: a request is read several times."""
+    """Parsed containers by identity, since a request is read several times."""
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
     _contained: dict[bytes, bool] = field(init=False, repr=False, default_factory=dict)
     _remembered: Raw | None = field(init=False, repr=False, default=None)
-    """The array of which a memory has a prefix."""
+    """The array whose first items come from a `PrefixMemory`."""
     _about: dict[tuple[Any, int], tuple[Raw, Any]] = field(init=False, repr=False, default_factory=dict)
     _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
-    """End and new document of each replaced value, by the place where the value begins."""
+    """End and new document of each amended value, by the offset of the value."""
 
     @classmethod
     def begun(cls, data: bytes, name: str, memory: PrefixMemory, scope: bytes, known: Known) -> Document:
-        """Return a document whose top-level array of this name begins with a known prefix, so that the text
-        after the prefix alone is parsed. If another array begins with it, the whole text is parsed. Raises
-        NotJson."""
+        """Return a document of which only the text after a known prefix is parsed. The prefix has to be in
+        the top-level array `name`; otherwise the whole text is parsed. Raises NotJson."""
         try:
             document = cls(data, known=known)
         except NotJson:
@@ -150,17 +147,15 @@ class Document:
         if parsed.members is not None:
             self._objects[id(self.root)] = (self.root, parsed.members)
 
-    # Reading
-
     def once(self, make: Callable[[Document], T]) -> T:
-        """Return the result of a function of the document, computed once, and again after an amendment."""
+        """Return the result of `make` for this document. It is computed again only after an amendment."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
 
     def remember(self, array: Raw | None, memory: PrefixMemory, scope: bytes) -> None:
-        """Take the first items of an array from a memory, and add further ones to the memory. Must be called
+        """Take the first items of an array from `memory`, and store further ones there. This must be called
         before the array is read."""
         if array is None or self._structure is not self.data or self._amended or array is self._remembered:
             return
@@ -170,7 +165,7 @@ class Document:
             self._arrays[id(array)] = (array, items)
 
     def release(self) -> None:
-        """Drop the containers that were opened in remembered items."""
+        """Drop the parsed containers within the items of the remembered array."""
         array = self._remembered
         if array is not None:
             self._about.clear()
@@ -178,8 +173,8 @@ class Document:
             self._arrays = {id(array): self._arrays[id(array)]}
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
-        """Return the offsets of the items of an array over which computations can continue; None if they
-        begin anew each time."""
+        """Return the offsets of an array's items if computations over it can continue from an earlier
+        document, else None."""
         remembered = self._parsed.remembered
         is_continued = remembered is not None and not self._amended and array is self._remembered
         return remembered.starts if remembered is not None and is_continued else None
@@ -187,10 +182,10 @@ class Document:
     def computed(
         self, array: Raw | None, count: int, computation: Computation[S], step: Callable[[S, int], None]
     ) -> S:
-        """Return the result of a computation over the `count` items of an array, continued after those of a
-        known prefix. `step` takes in the item at an index, and nothing after it.
+        """Return the result of a computation over the `count` items of an array. It continues after a known
+        prefix if there is one. `step` adds the item at an index to a state, and must read no later item.
 
-        The result must not contain places of the document.
+        The result must not contain offsets in the document.
         """
         starts, remembered = self.starts(array), self._parsed.remembered
         if remembered is None or starts is None or count != len(starts):
@@ -198,16 +193,16 @@ class Document:
         return remembered.computed(computation, step)
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
-        """Return the result of a function of a value alone, computed once."""
+        """Return the result of `make` for a value, computed once. It must depend only on the value."""
         key = make, id(value)
         if key not in self._about:
-            # The value is kept, so that no other can get its identity.
+            # Keeping the value prevents another object from getting the same `id`.
             self._about[key] = value, make(self, value)
         made: T = self._about[key][1]
         return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
-        """Return the members of an object, in order; empty if the value is absent or no object. Each call
+        """Return the members of an object in order; none if the value is None or not an object. Each call
         returns the same dict, which must not be changed."""
         if value is None:
             return {}
@@ -226,7 +221,7 @@ class Document:
         return self.members(self.root)
 
     def items(self, value: Raw | None) -> list[Raw]:
-        """Return the items of an array; empty if the value is absent or no array. Each call returns the same
+        """Return the items of an array; none if the value is None or not an array. Each call returns the same
         list, which must not be changed."""
         if value is None:
             return []
@@ -240,27 +235,27 @@ class Document:
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
-        """Return the items of an array; the value alone if it is no array."""
+        """Return the items of an array. A value that has no items is returned as the only item."""
         return [] if value is None else self.items(value) or [value]
 
     def repeats(self, value: Raw) -> bool:
-        """Return whether an object repeats the name of a member; False for other values."""
+        """Return whether an object has two members of the same name; False for other values."""
         members = self.members(value)
-        # Two braces, and for every member two quotes, a colon and a comma, but for the last comma.
+        # There are two braces, and per member two quotes, a colon and, except for the last one, a comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
-        # Letters beyond ASCII take more bytes, so their objects are checked member by member.
+        # If names have non-ASCII letters or white space was added, the members are checked one by one.
         if not members or len(memoryview(value)) == least:
             return False
         places = [self.place(member) for member in members.values()]
         return not are_all_members(self._structure, *self.place(value), places)
 
     def repeated(self, value: Raw) -> frozenset[str]:
-        """Return the names that an object repeats."""
+        """Return the names that several members of an object have."""
         pairs = json.loads(self.source(value), object_pairs_hook=list)
         return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
 
     def string(self, value: Raw | None) -> str | None:
-        """Return the text of a string; None if the value is absent or no string."""
+        """Return the text of a string, or None if the value is None or not a string."""
         if value is None or memoryview(value)[0] != QUOTE:
             return None
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -271,12 +266,12 @@ class Document:
         return text if isinstance(text, str) else None
 
     def text_of(self, value: Raw | None) -> str:
-        """Return the text of a string; empty if the value is absent or no string."""
+        """Return the text of a string, or an empty one if the value is None or not a string."""
         return self.string(value) or ""
 
     def plain(self, value: Raw | None) -> Any:
-        """Return the value as Python objects, None if absent. For reading only: big numbers may lose
-        digits."""
+        """Return the value as Python objects, or None. It must not be written back, since big numbers may
+        lose digits."""
         return None if value is None else decode(self.source(value))
 
     def source(self, value: Raw) -> bytes:
@@ -289,12 +284,12 @@ class Document:
         return self._as_amended(start, end) if self._amended else self.data[start:end]
 
     def came(self, value: Raw) -> bytes:
-        """Return the bytes of a value as they came, without amendments."""
+        """Return the original bytes of a value, without amendments."""
         start, end = self.place(value)
         return self.data[start:end]
 
     def contains(self, text: bytes) -> bool:
-        """Return whether a quoted name occurs in the document. Remembered items are searched once."""
+        """Return whether a text, such as a quoted name, occurs in the document. The result is cached."""
         if (found := self._contained.get(text)) is None:
             found = self._contained[text] = self._looked_for(text)
         return found
@@ -306,12 +301,12 @@ class Document:
         return remembered.contains(self.data, text)
 
     def text(self) -> bytes:
-        """Return the document with amendments, and without other edits."""
+        """Return the document with amendments, but without edits."""
         return self._as_amended(0, len(self.data)) if self._amended else self.data
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Return the offsets of a value's first byte and of the byte after its last. A part of an amended
-        value has that value's place."""
+        """Return the range of a value in the document. For a part of an amended value, this is the range of
+        the amended value."""
         start, end = self._parsed.place(value)
         if self._amended and not self._holds(start):
             return next((begin, stop) for begin, (stop, inner) in self._amended.items() if inner.has(value))
@@ -327,7 +322,7 @@ class Document:
         return 0 <= start < len(self.data)
 
     def _read_in(self, value: Raw) -> tuple[Document, Raw]:
-        """Return the document in which a value is read, and the value there."""
+        """Return the document that contains the current form of a value, and the value there."""
         start, _ = self._parsed.place(value)
         if not self._holds(start):
             owner = self._owner(value)
@@ -336,7 +331,7 @@ class Document:
         return (self, value) if amended is None else amended[1]._read_in(amended[1].root)
 
     def _owner(self, value: Raw) -> Document:
-        """Return the document whose bytes a value views."""
+        """Return the document, this one or an amendment, whose bytes contain the value."""
         if self._amended and not self._holds(self._parsed.place(value)[0]):
             for _, inner in self._amended.values():
                 if inner.has(value):
@@ -353,7 +348,7 @@ class Document:
         return b"".join((*pieces, self.data[at:end]))
 
     def part(self, value: Raw, start: int, end: int) -> tuple[int, int]:
-        """Span of the characters `start` to `end` of a string."""
+        """Return the range in the document of the characters `start` to `end` of a string."""
         first, last = self.place(value)
         raw = self.data[first + 1 : last - 1].decode("utf-8")
         places = [spelled(raw, at) for at in (start, end)]
@@ -373,14 +368,12 @@ class Document:
         return memoryview(value)[0] in (BRACE, BRACKET)
 
     def is_filled(self, value: Raw) -> bool:
-        """Return whether a container may have contents."""
+        """Return whether a value is an object or array that may not be empty."""
         view = memoryview(value)
         return view[0] in (BRACE, BRACKET) and (len(view) > 2 or bool(self._amended))
 
-    # Editing
-
     def amend(self, value: Raw, data: bytes) -> None:
-        """Put other JSON in the place of a value, which reads in this form from now on. Raises NotJson."""
+        """Amend a value: replace it by other JSON, which later reads return. Raises NotJson."""
         for cleared in (self._made, self._contained, self._about):
             cleared.clear()
         owner = self._owner(value)
@@ -395,7 +388,7 @@ class Document:
         return Saved(tuple(self.edits), inner)
 
     def restore(self, saved: Saved) -> None:
-        """Undo all edits made after `saved`."""
+        """Undo all edits and amendments that were made after `saved`."""
         self.edits[:] = saved.edits
         self._amended = {begin: (stop, inner) for begin, stop, inner, _ in saved.amended}
         for _, _, inner, edits in saved.amended:
@@ -407,11 +400,11 @@ class Document:
         document.edits.append(Edit(*document.part(value, start, end), encode(text)[1:-1]))
 
     def is_edited(self, start: int, end: int) -> bool:
-        """Return whether an edit lies between two offsets."""
+        """Return whether an edit overlaps the range from `start` to `end`."""
         return self.edits.overlap(start, end)
 
     def set_member(self, value: Raw, key: str, data: bytes) -> None:
-        """Set a member of an object to JSON; a new one goes to the end."""
+        """Set a member of an object to JSON. A new member is added at the end."""
         old = self.members(value).get(key)
         if old is None:
             self.add_member(value, key, data)
@@ -428,11 +421,11 @@ class Document:
         owner.edits.append(Edit(*owner._parsed.place(value), data))
 
     def append(self, array: Raw, item: bytes) -> None:
-        """Append an item, already JSON, to an array."""
+        """Append an item in JSON to an array."""
         self.insert(array, len(self.items(array)), item)
 
     def insert(self, array: Raw, index: int, item: bytes) -> None:
-        """Insert an item, already JSON, before the array's item `index` (its length: at the end)."""
+        """Insert an item in JSON before the array's item `index`, or at the end."""
         if self._amended and (read := self._read_in(array))[0] is not self:
             return read[0].insert(read[1], index, item)
         items = self.items(array)
@@ -448,7 +441,7 @@ class Document:
         return None
 
     def add_member(self, target: Raw, key: str, value: bytes) -> None:
-        """Append a member, its value already JSON, to an object without this key."""
+        """Append a member with a value in JSON to an object that has no such key."""
         if self._amended and (read := self._read_in(target))[0] is not self:
             return read[0].add_member(read[1], key, value)
         members = self.members(target)
@@ -467,14 +460,14 @@ class Document:
         owner.edits.append(Edit(*member_of(owner._structure, *owner._parsed.place(value)), b""))
 
     def render(self) -> bytes:
-        """Return the document with its edits; the very same object if there are none."""
+        """Return the document with edits and amendments. Without any, this is the `data` object itself."""
         edits = [*self.edits, *self._amendments()] if self._amended else self.edits
         if not edits:
             return self.data
         return edited(self.data, edits)
 
     def _amendments(self) -> Iterator[Edit]:
-        """Yield edits that insert the amended values, except in parts that other edits remove."""
+        """Yield edits that insert the amended values, unless another edit replaces the whole range."""
         for begin, (stop, inner) in self._amended.items():
             last = self.edits.last_before(stop)
             # `render` raises for other overlaps.

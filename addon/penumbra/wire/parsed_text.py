@@ -1,8 +1,8 @@
-"""The parsed values of a JSON text, and their places in it.
+"""This module parses a JSON text one level at a time, and finds the offsets of values in it.
 
-Where a memory has a prefix of the text's array, the remaining text alone is parsed. Values are views of the
-parsed bytes, opened one level at a time; the place of a value is the distance between two addresses, plus the
-length of the prefix.
+If the beginning of an array is known from an earlier text, only the other bytes are parsed. Values are views
+of the parsed bytes. The offset of a value is the difference between two memory addresses, plus the length of
+the known beginning if the value comes after it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ SPACE = b" \t\n\r"
 _BETWEEN_MEMBERS = re.compile(
     rb'[ \t\n\r]*+[{,][ \t\n\r]*+"(?:[^"\\]|\\.)*+"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL
 )
-"""Text between the values of two members."""
+"""This pattern matches the text before a member's value: a brace or comma, the key and a colon."""
 _CHARACTERS = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
 )
-"""The spelling of a character in a JSON string, or a run of characters that stand for themselves."""
+"""This pattern matches an escape in a JSON string, or a run of characters that are not escaped."""
 
 
 def spelled(raw: str, at: int) -> int:
-    """Return the offset of the character `at` of a string in its JSON spelling."""
+    """Return the offset in `raw`, a string as JSON, of the decoded string's character `at`."""
     if "\\" not in raw:
         return at
     decoded = 0
@@ -41,7 +41,7 @@ def spelled(raw: str, at: int) -> int:
 
 
 def are_all_members(data: bytes, at: int, end: int, places: Iterable[tuple[int, int]]) -> bool:
-    """Return whether an object from `at` to `end` has only members whose values lie at these places."""
+    """Return whether the object from `at` to `end` has no members except those with values at `places`."""
     for start, after in places:
         if start < at or not _BETWEEN_MEMBERS.fullmatch(data, at, start):
             return False
@@ -50,7 +50,7 @@ def are_all_members(data: bytes, at: int, end: int, places: Iterable[tuple[int, 
 
 
 def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the span of a member with its key and one comma; its value lies from `start` to `end`."""
+    """Return the range of a member with its key and one comma. Its value is at `start` to `end`."""
     start = _string_start(data, _before(data, start, SPACE + b":") - 1)
     before = _before(data, start, SPACE)
     if data[before - 1 : before] == b",":
@@ -61,12 +61,11 @@ def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-# These functions read the bytes around a place and copy none: a document may have as many members to be
-# removed as it has bytes.
+# These functions copy no bytes, since a document may have very many members to remove.
 
 
 def _before(data: bytes, at: int, skipped: bytes) -> int:
-    """Return the offset after the last byte before `at` that is none of `skipped`."""
+    """Return the offset after the last byte before `at` that is not one of `skipped`."""
     while at > 0 and data[at - 1] in skipped:
         at -= 1
     return at
@@ -80,7 +79,7 @@ def _after(data: bytes, at: int) -> int:
 
 
 def _string_start(data: bytes, closing: int) -> int:
-    """Return the offset of the quote that opens the string whose closing quote stands at `closing`."""
+    """Return the offset of the opening quote of the string whose closing quote is at `closing`."""
     at = closing
     while True:
         at = data.rindex(b'"', 0, at)
@@ -95,8 +94,8 @@ BRACE, BRACKET, QUOTE = b'{["'
 
 
 def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
-    """Yield the offsets of an array's items in a text; `base` is the text's address. Most items are separated
-    by a comma alone."""
+    """Yield the offsets of an array's items in a text. `base` is the text's memory address, which is needed
+    only for items with more than a comma before them."""
     at = -1
     for item in items:
         start = at + 1
@@ -107,24 +106,24 @@ def starts_of(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
 
 
 def members_of(value: Raw) -> dict[str, Raw]:
-    """Return the members of an object; none of other values."""
+    """Return the members of an object. Other values have none."""
     return _OBJECT.decode(value) if memoryview(value)[0] == BRACE else {}
 
 
 def items_of(value: Raw | bytes) -> list[Raw]:
-    """Return the items of an array; none of other values."""
+    """Return the items of an array. Other values have none."""
     return _ARRAY.decode(value) if memoryview(value)[0] == BRACKET else []
 
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_LEVELS = 50
-"""Times that the bytes of a text may be read on average, once for each level."""
+"""Greatest number of times that the bytes of a text are parsed, on average."""
 _LEAST_OPENED = 8_000_000
-"""Bytes that may be read of any text, however small."""
+"""Number of bytes that may be parsed for any text, even a small one."""
 
 
 class ParsedText:
-    """One text, its parsed values, and the array in it of which a memory has a prefix."""
+    """A `ParsedText` is one text, its parsed values, and the remembered array in it, if there is one."""
 
     __slots__ = ("_base", "_text", "data", "known", "members", "opened", "remembered", "root", "structure")
 
@@ -133,9 +132,9 @@ class ParsedText:
         self.data, self.known = data, known
         self.remembered: Remembered | None = None
         self.opened = 0
-        """Bytes of all containers that were opened."""
+        """Total bytes of all containers that were parsed."""
         self.members: dict[str, Raw] | None = None
-        """Members of the root; None: the root is no object."""
+        """Members of the root; None if the root is not an object."""
         if known is not None:
             rest = data[: known.start] + data[known.end :]
             try:
@@ -152,8 +151,8 @@ class ParsedText:
         try:
             self._parse(data, data)
         except msgspec.DecodeError as error:
-            # msgspec refuses escapes of lone surrogates, which JavaScript clients do send. Escapes in keys
-            # are masked with escapes of the same length, so that every place stays where it is.
+            # msgspec rejects escapes of lone surrogates in keys, but JavaScript clients send them. They are
+            # replaced by escapes of the same length, so that all offsets stay the same.
             masked, count = _SURROGATE_ESCAPE.subn(rb"\\uff", data)
             if not count:
                 raise NotJson(str(error)) from None
@@ -166,10 +165,10 @@ class ParsedText:
 
     def _parse(self, structure: bytes, text: bytes) -> None:
         self.structure, self._text = structure, text
-        """The text with masked escapes of lone surrogates, and the part of it that is parsed."""
+        """The text with escapes of lone surrogates replaced, and the part of it that is parsed."""
         self._base = address_of(text)
         if text[:1] == b"{" and text[-1:] == b"}":
-            # Reading its members shows whether it is an object at all.
+            # Parsing its members shows whether it is valid.
             self.root = Raw(text)
             self.opened += len(text) if len(text) > 2 else 0
             self.members = members_of(self.root)
@@ -177,8 +176,8 @@ class ParsedText:
             self.root = _VALUE.decode(text)
 
     def opens(self, value: Raw) -> None:
-        """Count a container that is opened. Raises NotJson where nested containers together are far larger
-        than the text."""
+        """Count the bytes of a container that is parsed. Raises NotJson if all containers together are far
+        larger than the text, which means that it is nested very deeply."""
         self.opened += len(memoryview(value))
         if self.opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
             raise NotJson("nested too deeply")
@@ -186,8 +185,8 @@ class ParsedText:
     def remember(
         self, array: Raw, memory: PrefixMemory, scope: bytes, items_in: Callable[[Raw], list[Raw]]
     ) -> list[Raw] | None:
-        """Return the items of an array, whose first ones come from a memory, which keeps further ones; None:
-        there are no items, or too many."""
+        """Return the items of an array, or None if there are no items or too many. The first items come from
+        `memory`, and others are stored there."""
         known, items = self.known, items_in(array)
         if known is None:
             if not items:
@@ -207,8 +206,8 @@ class ParsedText:
         return [*likely.items, *items[there - len(prefix.items) :]]
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Return the offsets of a value's first byte and of the byte after its last; they are outside of the
-        text for a value of another document."""
+        """Return the range of a value in the text. For a value of another document, the range is outside of
+        the text."""
         address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
         size = len(memoryview(value))
         start = address - self._base
@@ -229,5 +228,5 @@ class ParsedText:
 
     @property
     def _spared(self) -> int:
-        """Bytes that were not parsed."""
+        """Number of bytes that were not parsed."""
         return 0 if self.known is None else self.known.end - self.known.start

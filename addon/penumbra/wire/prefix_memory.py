@@ -1,14 +1,14 @@
-"""Prefixes of arrays, remembered by their bytes, with the states of computations over them.
+"""This module remembers the beginnings of arrays, with the states of computations over them.
 
-Clients send their whole conversation again with every request, so nearly every message was read a turn ago.
-A request whose array begins with the bytes of a remembered prefix continues from its states: neither its
-text nor what was computed from it is read again. Every remembered value is a function of the bytes alone, so
-the memory changes the speed of a computation and never its result.
+Clients send their whole conversation again with every request, so most messages are known from the request
+before. If an array begins with the bytes of a remembered prefix, the prefix is not parsed again, and
+computations continue from its states. The states depend on the bytes alone, so the memory makes computations
+faster and never changes their results.
 
-Each array is remembered with two prefixes: the one that its last request has shown to stay, and a longer one
-that the next request is expected to share, since clients change the last items (they move cache breakpoints).
-A scope never sees the arrays of another. Arrays unused for the longest time are dropped first, and no scope
-takes more than half of the memory.
+Each array has two prefixes: one that its last request has repeated, and a longer one that the next request
+will probably repeat. Clients often change the last items, for example to move cache breakpoints. A scope
+never sees the arrays of another, and takes at most half of the memory. The array that was not used for the
+longest time is dropped first.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from cffi import FFI
 from msgspec import Raw
 
 ITEM_BYTES = 1_500
-"""Approximate bytes of an item beside its text."""
+"""Approximate bytes of memory that an item takes in addition to its text."""
 VALUE_BYTES = 200
-"""Approximate bytes of an object in a state."""
+"""Approximate bytes of memory that an object in a state takes."""
 _MOST = 64_000_000
 _MOST_ARRAYS = 16
-"""Arrays of one scope."""
+"""Greatest number of arrays of one scope."""
 _LAST = 3
-"""Items at the end of a new array that may differ in the next request."""
+"""Number of items at the end of a new array that may differ in the next request."""
 _MOST_STATES = 2
-"""States of one computation at one prefix, with different inputs."""
+"""Greatest number of states of one computation at one prefix. They have different inputs."""
 _IDLE_SECONDS = 1_800.0
 """Seconds without use after which an array is dropped."""
 _MOST_DROPPED = 4
-"""Idle arrays dropped at once, so that no request waits."""
+"""Greatest number of idle arrays that one request drops, so that it is not delayed."""
 _LONGEST_HEAD = 200_000
-"""Longest text before an array that is remembered with it."""
+"""Greatest number of bytes before an array that are remembered with it."""
 _LEAST_SPARED = 20_000
-"""Bytes of the shortest prefix that it pays not to parse."""
+"""Least number of bytes in a prefix that `first` returns."""
 _LAST_ADDRESS = 1 << 64
 _SEPARATOR = re.compile(rb"[ \t\n\r]*+([,\]])[ \t\n\r]*+")
 ffi = FFI()
@@ -57,17 +57,17 @@ def address_of(buffer: Any) -> int:
 
 
 class Computation(NamedTuple, Generic[S]):
-    """A computation over the items of an array, one after the other."""
+    """A `Computation` goes over the items of an array, one after the other."""
 
     begin: Callable[[], S]
     copy: Callable[[S], S]
-    """Copies a state, so that both can continue."""
+    """A function that copies a state, so that both copies can continue."""
     key: Hashable
-    """Identifies the computation, of which there are few."""
+    """The identity of the computation. There are only a few keys."""
     inputs: Hashable = None
     """Further inputs. Computations with equal keys and inputs have equal results for equal bytes."""
     fits: Callable[[S], bool] = lambda state: True
-    """Returns whether the computation can continue from a state of another document."""
+    """A function that returns whether the computation can continue from a state of another document."""
 
 
 def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:
@@ -78,17 +78,17 @@ def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S
 
 
 class Segment(NamedTuple):
-    """Items that one request has added to a prefix."""
+    """A `Segment` contains the items that one request added to a prefix."""
 
     data: bytes
-    """Text of the items, from the end of the previous segment's last item."""
+    """The text of the items. It begins after the last item of the previous segment."""
     address: int
     items: tuple[Raw, ...]
-    """Views of `data`."""
+    """The items, as views of `data`."""
 
 
 class KeptState(NamedTuple):
-    """The state of a computation after the last item of a prefix; never changed."""
+    """A `KeptState` is a computation's state after the last item of a prefix. It is never changed."""
 
     inputs: Hashable
     state: Any
@@ -97,27 +97,27 @@ class KeptState(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Prefix:
-    """The first items of an array, shared between requests and threads: only the states and the results of
-    searches are added to."""
+    """A `Prefix` contains the first items of an array. Requests and threads share it, so its items never
+    change; only states and results of searches are added."""
 
     segments: tuple[Segment, ...] = ()
     items: tuple[Raw, ...] = ()
     starts: tuple[int, ...] = ()
-    """Offsets of the items from the first one."""
+    """Offsets of the items, counted from the first item."""
     size: int = 0
-    """Bytes from the first item to the end of the last one."""
+    """Number of bytes from the first item to the end of the last item."""
     states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
-    """States by the key of their computation."""
+    """The states of each computation, by its key."""
     state_sizes: dict[Hashable, int] = field(default_factory=dict)
-    """Bytes of the states, by the key of their computation."""
+    """Approximate bytes of each computation's states, by its key."""
     contained: dict[bytes, bool] = field(default_factory=dict)
-    """Results of searches for a few texts."""
+    """Maps each text that was searched for to whether the prefix contains it."""
     _places: list[tuple[int, int, int]] | None = None
-    """First address, end and offset of each segment, by address; made when needed."""
+    """Start address, end address and offset of each segment, sorted by address."""
 
     def plus(self, text: bytes, spans: Sequence[tuple[int, int]]) -> Prefix:
-        """Return the prefix with more items. `text` has them, from the end of the last item of this prefix;
-        `spans` are their offsets in it."""
+        """Return a longer prefix. `text` follows the last item of this prefix and contains the new items;
+        `spans` are their ranges in it."""
         view = memoryview(text)
         items = tuple([Raw(view[start:end]) for start, end in spans])
         starts = tuple([self.size + start for start, _ in spans])
@@ -127,14 +127,14 @@ class Prefix:
         )
 
     def state(self, key: Hashable, inputs: Hashable) -> Any:
-        """Return the state of a computation; None without one."""
+        """Return the state of a computation, or None."""
         for kept in self.states.get(key, ()):
             if kept.inputs == inputs:
                 return kept.state
         return None
 
     def offset(self, address: int) -> int | None:
-        """Return the offset from the first item of a value at an address; None if the value is in no item."""
+        """Return the offset, counted from the first item, of the value at a memory address, or None."""
         if not self.segments:
             return None
         last = self.segments[-1]
@@ -150,7 +150,7 @@ class Prefix:
         return before + address - begin if begin <= address < end else None
 
     def contains(self, text: bytes, before: Prefix) -> bool:
-        """Return whether a text occurs in an item. `before` is a part of the prefix that was searched."""
+        """Return whether a text occurs in the prefix. The results of `before`, a shorter prefix, are used."""
         if text not in self.contained:
             new = self.segments[len(before.segments) :] if text in before.contained else self.segments
             found = before.contained.get(text, False)
@@ -160,24 +160,24 @@ class Prefix:
 
 @dataclass(slots=True, eq=False)
 class _Array:
-    """An array as its last request had it."""
+    """An `_Array` is an array as its last request contained it."""
 
     scope: bytes
     sure: Prefix = field(default_factory=Prefix)
-    """Items that a later request has repeated."""
+    """The items that a later request has repeated."""
     likely: Prefix = field(default_factory=Prefix)
-    """The items of `sure`, and further ones that the next request is expected to have."""
+    """The items of `sure`, and further items that the next request will probably repeat."""
     head: bytes = b""
-    """Text before the first item; empty if it is long."""
+    """The text of the request before the first item; empty if it is long."""
     count: int = 0
     tail: tuple[int, tuple[int, ...]] = 0, ()
-    """Index of an item, and the hashes of that and all later ones."""
+    """The index of an item, and the hashes of that item and all later ones."""
     used: float = 0.0
     weight: int = 0
 
     def weigh(self) -> int:
-        """Return the approximate bytes that the array takes."""
-        # Readings of an item may be as large as its text.
+        """Return the approximate bytes of memory that the array takes."""
+        # What is parsed from an item may be as large as its text.
         size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
         for key in self.likely.states.keys() | self.sure.states.keys():
             # A state shares objects with the state that it continues, so only the larger one counts.
@@ -186,19 +186,19 @@ class _Array:
 
 
 class Known(NamedTuple):
-    """A remembered prefix at the beginning of an array in a text."""
+    """A `Known` is a remembered prefix that was found in a text."""
 
     prefix: Prefix
     start: int
     """Offset of the first item."""
     end: int
-    """Offset at which reading continues: after the prefix and the comma that may follow it."""
+    """Offset at which parsing continues: after the prefix and any comma that follows it."""
     is_followed: bool
-    """True if a comma follows the prefix, so that another item is due."""
+    """True if a comma follows the prefix, so that another item must follow."""
 
 
 def _found(prefix: Prefix, data: bytes, start: int, end: int) -> Known | None:
-    """Return the prefix from `start` to `end` of a text; None if its last item goes on after `end`."""
+    """Return the prefix at `start` to `end` of a text, or None if no item ends at `end`."""
     separator = _SEPARATOR.match(data, end)
     if separator is None or not prefix.items:
         return None
@@ -207,23 +207,23 @@ def _found(prefix: Prefix, data: bytes, start: int, end: int) -> Known | None:
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the number of equal first members of two sequences."""
+    """Return the number of equal elements at the beginning of two sequences."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 class PrefixMemory:
-    """Prefixes of the arrays of all scopes. Thread-safe."""
+    """A `PrefixMemory` keeps the prefixes of the arrays of all scopes. It is thread-safe."""
 
     def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
-        """`most` is the limit of the approximate bytes."""
+        """Create an empty memory that takes at most about `most` bytes."""
         self.most = most
         self.longest = most // 2 // ITEM_BYTES
-        """Most items of an array that is remembered."""
+        """Greatest number of items in an array that is remembered."""
         self.bytes = 0
         """Approximate bytes in use."""
         self._arrays = OrderedDict[_Array, None]()
-        """In the order of their last use."""
+        """All arrays, in the order of their last use."""
         self._scopes: dict[bytes, OrderedDict[_Array, None]] = {}
         self._clock = clock
         self._lock = Lock()
@@ -233,8 +233,8 @@ class PrefixMemory:
         return len(self._arrays)
 
     def first(self, scope: bytes, data: bytes) -> Known | None:
-        """Return the longest remembered prefix in a text that is not parsed yet; None if there is none, or
-        only a short one."""
+        """Return the longest remembered prefix in a text that was not parsed yet. The result is None if there
+        is none, or only a short one."""
         heads = {head for head, _, _ in self._listed(scope) if head and data.startswith(head)}
         found = filter(None, (self.at(scope, data, len(head)) for head in heads))
         known = max(found, key=lambda known: known.prefix.size, default=None)
@@ -256,17 +256,17 @@ class PrefixMemory:
         return best
 
     def _listed(self, scope: bytes) -> list[tuple[bytes, Prefix, Prefix]]:
-        """Return head and prefixes of the arrays of a scope, the one used last first."""
+        """Return `head`, `sure` and `likely` of a scope's arrays, the array that was used last first."""
         with self._lock:
             return [(each.head, each.sure, each.likely) for each in reversed(self._scopes.get(scope, ()))]
 
     def extended(
         self, scope: bytes, data: bytes, prefix: Prefix, start: int, spans: Sequence[tuple[int, int]]
     ) -> Prefix:
-        """Return the prefix that the next request most likely has.
+        """Store an array, and return the prefix that the next request will probably repeat.
 
-        `prefix` was found in a text, `start` is the offset of the array's first item there, and `spans` are
-        the places of the items after the prefix.
+        `prefix` was found in the text `data`, `start` is the offset of the array's first item there, and
+        `spans` are the ranges of the items after the prefix.
         """
         hashes = tuple([hash(data[begin:end]) for begin, end in spans])
         with self._lock:
@@ -289,17 +289,17 @@ class PrefixMemory:
             return likely
 
     def _array(self, scope: bytes, prefix: Prefix, hashes: Sequence[int]) -> tuple[_Array, bool]:
-        """Return the array of a prefix that was found, or a new array; True with a new one."""
+        """Return the array that has this prefix, or a new one, and whether the array is new."""
         for array in reversed(self._scopes.get(scope, ())):
             if prefix.items and prefix in (array.sure, array.likely):
                 return array, False
-            # A short array has no prefix, and is known by its first item.
+            # A short array has no prefix, so it is recognised by its first item.
             if not (prefix.items or array.likely.items) and array.tail[1][:1] == hashes[:1]:
                 return array, False
         return _Array(scope, prefix, prefix), not prefix.items
 
     def _use(self, array: _Array) -> None:
-        """Note a use of an array, and drop arrays beyond the limits."""
+        """Record the use of an array, and drop arrays that exceed the limits."""
         array.used = self._clock()
         listed = self._scopes.setdefault(array.scope, OrderedDict())
         for order in (self._arrays, listed):
@@ -333,7 +333,7 @@ class PrefixMemory:
         array.weight = 0
 
     def keep(self, scope: bytes, prefix: Prefix, computation: Computation[S], state: S) -> None:
-        """Remember a computation's state at a prefix, in place of its oldest one there."""
+        """Store a computation's state at a prefix. If there are too many, the oldest state is dropped."""
         kept = KeptState(computation.inputs, state, state_size(state))
         with self._lock:
             before = prefix.states.get(computation.key, ())
@@ -353,7 +353,7 @@ class PrefixMemory:
 
 
 def state_size(state: Any) -> int:
-    """Approximate bytes of a state."""
+    """Return the approximate bytes of memory that a state takes."""
     if weigh := getattr(state, "weigh", None):
         return int(weigh())
     if isinstance(state, tuple):
@@ -366,26 +366,26 @@ def state_size(state: Any) -> int:
 
 
 class Remembered(NamedTuple):
-    """An array in a document of which a memory has a prefix."""
+    """A `Remembered` is an array in a document whose first items are in a `PrefixMemory`."""
 
     memory: PrefixMemory
     scope: bytes
     found: Prefix
-    """The prefix that was known before."""
+    """The prefix that was known before this request."""
     likely: Prefix
-    """The prefix that later requests will find."""
+    """The prefix that the next request will probably repeat."""
     starts: Sequence[int]
     """Offsets of all items in the document."""
 
     def offset(self, address: int) -> int | None:
-        """Return the offset in the document of a value at an address in a remembered item; None: the value is
-        in no such item."""
+        """Return the offset in the document of the value at a memory address, or None if the value is not in
+        a remembered item."""
         offset = self.likely.offset(address)
         return None if offset is None else self.starts[0] + offset
 
     def computed(self, computation: Computation[S], step: Callable[[S, int], None]) -> S:
-        """Return the result of a computation over all items, continued from a prefix. `step` adds the item at
-        an index."""
+        """Return the result of a computation over all items, continued from the longest prefix with a state.
+        `step` adds the item at an index to a state."""
         at, state, end = 0, None, len(self.likely.items)
         for prefix in (self.likely, self.found):
             kept: S | None = prefix.state(computation.key, computation.inputs)
@@ -399,7 +399,7 @@ class Remembered(NamedTuple):
         return stepped(state, step, max(at, end), len(self.starts))
 
     def contains(self, data: bytes, text: bytes) -> bool:
-        """Return whether a text occurs in the document. Results are kept, so there should be few texts."""
+        """Return whether a text occurs in the document. Results are kept, so callers should use few texts."""
         start = self.starts[0]
         return (
             self.likely.contains(text, self.found)
