@@ -112,7 +112,7 @@ class Credentials:
 
 
 def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that authorise a request, with the beta that a login's token needs."""
+    """Return the headers that authorise a request, with the `anthropic-beta` that login tokens need."""
     credentials = {name: headers[name] for name in ("authorization", *_KEY_HEADERS) if headers.get(name)}
     betas = [beta.strip() for beta in headers.get("anthropic-beta", "").split(",")]
     login = ",".join(beta for beta in betas if beta.startswith("oauth-"))

@@ -169,14 +169,14 @@ def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
 
 
 def short_hash(name: str | None, arguments: object) -> str:
-    """Return a hash of a call without an id, 12 hex digits; the order of arguments does not count."""
+    """Return 12 hex digits of a hash of a call; the hash ignores the order of arguments."""
     canonical = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True).encode("ascii")
     return hashlib.blake2b(canonical, digest_size=6).hexdigest()
 
 
 _TELLING_ID = 20
-"""Matches an id that is random enough to identify a conversation, by its letters and digits in parts that are
-no mere words. Others are "call_0" or "functions.run_shell_command:0"."""
+"""Fewest letters and digits, outside of plain words, of an id that is random enough to identify a
+conversation. Ids such as "call_0" or "functions.run_shell_command:0" have fewer."""
 _PARTS = re.compile("[^0-9A-Za-z]+")
 
 

@@ -282,15 +282,14 @@ def _of_client(source: bytes, role: str) -> bytes:
 
 @dataclass(slots=True)
 class _Words:
-    """A running hash of the words of a client's message."""
+    """A running hash of the content of a client's message."""
 
     digest: Any
     any: bool = False
     _texts: list[bytes] = field(default_factory=list)
 
     def read(self, value: Any, loose: bool) -> None:
-        """Hash a value. `loose`: texts are a user's own, in which parts may change from request to
-        request."""
+        """Hash a value. With `loose`, parts of texts that may change from request to request are left out."""
         if isinstance(value, _Number):
             self._mark(value.encode("ascii"))
         elif isinstance(value, str):

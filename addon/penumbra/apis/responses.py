@@ -197,7 +197,7 @@ class Responses:
     turns: type[Turns]
     arguments: type[CallArguments]
     framing: Callable[[], Framing] = lambda: SSE
-    """The reader that cuts a stream into events."""
+    """A function that returns the framing, which splits a stream into events."""
     keep_alive: bytes = b""
     """Bytes that may be sent between two events of a stream; empty if the API has none."""
 

@@ -1,4 +1,4 @@
-"""OpenAI Responses over WebSocket: the same requests and events, one to a frame.
+"""OpenAI Responses over WebSocket: each frame is one request or one event of the HTTP API.
 
 The provider keeps only the last response of a connection, until the connection closes, whatever `store` says.
 A hidden turn is therefore continued by its id, and the request contains only results. Requests with the same
@@ -160,7 +160,7 @@ class Transcript(History):
     """
 
     def answered(self, frame: bytes, turn: Turn) -> None:
-        """Take a request whose response is complete."""
+        """Store the items of a request whose response is complete."""
         document = Document(frame)
         before = self.before(_named(document))
         message = [turn.message] if turn.message else []
@@ -283,7 +283,7 @@ class SocketHistory(History):
         return SocketRequest(frame, [*before, *_input(document)])
 
     def answered(self, request: SocketRequest) -> None:
-        """Take a request whose response is complete."""
+        """Store the items of a request whose response is complete."""
         self.keep(request.known_as, None if request.input is None else [*request.input, *request.got])
 
 

@@ -62,7 +62,7 @@ def _frame(name: str, data: bytes) -> Frame:
 
 
 class Framing:
-    """A `Framing` cuts the events of a response out of its bytes, and writes them again."""
+    """A `Framing` splits the bytes of a response into events, and writes events as bytes."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Turns(ABC):
         self.continued = False
         """True once a turn was continued."""
         self.hidden_usage: Metrics = {}
-        """Usage of the turns that were continued."""
+        """Token counts of the turns that were continued."""
         self.hidden_names = HiddenNames()
         self.state = State.READING
         self._touched = self.always_edits
@@ -306,7 +306,7 @@ class Turns(ABC):
 
     @abstractmethod
     def begin_turn(self) -> None:
-        """Forget the previous turn."""
+        """Drop the state of the previous turn."""
 
     @abstractmethod
     def read(self, event: Event, document: Document) -> Iterable[Event]:

@@ -31,7 +31,7 @@ _STATUS: Mapping[str, int] = {
     "api_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
-    # OpenAI; an exhausted quota stays exhausted, and so has no status here.
+    # OpenAI; an exhausted quota is left out, since it does not recover.
     "context_length_exceeded": 400,
     "rate_limit_exceeded": 429,
     "server_error": 500,

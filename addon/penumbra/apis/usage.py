@@ -117,12 +117,12 @@ def only(metrics: Mapping[str, int], prefixes: tuple[str, ...]) -> dict[str, int
 
 
 def plus(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Return sums by name."""
+    """Return the sums of numbers with the same name."""
     return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 
 
 def together(first: Metrics, second: Metrics) -> Metrics:
-    """Return sums by holder and name."""
+    """Return the sums of numbers with the same holder and name."""
     return {holder: plus(first.get(holder, {}), second.get(holder, {})) for holder in {**first, **second}}
 
 
@@ -174,7 +174,7 @@ def held(metrics: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BilledTokens:
-    """Tokens of one turn, each counted once."""
+    """Numbers of tokens of one turn; no token is counted in two fields."""
 
     uncached: int = 0
     cached: int = 0

@@ -47,7 +47,7 @@ class Passage:
     """The arguments of the call that the result answers, as the model wrote them."""
 
     def arguments(self) -> str | None:
-        """Return the passage's command, as a call's arguments; None if it is not known."""
+        """Return the arguments of the passage's call; None if its command is not known."""
         if self.written:
             return self.written
         return encode({"command": self.command}).decode("utf-8") if self.command else None
