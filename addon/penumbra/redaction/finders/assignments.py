@@ -1,11 +1,10 @@
-"""Secrets that stand beside a telling name, in files of any language.
+"""This module finds secrets after a name such as `password`, in files of any language.
 
-One linear regular expression finds the names that have something like an operator after them. `forms` reads
-how name and value are joined; `names` and `judgement` decide what both mean.
+A regular expression finds such names with an operator or a similar text after them. `forms` finds the value.
+`names` and `judgement` decide whether the name is that of a secret and the value is one.
 
-A name may also have its value alone in the next line, as after a prompt or in what Redis prints to a file; or
-it may name a list or a map. The members of a list are values of its name, those of a map only if the name is
-a plural.
+The value may also be alone in the next line, as after a prompt. The name may also be that of a list or a map.
+The items of a list are values of the name. The members of a map are values only if the name is a plural.
 """
 
 from __future__ import annotations
@@ -47,26 +46,26 @@ _ALONE = re.compile(rb"(?:\A|\n|\\n|\\{0,31}\"|m)[ \t]{0,12}[\"']?\Z")
 
 
 def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
-    """Yield the line below a prompt whose last word stands at `begin` to `end`."""
+    """Yield the value in the line below a prompt. The last word of the prompt is at `begin` to `end`."""
     if data[begin - 1 : begin] in _BEGINS and b"_" not in data[begin:end]:
         line = _TYPED.match(data, end)
         if line is not None:
             yield Value(*line.span(1), Style.PROSE)
     if data[begin:end] == b"pass":
-        return  # A statement of Python.
+        return  # This is the Python statement.
     below = _BELOW.match(data, end)
     if below is None or _COMMIT.fullmatch(below[1]) or not _ALONE.search(data, max(0, begin - 16), begin):
         return
     if _is_next_name(data[begin:end], below[1]):
         return
-    # Below `password` in a list of names, `Login42` is one of them.
+    # A value such as `Login42` is the next name in a list of names.
     if not is_program_word(below[1].rstrip(_FIGURES).decode("utf-8", "replace").lower() or " "):
         yield Value(*below.span(1), Style.PROSE)
 
 
 def _is_next_name(name: bytes, below: bytes) -> bool:
-    """Return whether a line and the one above it are names of one list: both begin with one word, or both are
-    written as constants."""
+    """Return whether a line and the one above it are names in the same list. Both begin with the same word,
+    or both are written as constants."""
     for form in (_NAME_OF_SEVERAL, _HUMPS):
         first, second = form.fullmatch(name), form.fullmatch(below)
         if first and second and first[1] == second[1]:
@@ -75,9 +74,9 @@ def _is_next_name(name: bytes, below: bytes) -> bool:
 
 
 _CHECKED = 16
-"""Number of names between two checks of the time."""
+"""Number of names between two checks of the time budget."""
 _MOST = 200
-"""Members that are read of one container."""
+"""Greatest number of members that are read of one list or map."""
 _GAP = rb"(?:\s|\\{1,31}[nrt]){0,60}+"
 _LINE_BREAK = BREAK + LEAD
 _OPEN = late(
@@ -87,9 +86,9 @@ _OPEN = late(
     rb"([\[({])"
 )
 _OPEN_REACH = 256
-"""Bytes after a name within which the bracket stands. `_OPEN` matches no more of them."""
+"""Number of bytes after a name that are searched for a bracket."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
-"""Beginnings of lists of words in the shell and in Ruby, where words without quotes are text."""
+"""Beginnings of lists in the shell and in Ruby whose items are strings without quotes."""
 _QUOTED = late(_GAP + rb"[bruf]?({QUOTE})")
 _BARE = late(_GAP + rb"([^\s\"'`,\[\](){}<>\\:=]{4,512})(?=[\s,\])])")
 _NEXT = late(rb"{QUOTE}?" + _GAP + rb",")
@@ -97,7 +96,7 @@ _BLANKS = late(rb"{QUOTE}?(?=[ \t\r\n])")
 _KEY = late(_GAP + rb"(?:{QUOTE})?:?[\w.@-]{1,80}(?:{QUOTE})?" + _GAP + rb"(?::|=>?)" + _GAP + rb"({QUOTE})")
 _MEMBERS_BELOW = late(rb"[\\\"']{0,4}:[ \t]{0,8}(?=\r?\n|\\{1,31}[nr])")
 _BELOW_REACH = 5
-"""Bytes after a name in which its colon stands."""
+"""Number of bytes after a name that are searched for its colon."""
 _END_OF_LINE = (
     rb"(?=[ \t]{0,8}(?:" + QUOTE + rb")?[ \t]{0,8}(?:#[^\r\n]*|)(?:\r?\n|\\{1,31}[nr]|" + QUOTE + rb"|\Z))"
 )
@@ -116,7 +115,7 @@ _ENTRY = late(
 
 
 def _opens(data: bytes, end: int) -> bool:
-    """Return whether a bracket that begins a list may follow a name. Few names have one."""
+    """Return whether a bracket that begins a list may follow a name. This is a fast first test."""
     last = end + _OPEN_REACH
     return (
         data.find(b"[", end, last) >= 0 or data.find(b"(", end, last) >= 0 or data.find(b"{", end, last) >= 0
@@ -124,8 +123,8 @@ def _opens(data: bytes, end: int) -> bool:
 
 
 def contained(data: bytes, end: int, *, plural: bool) -> Iterator[Value]:
-    """Return the members of the list after the name that ends at `end`, or of the map if the name is a
-    plural."""
+    """Return the items of the list after the name that ends at `end`. If the name is a plural, return the
+    values of a map as well."""
     if _opens(data, end) and (opening := _OPEN.match(data, end)):
         bare = Style.LISTED if opening[0].endswith(_WORDS_FOLLOW) else None if opening[1] else Style.CODE
         return _bracketed(data, opening.end(), opening[2], bare, plural=plural)
@@ -153,7 +152,7 @@ def _bracketed(data: bytes, at: int, bracket: bytes, bare: Style | None, *, plur
 
 
 def _bare(data: bytes, at: int, style: Style) -> Value | None:
-    """Return a member without quotes: of a list of YAML, or of words of the shell or Ruby."""
+    """Return an item without quotes in a list of YAML, the shell or Ruby."""
     word = _BARE.match(data, at)
     return Value(*word.span(1), style) if word else None
 
@@ -186,8 +185,8 @@ _STEM = (
     r"|(?:hash|token|session|cookie|auth)(?:salt|pepper))"
     r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging|backup|old|material|bytes)[a-z0-9_.\-]*)?)"
 )
-# No counted repeats: each would multiply the states of the automaton. The value after the name is bounded by
-# the line, or read again with bounds in `forms`.
+# The pattern has no counted repeats, since each would multiply the states of the automaton. `forms` limits
+# the length of the value.
 _FOLLOWERS = (
     r"(?:(?: ?\[[0-9a-z_*]*\])?[\\\"'`\])>*}]*(?:\xe2\x80[\x99\x9d])?(?: [0-9]+)?[ \t]*"
     r"(?:\??[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|\xef\xbc[\x9a\x9d]|uff1[ad]"  # assignment
@@ -215,8 +214,8 @@ _FOLLOWERS = (
     r"[\\\"'-]*(?:[a-z]+_?)?value[\\\"']*\s*[:=]| --value )"  # pair
 )
 _NAMES = Linear((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
-# The name within a tag, with the beginning of what stands between tags. The text between a name and the end
-# of its tag may be as long as the whole text: reading it after every name would take quadratic time.
+# This pattern matches a whole tag with a name in it, and the beginning of the text after it. Searching for
+# the end of the tag after every name would take quadratic time.
 _TAGS = Linear((r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}").encode("latin-1"), _OPTIONS)
 _STEMS = Linear(_STEM.encode("latin-1"), _OPTIONS)
 FLAGS = Linear(
@@ -225,11 +224,11 @@ FLAGS = Linear(
     _OPTIONS,
 )
 TAG_ENDS = rb"<\\?/"
-"""A pattern that matches wherever a tag holds anything."""
+"""This pattern matches in every text that contains a closing tag."""
 _NAME_BYTES = re.compile(
     rb"(?:[A-Za-z0-9_.\-$\x80-\xe1\xe3-\xee\xf0-\xff]|\xe2(?!\x80[\x98-\x9f])|\xef(?!\xbc[\x9a\x9d])){0,80}"
 )
-"""Matches a name: all but printed quotes, the full-width colon and the full-width sign of equality."""
+"""This pattern matches a name. It excludes typographic quotes, the full-width colon and equals sign."""
 _ASCII_NAME = re.compile(rb"[A-Za-z0-9_.\-$]{0,80}")
 _NO_NAME = bytes(byte for byte in range(0x80) if not chr(byte).isalnum())
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
@@ -237,14 +236,14 @@ _REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
 _LONGEST_REST = 65536
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _REPLACED = re.compile(placeholder.ALONE)
-"""Matches a value that is a placeholder and nothing else."""
+"""This pattern matches a value that is only a placeholder."""
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 """Bytes that may follow a name in a tag."""
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
-"""Bytes before the parts of an address."""
+"""Bytes before a part of a URL, which is not the name in a tag."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _DECLARES_TYPE = late(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
-"""Matches the word that declares a type, before the type's name."""
+"""This pattern matches the keyword before the name of a type, such as `class`."""
 _NEW_LINE = re.compile(rb"\n|\\n")
 _CODE_FILE = late(rb"\.(?:[cm]?[jt]sx?|vue|svelte|py|rb|go|rs|php|t|spec)$")
 _TEST_NAME = late(rb"[A-Za-z_]\w*(?:[/.:\[-][^\s\"']*)?(?=[\s\"'(\\]|\Z)")
@@ -254,29 +253,29 @@ _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
 _SHA1 = re.compile(rb"[0-9a-f]{40}")
 _LONGEST_SLOGAN = 80
 _USER_REACH = 160
-"""Bytes before a password in which its user may stand."""
+"""Number of bytes before a password that are searched for its user."""
 _NAMED_AGAIN = re.compile(rb"[(\[{]{0,4}([A-Za-z_][\w.-]{1,40})[=:]")
 _BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
 _LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
-"""Matches neighbours of `password` in a list that are no passwords: `min:8`, `--stdin`,
+"""This pattern matches items after `password` in a list that are not passwords: `min:8`, `--stdin`,
 `password_confirmation`."""
 _LINE_NUMBER = re.compile(rb"[:-][0-9]{1,6}[:-](?=[^\s:-])")
 _DIGEST_OF = late(
     rb"(?i)\b(?:md[45]|rmd160|(?:sha|shake|blake|sm|tiger|whirlpool|crc)[0-9a-z/-]{0,10}) ?\(\Z"
 )
 _LONGEST_DIGEST = 24
-"""Bytes of the longest match of `_DIGEST_OF`."""
+"""Greatest number of bytes that `_DIGEST_OF` matches."""
 _LONGEST_PATH = 120
 _PATH_CHARACTERS = _NAME_CHARACTERS + b"/"
 _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 
 class _LongValues:
-    """A `_Rests` finds the ends of long values in one text.
+    """A `_LongValues` finds the ends of long values in one text.
 
-    A long value may be full of names, whose values all end where it does, so each end is looked for once.
+    A long value may contain many names whose values all end where it does. Each end is searched for once.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -284,7 +283,7 @@ class _LongValues:
         self._start = self._stop = -1
 
     def end(self, at: int) -> int:
-        """Return the end of a value of which the bytes before `at` were read."""
+        """Return the end of a value that goes on at `at`."""
         if not self._start <= at <= self._stop:
             rest = _REST.match(self._data, at)
             self._start, self._stop = at, rest.end() if rest else at
@@ -293,23 +292,23 @@ class _LongValues:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """The meaning of a name by itself."""
+    """A `_Meaning` is what a name says about its value, regardless of the text around it."""
 
     written: str
     name: Name
     members: Name
-    """Meaning of the name for the members of a list or map that it names."""
+    """The name as it applies to the members of a list or map."""
     plural: bool
     bare_key: bool
-    """True if the word before the name decides about its meaning."""
+    """True if the name is only `key`, so that the word before it decides."""
 
 
 class Assignments:
-    """`Assignments` finds values beside telling names."""
+    """An `Assignments` finds secrets after names such as `password`."""
 
     def __init__(self) -> None:
         self._names = _VOCABULARY
-        # A name is cut where it gets long, so that what is remembered is bounded.
+        # Names have a limited length, so the size of this cache is limited.
         self._meaning = lru_cache(8_192)(self._ask)
 
     def _ask(self, identifier: bytes) -> _Meaning:
@@ -328,11 +327,11 @@ class Assignments:
         flags: bool = True,
         tags: bool = True,
     ) -> Iterator[Span]:
-        """Yield the secrets; `low` is `data` in lower case.
+        """Yield the secrets. `low` is `data` in lower case.
 
-        `loud`: the text is of a place for secrets, so that weak names count as strong ones. `quiet`: the text
-        is full of hashes, so that weak names do not count. `flags`, `tags`: `FLAGS`, `TAG_ENDS` matches
-        somewhere.
+        `loud` is true if the text comes from a place for secrets; then weak names count as strong. `quiet` is
+        true if the text has many hashes; then weak names do not count. `flags` and `tags` are true if `FLAGS`
+        and `TAG_ENDS` match in the text.
         """
         long_values = _LongValues(data)
         read_to = 0
@@ -364,12 +363,12 @@ class Assignments:
             yield from self._tagged(data, low, long_values)
 
     def _in_context(self, data: bytes, start: int) -> Name | None:
-        """Return what the word before a bare `key` says of it; None without such a word."""
+        """Return the name for a bare `key` that the word before it gives, or None."""
         before = _WORD_BEFORE.search(data, max(0, start - 24), start)
         return self._names.of_key(before[1].decode("ascii")) if before else None
 
     def _tagged(self, data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]:
-        """Yield the values of tags: `<string name="password">value</string>`."""
+        """Yield secrets between tags, as in `<string name="password">value</string>`."""
         for tag in _TAGS.finditer(low):
             for stem in _STEMS.finditer(low, *tag.span()):
                 start, end = _name(data, stem.start())
@@ -383,11 +382,11 @@ class Assignments:
                     break
 
     def _flagged(self, data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]:
-        """Yield the values of options: `--password value`, `["--password", "value"]`."""
+        """Yield secrets after options, as in `--password value` and `["--password", "value"]`."""
         for match in FLAGS.finditer(low):
             flag = _DASHES.match(data, match.start())
             at = match.start()
-            # An option begins a word.
+            # An option must be at the beginning of a word.
             if flag is None or (at and data[at - 1] not in b" \t\n\"'[,="):
                 continue
             name = self._names.judge(flag[0].decode("latin-1"))
@@ -423,7 +422,7 @@ def _values(
 
 
 def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where the identifiers stand that may have a value after them."""
+    """Yield the range of each name of a secret that may have a value after it."""
     length = len(low)
     found, stop = _NAMES.place(low, 0, length)
     while found >= 0:
@@ -431,22 +430,22 @@ def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
         other = start and data[start - 1] in b":/" and _is_other_name(data, start)
         if not other and not _is_file(data, start, end):
             yield start, end
-        # The text after a name may be the next name; but a slow match is not read twice.
+        # The text after a name may be the next name. But the text of a very long match is not searched again.
         goes_on = max(end, found + 1) if stop < end + 256 else stop
         found, stop = _NAMES.place(low, goes_on, length) if goes_on < length else (-1, -1)
 
 
 def _is_other_name(data: bytes, start: int) -> bool:
-    """Return whether a name is part of one that names no secret: `AWS::IAM::AccessKey` is a type,
-    `checksum/secret` says that something has changed."""
+    """Return whether a name is part of a longer one that is not the name of a secret. `AWS::IAM::AccessKey`
+    is a type, and the value of `checksum/secret` is a hash."""
     if data[start - 2 : start] == b"::" and data[start - 3 : start - 2].isalpha():
         return not data[start : start + 1].islower()
     return data[start - 9 : start] == b"checksum/"
 
 
 def _is_file(data: bytes, start: int, end: int) -> bool:
-    """Return whether a name is that of a file: before a line that `grep` found in it (`.pgpass:3:`), or
-    before its digest (`SHA256 (password.txt) = `)."""
+    """Return whether a name is that of a file, before a line number of `grep` (`.pgpass:3:`) or a hash
+    (`SHA256 (password.txt) = `)."""
     if data[end : end + 1] != b")" and not _LINE_NUMBER.match(data, end):
         return False
     before = data[max(0, start - _LONGEST_PATH) : start].rstrip(_PATH_CHARACTERS)
@@ -456,16 +455,16 @@ def _is_file(data: bytes, start: int, end: int) -> bool:
 
 
 def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether `pass` is a verb: `PASS: TestName/with_part`, `PASS event-api`, "all files pass
+    """Return whether `pass` is a verb, as in `PASS: TestName/with_part`, `PASS event-api` and "all files pass
     `lint`"."""
     if data[start:end].lower() != b"pass":
         return False
     if data[end : end + 1] in (b'"', b"'") and data[start - 2 : start] in (b"; ", b": "):
-        return True  # A statement of Python, at the end of an argument: `python -c 'import a; pass' '…'`.
+        return True  # This is the Python statement, as in `python -c 'import a; pass' '…'`.
     if data[start:end] == b"PASS" and data[end : end + 1] == b":":
         return bool(_TEST_NAME.match(data, value.start))
     if data[start:end] == b"PASS" and data[end : end + 1] in b" \t":
-        # Folders may be called as routes are: `PASS app/(shop)/[id]/page.test.tsx`.
+        # A path of a test may contain brackets: `PASS app/(shop)/[id]/page.test.tsx`.
         text = data[value.start : value.end]
         if b"/" in text and _CODE_FILE.search(text.split(b"::", 1)[0]):
             return True
@@ -480,8 +479,8 @@ def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _repeats(data: bytes, value: Value, written: str) -> bool:
-    """Return whether a value repeats words of its name or its user's name, as values for tests do:
-    `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`."""
+    """Return whether a value repeats words of its name or its user's name. Such values are for tests, as in
+    `POSTGRES_PASSWORD=postgres` and `LOCAL_PROXY_KEY=local-proxy`."""
     text = data[value.start : value.end]
     name = _JOINTS.sub(b"", written.lower().encode())
     words = _JOINTS.split(text[:_LONGEST_SLOGAN].lower())
@@ -502,8 +501,8 @@ def _repeats(data: bytes, value: Value, written: str) -> bool:
 
 
 def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether a name is declared as a type's and the value stands on a line below it: `class ApiKey:`.
-    In `interface password: …`, the value is on the same line."""
+    """Return whether a name is that of a type, as in `class ApiKey:`, and the value is on a later line. In
+    `interface password: …`, the value is on the same line."""
     return (
         data[start : start + 1].isupper()
         and _DECLARES_TYPE.search(data, max(0, start - 11), start) is not None
@@ -512,14 +511,13 @@ def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether a member named `key` holds a SHA-1, by which components and caches find their
-    contents."""
+    """Return whether a member named `key` contains a SHA-1, such as the key of a cache."""
     bare = data[start:end] == b"key" and data[end : end + 1] in (b'"', b"\\")
     return bare and value.style is Style.QUOTED and _SHA1.fullmatch(data, value.start, value.end) is not None
 
 
 def _judged(data: bytes, value: Value, name: Name, long_values: _LongValues) -> Span | None:
-    """Return a value as the secret of its name, to the end of a long one."""
+    """Return the span of a value if it is a secret. The span covers the whole of a long value."""
     if value.style not in _BETWEEN_QUOTES and _is_named_again(data, value):
         return None
     span = secret(data, value, name, "name", Strength.HINT)
@@ -527,13 +525,13 @@ def _judged(data: bytes, value: Value, name: Name, long_values: _LongValues) -> 
 
 
 def _is_named_again(data: bytes, value: Value) -> bool:
-    """Return whether a value begins with a name that has a value of its own: `--root-password password:…`."""
+    """Return whether a value begins with a name and its own value, as in `--root-password password:…`."""
     named = _NAMED_AGAIN.match(data, value.start, value.end)
     return named is not None and _VOCABULARY.judge(named[1].decode("ascii")).strength is Strength.PASSWORD
 
 
 def _without_user(data: bytes, span: Span) -> Span:
-    """Return the span without the user before the password: `NEO4J_AUTH=neo4j/…`."""
+    """Return the span without the user before the password, as in `NEO4J_AUTH=neo4j/…`."""
     user = _USER_OF_LOGIN.match(data, span.start, span.end)
     if user is None or span.end - user.end() < _LEAST_PASSWORD or is_opaque(user[1].decode("ascii"), 5):
         return span
@@ -541,7 +539,7 @@ def _without_user(data: bytes, span: Span) -> Span:
 
 
 def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span | None:
-    """Return a member of a list as a secret; it may be an option, a rule or a name as well."""
+    """Return the span of an item of a list if it is a secret, and not an option, a rule or a name."""
     text = data[value.start : value.end].decode("utf-8", "replace")
     mixed = kinds(text) == 3
     style = value.style
@@ -558,7 +556,7 @@ def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span 
 
 
 def _name(data: bytes, at: int) -> tuple[int, int]:
-    """Return the place of the whole identifier whose telling part was found at `at`."""
+    """Return the range of the whole name of which a part, such as `password`, is at `at`."""
     if data[at] in _NO_NAME:
         at += 1
     match = _ASCII_NAME.match(data, at)
@@ -568,7 +566,7 @@ def _name(data: bytes, at: int) -> tuple[int, int]:
         end = match.end() if match else at
     start = at - 48 if at > 48 else 0
     start += len(data[start:at].rstrip(_NAME_CHARACTERS))
-    # "\nDB_PASSWORD" in a JSON string, "\x1b[32mDB_PASSWORD".
+    # Skip the end of an escape, as in "\nDB_PASSWORD" or "\x1b[32mDB_PASSWORD".
     if data[start] in (b"nrtm" if start < at else b"nr") and data[start - 1 : start] in (b"\\", b"\x1b"):
         start += 1
     return start, end

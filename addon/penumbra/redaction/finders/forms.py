@@ -1,7 +1,7 @@
-"""Forms that join a name and its value: assignment, element, argument, table, pair.
+"""This module finds the value of a name: in an assignment, an element, an argument, a table, or a pair.
 
-Each form is read with bounded patterns from the end of the name. The result is the place of the value, and
-its style, which decides what a value must be like to be a secret.
+Each of these forms is matched from the end of the name with patterns of limited length. The result is the
+range of the value and its style. The style decides which values count as secrets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BREAK = (
     rb"(?>(?:\n|\\{1,31}n)(?:" + shared_patterns.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
     rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
 )
-"""White space between lines, with what tools put before lines."""
+"""This pattern matches white space between lines, and prefixes of lines such as line numbers."""
 _WRAPPER = (
     rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
     rb"|(?=[\w.]{0,60}+\()[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|[Ff]ield)\((?:default=)?"
@@ -44,8 +44,8 @@ _WRAPPER = (
     rb"|\([\w.\[\]]{1,30}\) (?:\(len=[0-9]{1,7}\) )?"
     rb"|string\([0-9]{1,6}\) )?"
 )
-"""Matches a call, a type or another operand before a value in quotes: `Some("value")`, `string(5)
-"value"`."""
+"""This pattern matches a call, a type or another operand before a quoted value, as in `Some("value")` or
+`string(5) "value"`."""
 _TYPED = (
     rb"(?:\??: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
     rb"(?:(?:string|String|str|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b|(?:Optional|Final|Annotated)\[str\])"
@@ -68,7 +68,7 @@ _ASSIGN = _late(
 )
 _NEXT_LINE = _late(rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n){LEAD}{_BREAK}{0,60}+{_WRAPPER}({QUOTE})")
 _BLOCK = late(rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{1,64}")
-"""The end of a line of YAML whose value is the block below it."""
+"""This pattern matches the end of a YAML line whose value is the block below it."""
 _LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{0,64}")
 _ELEMENT = late(rb"[^<>\n]{0,240}>\s{0,40}(<!\[CDATA\[)?")
 _ARGUMENT = late(
@@ -78,7 +78,7 @@ _ARGUMENT = late(
 _PAIR_BEGINS = late(rb"\([ \t]{0,4}[bru]?{QUOTE}[-\w./]{0,30}\Z")
 _IS_VALUE = late(rb"(?:\A|[^A-Za-z])([A-Za-z]{1,24}){QUOTE}?[ \t]{0,4}[:=][ \t]{0,4}{QUOTE}\Z")
 _NAMING = frozenset(f"{_WORDS['names']} {_WORDS['whole_names']}".encode().split())
-"""Arguments that hold a name: `SqlParameter(name: "password", "…")`."""
+"""Names of arguments that contain a name, as in `SqlParameter(name: "password", "…")`."""
 _LIST_GOES_ON = late(rb"{QUOTE}[ \t]{0,4},")
 _LIST_BEGAN = late(rb"[=(][ \t]{0,4}[\[(]{QUOTE}\w{1,40}{QUOTE},[ \t]{0,4}{QUOTE}\Z")
 _IS_LAST = late(rb"{QUOTE}\s{0,4}[\])]")
@@ -87,14 +87,14 @@ _ATTRIBUTE = late(rb"{QUOTE}[ \t]{0,4}(?:value|content|data-value)=({QUOTE})")
 _CSV = late(rb",( {0,2})(?:<<)?({QUOTE})?")
 _CALL = late(rb"(?:\(| ?\{ ?(?=[\\\"'`]))({QUOTE})?")
 _KEYWORD = re.compile(rb"[A-Za-z_]\w{0,60}=(?!=)")
-"""Matches an argument with its name: `generate_key(public_exponent=65537)`."""
+"""This pattern matches the name of a keyword argument: `generate_key(public_exponent=65537)`."""
 _DECLARED = late(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
 _PAIR = _late(
     rb"(?:[\\\"']{0,40},|[\\\"']{0,40}{_BREAK}){_BREAK}{0,40}+[\\\"'-]{0,40}(?:[A-Za-z]{0,12}_?[Vv]alue|VAL"
     rb"UE)(?:[\\\"']{0,40}\s{0,3}[:=]\s{0,3}|(?<=--value) )({QUOTE})?"
 )
 _PAIR_REACH = 600
-"""Bytes after a name in which the word `value` of a pair stands."""
+"""Number of bytes after a name that are searched for the word `value` of a pair."""
 _ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(", b"{", b" ")
 _QUOTE_BEGINS = (b'"', b"\\")
 _APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
@@ -103,7 +103,7 @@ _NESTED = late(
     rb"|raw)(?=\\{0,31}[\"']))\\{0,31}[\"'`]?\s{0,3}[:=]\s{0,3}({QUOTE})"
 )
 _NESTED_REACH = 48
-"""Bytes after a name in which the brace stands."""
+"""Number of bytes after a name that are searched for the brace of a nested object."""
 _APART = late(
     rb"(\\{0,31}[`\"'][ ](?:is (?:now |set to )?|was |to |as |(?=\\{0,31}[\"']))|[ ](?:is:? |was:? |are:? "
     rb"|to (?=[^ \n]{0,60}[0-9]))(?:now |set to )?|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_"
@@ -117,7 +117,8 @@ _TAGGED = _late(
 )
 _INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=({QUOTE})")
 _GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")
-"""A value right after the quote that ends its name, in text that has lost the separator."""
+"""This pattern matches a value directly after the quote at the end of its name, in a text that has lost the
+separator."""
 _PUT = late(
     rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
     rb"|proxy_set_header)"
@@ -127,7 +128,7 @@ _PUT = late(
 _BEGINS_LINE = late(rb"(?:\A|\n|\\n){LEAD}[ \t]{0,20}\Z")
 _YAML_TAG = late(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )({QUOTE})?")
 _PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
-"""Matches after a member of an object that a program printed: `{Host:db1 Pass:value Port:1}`."""
+"""This pattern matches the text after a member of a printed object: `{Host:db1 Pass:value Port:1}`."""
 _MULTIPART = late(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}){2}")
 _SETTER = late(
     rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
@@ -137,14 +138,14 @@ _NO_SETTER = late(
     rb"|mak|chang|show|hid|toggl|compar|match|sign|revok|refresh|expir|mock|assert|expect|from|to|use|new|next)",
     re.IGNORECASE,
 )
-"""Matches the beginning of a method's name that asks for a secret or does something with one."""
+"""This pattern matches the beginning of a method's name if the method uses a secret but does not set it."""
 _ONLY_ARGUMENT = late(rb"{QUOTE}[ \t]{0,4}(?:[)}]|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 
 _FLAG = late(rb"(?:[ \t]{1,8}|{QUOTE},\s{0,40}|(?:{QUOTE})?(?:\r?\n|\\{1,31}n){LEAD}[ \t]{0,64}- )({QUOTE})?")
 _SOURCE = re.compile(rb"(?:locked:)?pass(?:word)?:")
 _CHANGED = late(rb"{QUOTE}?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}({QUOTE})")
-"""Matches between an old and a new value: `token: "old" -> "new"`."""
+"""This pattern matches the text between an old and a new value: `token: "old" -> "new"`."""
 _MARKED_UP = re.compile(rb"<(?:code|b|tt|kbd|samp|span|strong|em|i)(?: [^<>]{0,60})?>")
 _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
 
@@ -154,8 +155,8 @@ _END_OF_LINE = re.compile(
     rb"|\|(?:\r?\n|\Z)|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
 )
 _NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
-"""Matches a `#` and what follows it in a value before another parameter: no fragment, which would end the
-address."""
+"""This pattern matches a `#` and the text after it up to the next parameter of a URL. Such a `#` is part of a
+value, since a fragment would be the end of the URL."""
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
@@ -164,14 +165,14 @@ _ASSIGNMENTS = late(
     rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
     rb"[^\s\"'()]{0,160}\Z"
 )
-"""Matches a command's option with a list of assignments, up to the name of one of them."""
+"""This pattern matches a command's option with a list of assignments, up to the name in one of them."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
-"""Texts after a name to which nothing is assigned."""
+"""Texts after a name that has no value."""
 
 
 def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
-    """Yield the values that may belong to the name at `begin` to `end`, the likeliest first."""
+    """Yield possible values of the name at `begin` to `end`, the most likely one first."""
     value = _assigned(data, begin, end)
     if value is not None:
         yield value
@@ -196,7 +197,7 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
 
 
 def changed_value(data: bytes, value: Value) -> Value | None:
-    """Return the new value after an old one in plans and diffs: `"old" -> "new"`."""
+    """Return the new value after an old one, as in `"old" -> "new"`."""
     match = _CHANGED.match(data, value.end)
     return read(data, match.end(), match[1], Style.QUOTED) if match else None
 
@@ -216,7 +217,7 @@ def flag_value(data: bytes, end: int) -> Value | None:
 
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if data[end : end + 2] in _EMPTY and data.find(b"{", end + 2, end + 5) < 0:
-        return None  # This is left of a redacted line.
+        return None  # The name has no value.
     match = _ASSIGN.match(data, end)
     if match is None:
         return None
@@ -228,11 +229,11 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         below = _LINE_BREAK.match(data, match.end()) if len(opener) >= 3 else None
         return read(data, below.end() if below else match.end(), opener, Style.QUOTED)
     if operator == b":" and not gap and not after and data[begin - 3 : begin].endswith((b":", b"://")):
-        return None  # A part of a longer name, "arn:aws:x:secret:name", or the user of an address.
+        return None  # The name is part of "arn:aws:x:secret:name", or the user in a URL.
     if operator in (b"|", b"\xe2\x94\x82", b"\xe2\x94\x83"):
         piped = operator == b"|" and data[begin : begin + 1] == b"$"
         value = read(data, match.end(), b"", Style.CONFIG) if gap and after and not piped else None
-        # In a row, the next cell may say what was done with a password.
+        # In a table, the next cell may be the name of an action instead of a password.
         return None if value and _is_called(data[value.start : value.end]) else value
     if data[match.end() : match.end() + 3] in _SMART:
         return read(data, match.end() + 3, b"", Style.QUOTED)
@@ -262,7 +263,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
-    """Return whether quotes hold nothing, or end a string that the name stands in: `"Password:"`."""
+    """Return whether the quotes are empty, or end a string that contains the name, as in `"Password:"`."""
     quote = opener[-1:]
     if opener in (2 * quote, b"\\" + quote + b"\\" + quote):
         return not close.endswith(opener)
@@ -293,13 +294,13 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
         return Value(short.start, short.end, Style.CODE)
     is_closed = short and operator == b":" and data[short.end : short.end + 1] == b")"
     if short and is_closed and data[begin - 2 : begin] == b" (":
-        # A remark in brackets after a word: `ssh web1 (password: …)`.
+        # The value is in a remark in brackets, as in `ssh web1 (password: …)`.
         return short._replace(style=Style.PROSE)
     return short
 
 
 def _printed(data: bytes, begin: int, value: Value) -> Value | None:
-    """Return the value of a member that a program printed within brackets, without quotes."""
+    """Return the value of a member in a printed object that has no quotes."""
     opened = max(data.rfind(b"{", max(0, begin - 300), begin), data.rfind(b"[", max(0, begin - 300), begin))
     if opened < 0 or b"\n" in data[opened:begin] or data[begin - 1] not in b" {[@":
         return None
@@ -310,24 +311,23 @@ def _printed(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def _last_quote(close: bytes) -> bytes:
-    """Return the quote that ends a name, with the backslashes that escape it.
+    """Return the quote at the end of a name, with the backslashes that escape it.
 
-    Escaped quotes at the end of the name come before it: quotes with 2, 4, 8 … backslashes precede a quote
-    with 0, 1, 3 … of them.
+    The name itself may end with escaped quotes. Their backslashes do not belong to the quote.
     """
     length = len(close) - len(close[:-1].rstrip(b"\\"))
     return close[-(length & -length) :]
 
 
 def _ends_line(data: bytes, begin: int, at: int) -> bool:
-    """Return whether nothing follows in the line but the quotes that opened before the name."""
+    """Return whether the line ends at `at`, apart from a closing quote that was opened before the name."""
     if _END_OF_LINE.match(data, at):
         return True
     return data[at : at + 1] in _QUOTES and data[begin - 1 : begin] in (data[at : at + 1], b" ")
 
 
 def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
-    """Return the value in `NAME=value`, without spaces and quotes. Its end depends on its surroundings."""
+    """Return the value in `NAME=value`, without spaces and quotes. Its end depends on the text around it."""
     if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
         value = read(data, at, b"", Style.ENV, RUN_QUERY)
         goes_on = _NO_FRAGMENT.match(data, value.end) if value else None
@@ -358,7 +358,7 @@ def _is_called(value: bytes) -> bool:
 
 
 def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
-    """Return the value of a member that Java prints: `{host=db1, password=value, port=1}`."""
+    """Return the value of a member in an object that Java printed: `{host=db1, password=value, port=1}`."""
     if not _PRINTED.match(data, value.end) or data[begin - 2 : begin] not in (b", ", b"{", b"["):
         return None
     low = max(0, begin - 300)
@@ -369,7 +369,7 @@ def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
-    """Return the value after the tag that holds the name at `begin` to `end`."""
+    """Return the value after the tag that contains the name at `begin` to `end`."""
     if data.rfind(b"<", max(0, begin - 60), begin) < 0:
         return None
     if field := _INPUT.match(data, end):
@@ -393,8 +393,8 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     if match := _ARGUMENT.match(data, end):
         owner = _IS_VALUE.search(data, max(0, begin - 48), begin)
         if owner and owner[1].lower() not in _NAMING:
-            return None  # `check(kind="token", "…")`: the word is the value of an argument itself.
-        # Between backticks, a list names parts of a program.
+            return None  # In `check(kind="token", "…")`, the name is the value of an argument.
+        # A list in backticks consists of names of a program.
         style = Style.APART if match[1] == b"`" else Style.GIVEN
         value = _no_name(data, read(data, match.end(), match[1], style))
         return value and value._replace(style=Style.LISTED) if _is_listed(data, begin, value) else value
@@ -402,7 +402,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     if match and (match[2] or not match[1]):
         style = Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
         if match[2]:
-            # `hasattr(pwd, "getpwall")`: a word after a variable is more likely a member than a value.
+            # In `hasattr(pwd, "getpwall")`, the word is more likely the name of a member than a value.
             style = Style.QUOTED if style is Style.ENV or match.group()[-1:] == b"\\" else Style.LISTED
         return _no_name(data, read(data, match.end(), match[2] or b"", style, RUN_CSV))
     match = _CALL.match(data, end)
@@ -416,8 +416,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
-    """Return whether name and value are members of a list and nothing else: `["user", "password",
-    "name"]`."""
+    """Return whether name and value are only items of a list, as in `["user", "password", "name"]`."""
     if value is None or _PAIR_BEGINS.search(data, max(0, begin - 40), begin):
         return False
     return _LIST_GOES_ON.match(data, value.end) is not None or (
@@ -427,13 +426,12 @@ def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
 
 
 def _is_declared(data: bytes, begin: int) -> bool:
-    """Return whether a type of text stands before the name, so that the brackets after it hold its first
-    value."""
+    """Return whether a string type is before the name, so that the brackets after it contain its value."""
     return _DECLARED.search(data, max(0, begin - 24), begin) is not None
 
 
 def _is_given_to(data: bytes, begin: int, end: int) -> bool:
-    """Return whether a call sets, or compares, a secret by this name: `.password("value")`,
+    """Return whether the name is a method that sets or compares a secret: `.password("value")`,
     `pwd.equals("value")`."""
     name = data[begin:end]
     if _COMPARED.search(name):
@@ -445,10 +443,10 @@ def _is_given_to(data: bytes, begin: int, end: int) -> bool:
 
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
-    """Return the value, or None if it is a name itself: `"verdict":"pass","assertions":`."""
+    """Return the value, or None if it is another value's name, as in `"verdict":"pass","assertions":`."""
     if value is None or _NAMES_NEXT.match(data, value.end):
         return None
-    # `passwd, is_authenticated=False`: an argument with its name.
+    # In `passwd, is_authenticated=False`, the value is the name of a keyword argument.
     return None if value.style is Style.APART and data[value.end : value.end + 1] == b"=" else value
 
 
@@ -470,9 +468,9 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     if not match[2] and _begins_code(data, value, gap):
         return None
     if data[value.start : value.start + 2] == b"--" and not match[2]:
-        return None  # "pass --verbose" is advice.
+        return None  # "pass --verbose" tells a person to pass an option.
     if data[begin - 1 : begin] == b"/":
-        return None  # The last part of a path: "~/.ssh/deploy-key user@host".
+        return None  # The name is the last part of a path, as in "~/.ssh/deploy-key user@host".
     style = Style.APART
     if match[2]:
         style = Style.SPACED if not gap.strip() else Style.QUOTED
@@ -490,8 +488,7 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _begins_code(data: bytes, value: Value, gap: bytes) -> bool:
-    """Return whether the value begins with a bracket that it does not close, or is a list, a map or a
-    type."""
+    """Return whether the value begins with a bracket that it does not close, or is a list, map or type."""
     closing = _CLOSING.get(data[value.start])
     if closing is None:
         return False

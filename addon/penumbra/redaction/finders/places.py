@@ -1,8 +1,8 @@
-"""Places of secrets that no single pattern describes: cookies, Kubernetes secrets, lists of logins.
+"""This module finds secrets in cookies, Kubernetes secrets and lists of logins.
 
-Nothing in a line with a user and a password says that it is one (pgbouncer, PPP, JMX, rsync, Jetty, Postfix).
-The name of the file decides, in the text or in the call, or the comment at its beginning. A few lines are
-recognised by their users, or by the quotes around both.
+A line with a user and a password (pgbouncer, PPP, JMX, rsync, Jetty, Postfix) does not show that it is one.
+It is recognised by the file's name in the text or in the call, or by a comment at the beginning of the file.
+A few lines are recognised by their users, or by the quotes around user and password.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _QUOTED = (
 )
 _PAIR = late(_QUOTED + rb"[ \t]{0,8}(?={BREAK}|\Z)")
 _PAIR_END = late(_QUOTE + rb" " + _QUOTE + rb"[^\"\\\s]{4,132}" + _QUOTE + rb"[ \t]{0,8}(?:{BREAK}|\Z)")
-"""Matches the end of such a line; after most quotes none follows."""
+"""This pattern matches the end of such a line. It is a fast first test after a quote."""
 _CLIENT = (
     LEAD
     + rb"(?:"
@@ -56,7 +56,7 @@ _REALM = late(
 _MAIL = late(rb"{LEAD}[\[\]\w.:@-]{1,120}[ \t]{1,12}[^\s:]{1,80}:([^\s\"'\\]{4,128})" + _END)
 _REST_OF_LINE = late(rb"[^\n\\]{0,160}(?:{BREAK})?")
 _IN_FRONT = re.compile(rb"\S{0,40}[:-][0-9]{1,7}[:-]")
-"""Matches what `grep` puts between the name of a file and its line."""
+"""This pattern matches the text that `grep` prints between the name of a file and a line of it."""
 _COMMENT = late(rb"{LEAD}[ \t]{0,8}(?:[#;]|(?={BREAK}))[^\n\\]{0,200}")
 _STEP = late(rb"{BREAK}")
 _BY_FILE = {
@@ -74,9 +74,9 @@ _BY_FILE = {
     b"sasl_passwd": _MAIL,
 }
 _MOST_ODD_LINES = 10
-"""Consecutive lines without a user: lines of the client's, empty ones, users in another form."""
+"""Greatest number of consecutive lines without a user, such as empty lines."""
 _LONGEST_BEGINNING = 128
-"""Bytes before a place in which its line begins."""
+"""Greatest number of bytes before an anchor that are searched for the beginning of its line."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
 _ROLES = (b"monitorrole", b"controlrole")
 _USER = re.compile(rb"\"[a-z][a-z0-9_.@-]*\\{0,31}\" ")
@@ -97,7 +97,7 @@ def _lists(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, None, int]:
-    """Yield the passwords in the lines after the name of their file, and return where they end."""
+    """Yield the passwords in the lines after the name of their file, and return the end of the lines."""
     grep = _IN_FRONT.match(data, at)
     if grep is not None:
         yield from _found(data, form.match(data, grep.end()), Style.ENV)
@@ -106,13 +106,13 @@ def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, Non
 
 
 def file_in(call: str) -> bytes:
-    """Return which of these files a path or command line names, or nothing."""
+    """Return the key of `_BY_FILE` that a path or command line contains, or an empty string."""
     low = call.lower().encode("utf-8", "replace")
     return next((name for name in _BY_FILE if name in low), b"")
 
 
 def of_file(data: bytes, name: bytes) -> Iterator[Span]:
-    """Yield the passwords of a text that is the file of that name."""
+    """Yield the passwords in the text of a file with this name, which is a key of `_BY_FILE`."""
     yield from _following(data, 0, _BY_FILE[name], _MOST_ODD_LINES)
 
 
@@ -134,7 +134,7 @@ def _following(
 
 
 def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
-    """Yield the password of a line that is recognised by itself."""
+    """Yield the password of a line that is recognised without the name of its file."""
     quoted = low.startswith((b'" "', b'\\" \\"'), place)
     if quoted and not _PAIR_END.match(data, place):
         return
@@ -154,8 +154,8 @@ def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
 
 
 def _is_user_line(line: re.Match[bytes]) -> bool:
-    """Return whether a line begins with a user and a digest, or with a user and a word of capitals, small
-    letters and digits."""
+    """Return whether a line begins with a user, and its password is a hash or has capitals, small letters and
+    digits."""
     value = line[1].decode("utf-8", "replace")
     distinct = _is_digest(line) or (kinds(value) == 3 and len(value) >= 8)
     return distinct and _USER.search(line[0]) is not None
@@ -166,8 +166,8 @@ def _is_digest(line: re.Match[bytes]) -> bool:
 
 
 def _is_among_others(data: bytes, start: int, line: re.Match[bytes]) -> bool:
-    """Return whether the next line, or else the previous one, has a user as well. A single line of two words
-    may be anything, unless it has a digest."""
+    """Return whether the next line, or else the previous one, has a user as well. A single line of two quoted
+    words is not enough to recognise a list of users."""
     step = _STEP.match(data, line.end())
     other = _PAIR.match(data, step.end()) if step else None
     if other is None:
@@ -196,7 +196,7 @@ USER_LISTS = Finder(
 )
 
 
-# Cookies: `Cookie: a=1; b=2`, `Set-Cookie: a=1; Path=/`, `curl --cookie "a=1"`.
+# Cookies are written as `Cookie: a=1; b=2`, `Set-Cookie: a=1; Path=/` or `curl --cookie "a=1"`.
 _COOKIE = late(rb"(?i)cookie[\"'\\]{0,4}(?:[ \t]{0,3}[:=]|[ \t])[ \t]{0,3}[\"'\\]{0,4}")
 _CRUMB = late(rb"[ \t]{0,3}([A-Za-z0-9!#$%&*.^_|~+-]{1,80})=([^;\s\"'\\,\x1b]{0,4096})(;?)")
 _CRUMB_ATTRIBUTES = frozenset(
@@ -227,7 +227,7 @@ def _is_session(name: bytes, value: bytes) -> bool:
     return is_opaque(text, 12 if _SESSION.search(name) else 20)
 
 
-# Kubernetes: everything below `data` and `stringData` of a Secret.
+# In a Secret of Kubernetes, all values below `data` and `stringData` are secrets.
 _SECRET = late(rb"kind[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}Secret(?:[\\\"'\s\x1b]|\Z)")
 _DATA = late(rb"(stringData|data)[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}(\{)?")
 _DATA_END = late(
@@ -262,7 +262,7 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
     for entry in (_ENCODED_ENTRY if encoded else _ENTRY).finditer(data, start, end):
         value = entry[3]
         if (encoded and len(value) % 4) or (entry[1] and not entry[2]):
-            continue  # A value without quotes beside a key with quotes is a number.
+            continue  # The length is wrong for base64, or the value is a JSON number.
         text = value.decode("utf-8", "replace")
         if is_placeholder(text) or is_reference(text):
             continue
@@ -270,7 +270,7 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
         yield Span(*entry.span(3), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, sure)
 
 
-# Lists of logins that chpasswd is fed, by the shell or by cloud-init.
+# chpasswd reads a list of logins, which the shell or cloud-init contains.
 _LOGINS = late(
     rb"chpasswd(?:[^\n\\]{0,60}<<-?[ ]?\\{0,31}[\"']?\w{1,20}(?:\\{0,31}[\"'])?[^\n\\]{0,40}"
     rb"|:[ \t]{0,4}{BREAK}{LEAD}(?:[ \t]{1,20}expire:[^\n\\]{0,20}{BREAK}{LEAD})?[ \t]{1,20}list:[ \t]{0,4}"
@@ -304,9 +304,9 @@ _NAME = late(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
 
 
 def lone_lines(data: bytes) -> Iterator[Span]:
-    """Yield the lines that are one random word and nothing else, for texts of places for secrets.
+    """Yield the lines that consist of one random word. This is only for texts from places for secrets.
 
-    A line with a name and its value yields the value.
+    If the line is a name, `=` and a value, only the value is yielded.
     """
     for line in _LONE_LINE.finditer(data):
         name = _NAME.match(line[1])

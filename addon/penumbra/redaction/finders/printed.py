@@ -1,9 +1,9 @@
-"""Commands that print one bare secret (`rules/printed_secrets.yaml`), and their outputs.
+"""This module finds secrets in the output of commands that print a secret (`rules/printed_secrets.yaml`).
 
-The call alone tells that its output is a secret. Only single words are replaced: lines of several words are
-messages, and stay.
+Only the command shows that its output is a secret. A line with several words is a message and is not
+redacted.
 
-A transcript shows such a command after a prompt: `$ op read op://shop/db/password`.
+A text may also contain such a command after a prompt, as in `$ op read op://shop/db/password`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penumbra.redaction.values import Style, has_digit, is_address, is_opaque, k
 from penumbra.short_texts import forgettable
 
 _LINES = 12
-"""Lines that are not empty; of a longer output, only random words are secrets."""
+"""Greatest number of non-empty lines. In a longer output, only random words are secrets."""
 _LONGEST = 65_536
 _DEEPEST = 4
 _NESTED = re.compile(r"\$\(([^()]{1,1000})\)|`([^`]{1,1000})`")
@@ -42,14 +42,14 @@ _PIECE = re.compile(
     rb"[ \t]{0,8}(?=\r?\n|\Z|[\"'\x1b]|\\{1,3}[nr\"])"
 )
 _LABEL = re.compile(r"\S{0,80}:$|[A-Za-z_][A-Za-z_.-]{0,80}=[^=]")
-"""Matches a text with a name for a value, which other finders judge."""
+"""This pattern matches a name with a value, which other finders find."""
 _ENTRY = re.compile(rb"[\"']\s{0,4}:")
 _ANYTHING = Name(Strength.PASSWORD, "credential")
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A command line that prints a secret."""
+    """A `Printed` describes the secret that a command line prints."""
 
     name: Name
     only: bool = True
@@ -78,10 +78,10 @@ _names = cache(Names)
 
 
 def printed_by(call: str) -> Printed | None:
-    """Return the bare secret that a command line prints, or the reading of a file with this path; None
-    without one."""
+    """Return the secret that `call` prints, or None. `call` is a command line, or the path of a file that is
+    read."""
     parts = parse(call)
-    # `pwd` is a command, and no file of passwords.
+    # `pwd` is a command, not a file with passwords.
     is_command = "/" not in call and bool(parts) and all(part.brief for part in parts)
     if not is_command and not any(space in call for space in " \t\n") and (file := _file(call)):
         return Printed(file)
@@ -108,7 +108,7 @@ def _of_part(part: Part, depth: int) -> Name | None:
 
 
 def _of_command(argv: Sequence[str], depth: int) -> Name | None:
-    """Return the name of the secret that a command prints; None if it prints none that is known."""
+    """Return the name of the secret that a command prints, or None."""
     always, naming = _commands()
     if always.name_of(argv):
         return _ANYTHING
@@ -123,7 +123,7 @@ def _of_command(argv: Sequence[str], depth: int) -> Name | None:
 
 
 def _echoed(argv: Sequence[str], depth: int) -> Name | None:
-    """Return the name of the secret among the words that a command prints again."""
+    """Return the name of the secret in the arguments of a command such as `echo`, or None."""
     nested = (match for word in argv for match in _NESTED.finditer(word[:4_000]))
     for match in nested if depth < _DEEPEST else ():
         if (name := _of_parts(parse(match[1] or match[2]), depth + 1)) is not None:
@@ -142,7 +142,7 @@ def _strongest_name(names: Iterable[Name | None]) -> Name | None:
 
 
 def _file(path: str) -> Name | None:
-    """Return the name of the secret that a file holds and nothing else."""
+    """Return the name of the secret in a file that contains only a secret, or None."""
     path = path[:1_000].replace("\\", "/")
     if path in _knowledge()["public_paths"]:
         return None
@@ -156,7 +156,7 @@ def _file(path: str) -> Name | None:
 
 
 def values(data: bytes, what: Printed) -> Iterator[Span]:
-    """Yield the values in the output of such a command."""
+    """Yield the secrets in the output of a command that prints the secret `what`."""
     sure = what.only and len(data) <= _LONGEST and data.count(b"\n") <= 4 * _LINES
     sure = sure and sum(1 for line in data.split(b"\n") if line.strip()) <= _LINES
     in_json = data.lstrip()[:1] in (b"{", b"[")
@@ -168,7 +168,7 @@ def values(data: bytes, what: Printed) -> Iterator[Span]:
 
 
 def programs() -> frozenset[str]:
-    """Return the names of the programs that may print a bare secret."""
+    """Return the names of the programs that may print a secret."""
     known = _knowledge()
     lines = (*known["commands"], *known["naming"])
     first = (line.split()[0] for line in lines)
@@ -191,13 +191,13 @@ def _is_value(raw: bytes, name: Name, sure: bool, in_json: bool) -> bool:
 
 _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
-"""Signs that texts of all kinds hold: they count before known programs only."""
+"""Signs that are frequent in all texts. They count as prompts only before known programs."""
 _BEFORE = ("sudo", "env", "curl")
-"""Programs that take another program's command line."""
+"""Further programs that count after such a sign."""
 _REACH = 240
-"""Bytes before a prompt's sign that are read."""
+"""Number of bytes before a prompt's sign that are searched for the beginning of its line."""
 _TAG = b">"
-"""Text that may stand before a prompt and does not tell how lines end."""
+"""End of an HTML tag that may be before a prompt."""
 _QUOTES = (b'"', b"'", b"`")
 _MOST = 2_000
 """Greatest number of prompts in one text that are read."""
@@ -210,7 +210,7 @@ _WHERE = (
     rb"(?:(\[?[\w.-]{1,40}@[\w.-]{1,60}[: ][\w~/. -]{0,80}\]?|(?:PS [A-Z]:|[A-Z]:\\)[^\s>]{0,80}"
     rb"|[\w.~/-]{1,40} )|)[ ]?"
 )
-"""Matches before a prompt's sign: nothing, `user@host:path`, `PS C:\\shop`, a folder."""
+"""This pattern matches the text before a prompt's sign, such as `user@host:path` or a folder."""
 _PROMPT = late(_FRONT + _WHERE + rb"\Z")
 _FRONTS = late(_FRONT)
 _NEXT = late(_FRONT + _WHERE + rb"(?:" + rb"|".join(map(re.escape, _SIGNS + _WEAK_SIGNS)) + rb")")
@@ -228,7 +228,7 @@ _VALUE = late(
 _TELLING = late(
     rb"(?i)token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa|genkey|genpsk"
 )
-"""Matches a word of a command that may print a secret."""
+"""This pattern matches a word in a command that may print a secret."""
 _QUOTE = late(rb"(?<!\\)\\++(?=[\"'`$])")
 
 
@@ -253,8 +253,8 @@ def _find(data: bytes, low: bytes, starts: list[int]) -> Iterator[Span]:
 
 
 def _prompt(data: bytes, sign: int) -> tuple[int, bool, re.Pattern[bytes]] | None:
-    """Return where a prompt's sign stands, whether it can be nothing else, and how lines end there; None
-    without a prompt."""
+    """Return the offset of a prompt's sign, whether it is certainly a prompt, and the pattern of its lines.
+    Return None if there is no prompt."""
     least = max(0, sign - _REACH)
     real = data.rfind(b"\n", least, sign)
     of_string = max(data.rfind(end, least, sign) for end in _QUOTES)
@@ -266,13 +266,13 @@ def _prompt(data: bytes, sign: int) -> tuple[int, bool, re.Pattern[bytes]] | Non
     before = _PROMPT.match(data, begin, sign)
     if before is None:
         return None
-    # Comments, headings and quotations begin like prompts without a user and a folder.
+    # Without a user or folder, a comment, a heading or a quotation may look like a prompt.
     is_sure = before[1] is not None or data[sign] not in b"#>%"
     return sign, is_sure, _LINE if real >= of_string else _LINE_OF_STRING
 
 
 def _below(data: bytes, lines: Iterator[re.Match[bytes]], what: Printed) -> Iterator[Span]:
-    """Yield the values that are alone in their lines, up to the next prompt."""
+    """Yield the secrets that are alone in their lines."""
     for line in islice(lines, _LINES):
         start, end = _alone(data, line)
         if _is_value(data[start:end], what.name, sure=True, in_json=False):
@@ -280,7 +280,7 @@ def _below(data: bytes, lines: Iterator[re.Match[bytes]], what: Printed) -> Iter
 
 
 def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
-    """Yield the first line if it is one random word."""
+    """Yield the first line if it consists of one random word."""
     for line in islice(lines, 1):
         start, end = _alone(data, line)
         text = data[start:end].decode("utf-8", "replace")
@@ -289,15 +289,15 @@ def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
 
 
 def _alone(data: bytes, line: re.Match[bytes]) -> tuple[int, int]:
-    """Return where the only word of a line stands; (0, 0) if there are more."""
-    # The prefix of a line ends in a blank, which an empty line lacks.
+    """Return the range of the only word in a line, or (0, 0) if there are several."""
+    # The pattern of a line's prefix expects a space at the end, which an empty line lacks.
     front = _FRONTS.match(line[1] + b" ")
     value = _VALUE.match(data, line.start(1) + (front.end() if front else 0), line.end(1))
     return value.span(1) if value else (0, 0)
 
 
 def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-    """Yield the line that begins at `at`, and those after it up to the next prompt."""
+    """Yield the line that begins at `at`, and the lines after it up to the next prompt."""
     while (line := form.match(data, at)) is not None:
         yield line
         at = line.end()
