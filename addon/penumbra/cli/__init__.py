@@ -72,8 +72,7 @@ _PIPE = 141
 _INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ends."""
 I_KNOW = "--i-know"
-"""Argument that starts mitmweb even if the installed version shows the flows of all clients to each
-client."""
+"""Argument that starts mitmweb even if its version shows all clients' flows to each client."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -168,8 +167,7 @@ def versions() -> str:
 
 
 def script() -> Path:
-    """Return the script for mitmproxy's `-s`. An installed package contains it; in a clone it is beside the
-    package."""
+    """Return the script for mitmproxy's `-s`, which is in an installed package, but beside it in a clone."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "main.py"
     return inside if inside.exists() else package.parent / "main.py"

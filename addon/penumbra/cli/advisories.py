@@ -71,8 +71,7 @@ def holes() -> list[Hole]:
 
 
 def holes_of(package: str, version: str) -> list[Hole]:
-    """Return the known vulnerabilities of a version; none if it is empty: then the package is not
-    installed."""
+    """Return the known vulnerabilities of a version; none if it is empty (the package is not installed)."""
     return [
         Hole(
             package=package,

@@ -33,7 +33,7 @@ class Failure(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A `Parser` reads the arguments of one command, such as `rules try`. Its help is the command's own
+    """A `Parser` reads the arguments of one command, such as `rules try`. Its help is the command's
     `USAGE`."""
 
     def __init__(self, command: str) -> None:

@@ -23,8 +23,7 @@ _NOTE = (
 
 
 def html(days: Mapping[str, Mapping[str, Any]], version: str) -> str:
-    """Return the report. `days` maps dates (YYYY-MM-DD) to records of the history; `version` is
-    Penumbra's."""
+    """Return the report. `days` maps dates (YYYY-MM-DD) to the history's records; `version` is Penumbra's."""
     sums = Amounts()
     by_day = {day: Amounts.of(record.get("all", {})) for day, record in sorted(days.items())}
     for each in by_day.values():

@@ -37,8 +37,7 @@ sys.path.append(sys.argv[1])
 from penumbra.cli.start import serve_wrapped
 raise SystemExit(serve_wrapped())
 """
-"""Code that starts the proxy. Python runs it with `-P`, so that it imports no module of the working
-folder."""
+"""Code that starts the proxy. Python runs it with `-P`, and so imports nothing from the working folder."""
 _ROOT = str(Path(__file__).resolve().parents[2])
 """Folder that contains the package, which is not installed in a clone."""
 _LOG_BYTES = 1_000_000

@@ -81,8 +81,7 @@ def worded(message: str) -> str:
 
 
 def argument_problem(opts: options.Options, given: argparse.Namespace) -> str:
-    """Return an error for the first unacceptable value; empty without one, or if mitmproxy itself reports
-    it."""
+    """Return an error for the first unacceptable value; empty without one, or if mitmproxy reports it."""
     return next(_problems(opts, given), "")
 
 
@@ -183,8 +182,7 @@ class Starter:
     """True if the proxy serves one program, and ends with it."""
 
     def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
-        """Report that the proxy listens; this is called in the event loop. `hosts` are the LLM hosts of the
-        settings."""
+        """Report, in the event loop, that the proxy listens. `hosts` are the LLM hosts of the settings."""
         if ctx.options.termlog_verbosity != "error":
             print(hints(servers, trusted), flush=True)
 
@@ -193,8 +191,7 @@ class Starter:
 
 
 class _Greeting:
-    """A `_Greeting` is an addon that reports the ports, including those chosen by the system, once all addons
-    run."""
+    """A `_Greeting` is an addon that reports all ports, including those that the system chose."""
 
     def __init__(self, starter: Starter, trusted: Certificates, hosts: Sequence[str]) -> None:
         self._starter = starter
@@ -588,8 +585,8 @@ class _Wrap(Starter):
 
 
 def _wait(end: Callable[[], object]) -> None:
-    """Wait until standard input is closed, then call `end`. This runs in a thread, since not every event loop
-    can wait for standard input."""
+    """Call `end` once standard input is closed. This runs in a thread: not every event loop can wait for
+    it."""
     while os.read(0, 4096):
         pass
     # The loop may have ended first.

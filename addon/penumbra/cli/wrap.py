@@ -46,8 +46,7 @@ _OF_THE_TERMINAL = tuple(
 
 
 class NotRunnable(Exception):
-    """A `NotRunnable` is raised if the program can't be run. `code` is the exit code of a shell in this
-    case."""
+    """A `NotRunnable` is raised if the program can't be run. `code` is a shell's exit code in this case."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -158,8 +157,7 @@ def _stop_as_well(child: int, terminal: int, status: int) -> None:
 
 
 def _terminal() -> int | None:
-    """Return the terminal's descriptor, if input and output are a terminal and this process is in its
-    foreground."""
+    """Return the terminal's descriptor; None unless this process is in the foreground of a terminal."""
     try:
         if all(os.isatty(number) for number in (0, 1)) and os.tcgetpgrp(0) == os.getpgrp():
             return 0
@@ -194,8 +192,7 @@ def _hand_over(terminal: int, group: int) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Yield a list of processes, pass signals on to them, and ignore signals that the terminal sends them
-    itself."""
+    """Yield a list of processes, and pass signals on to them, except those that the terminal sends them."""
     children: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:

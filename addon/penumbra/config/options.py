@@ -40,8 +40,7 @@ from penumbra.redaction import MAX_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A `Provider` is an entry of `providers` in the YAML file: a provider that can be asked to shorten
-    results."""
+    """A `Provider` is an entry of `providers` in the YAML file; it can be asked to shorten results."""
 
     auth: str = ""
     model: str = ""
@@ -77,8 +76,7 @@ class _Row(Generic[T]):
     parser: Parser[T]
     help: str
     group: str
-    """Title of the group that begins with this row; empty if the row belongs to the group of the row
-    above."""
+    """Title of the group that begins with this row; empty if the row continues the group above."""
     environment: tuple[str, ...]
     """Further names of the variable; PENUMBRA_<NAME> takes precedence over them."""
     per_request: bool
@@ -208,8 +206,7 @@ class Settings:
         per_request=True,
     )
     stage_budget: float = 2.0
-    """Processor time for the stages of one result, after which the other stages are skipped; 0 for no
-    limit."""
+    """Processor time for the stages of a result, after which other stages are skipped; 0 for no limit."""
     request_budget: float = 5.0
     """Processor time for one request's new results, after which the other results are only redacted; 0 for no
     limit."""
@@ -454,8 +451,8 @@ class Settings:
         )
 
     def recomputable(self) -> Settings:
-        """Return settings by which every proxy shortens a request in the same way without knowing earlier
-        decisions."""
+        """Return settings by which all proxies, without earlier decisions, shorten a request in the same
+        way."""
         return replace(
             self,
             strategy="pipeline" if self.external_strategy else self.strategy,

@@ -88,8 +88,7 @@ def store_problem(text: str) -> str:
 
 
 def unreadable_file(text: str) -> str:
-    """Return which parameter of an address names an unreadable file, and why it is unreadable; empty if none
-    does."""
+    """Return which parameter of an address names an unreadable file, and why; empty if none does."""
     for name, value in parse_qsl(urlsplit(text).query):
         if name in _STORE_FILES:
             try:

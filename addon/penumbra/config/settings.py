@@ -263,8 +263,7 @@ def _name_of(endpoint: str) -> str:
 
 
 def missing_for_strategy(settings: Settings) -> str:
-    """Return a line that says which key of the settings is missing or wrong; empty if the strategy can
-    work."""
+    """Return a line that says which setting is missing or wrong; empty if the strategy can work."""
     if not (asked := settings.external_strategy):
         return ""
     if settings.lossy == "off":
@@ -427,8 +426,7 @@ _EXPORTER = "opentelemetry-exporter-otlp-proto-http"
 
 
 def config_path(option: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the path of the YAML file: the option `penumbra_config`, or else the variable
-    PENUMBRA_CONFIG."""
+    """Return the path of the YAML file: the option `penumbra_config`, else the variable PENUMBRA_CONFIG."""
     return option or environment.get(_FILE_VARIABLE, "").strip()
 
 

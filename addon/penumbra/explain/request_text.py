@@ -58,8 +58,7 @@ hidden rows instead."""
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A `Comparison` has the rows of two texts, of the kinds `same`, `changed`, `removed`, `added` and
-    `gap`."""
+    """A `Comparison` has rows of the kinds `same`, `changed`, `removed`, `added` and `gap`."""
 
     rows: list[Row]
     is_cut: bool
@@ -167,8 +166,7 @@ Result = Callable[[Part], list[str]]
 def outline(
     document: Document, message: Message, search: Search, show: Show, hidden: str, result: Result
 ) -> list[Line]:
-    """Return a message in short form. `hidden` is the name of the injected tool; empty if none is
-    injected."""
+    """Return a message in short form. `hidden` is the injected tool's name; empty if there is none."""
     lines = [said(f"#{message.turn + 1} {show(message.role) or ('model' if message.by_model else 'item')}")]
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:

@@ -108,8 +108,7 @@ class ResultMemory:
         self._sent: LRUCache[Key, ResultFacts] = LRUCache(_MOST)
         self._numbers: LRUCache[Key, int] = LRUCache(_MOST)
         self._saved: LRUCache[Key, ResultFacts | None] = LRUCache(_MOST)
-        """Outcomes in saved flows, by the size of the sent text; None if two different ones have the same
-        key."""
+        """Outcomes in saved flows, by the size of the sent text; None if two different ones have one key."""
         self._sessions: LRUCache[str, None] = LRUCache(_MOST)
 
     def knows(self, session: str) -> bool:
@@ -137,8 +136,7 @@ class ResultMemory:
         return self._saved.get((session, call_id, tool, _size(sent))), 0
 
     def references(self) -> dict[str, int]:
-        """Return the journal's numbers of results by the references under which their originals are
-        stored."""
+        """Return the journal's numbers of results, by the references of their stored originals."""
         named = ((facts.ref, self._numbers.get(key, 0)) for key, facts in self._sent.items() if facts.ref)
         return {ref: number for ref, number in named if number}
 

@@ -1,5 +1,4 @@
-"""This module makes the lines of texts for people, and limits their number, their length and the time
-spent."""
+"""This module makes the lines of texts for people, and limits their number, length and time."""
 
 from __future__ import annotations
 
@@ -73,8 +72,8 @@ def plain(text: str) -> str:
 
 @dataclass
 class Search:
-    """A `Search` removes secrets from texts of flows, and counts the secrets and the characters that it may
-    still search."""
+    """A `Search` removes secrets from texts of flows, and limits the characters and the time of the
+    search."""
 
     redact: Redact
     left: int = _MOST_SEARCHED

@@ -133,8 +133,7 @@ class Amounts:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Amounts:
-        """Return the sums in a stored record, which any release may have written; unknown names are
-        ignored."""
+        """Return the sums in a stored record of any release; unknown names are ignored."""
         made = cls()
         for name in NAMES:
             value = record.get(name)
@@ -150,8 +149,7 @@ NAMES = tuple(member.name for member in fields(Amounts))
 
 @dataclass(slots=True)
 class ExternalMetrics:
-    """An `ExternalMetrics` adds up the use of external compressors since the start. No client sees their
-    bills."""
+    """An `ExternalMetrics` adds up the use of external compressors since the start."""
 
     hits: int = 0
     """Texts whose response was stored already, so that nothing was sent."""

@@ -45,7 +45,7 @@ class ComparedPrompt:
     written: tuple[bytes, ...]
     """One hash for each message as the client wrote it, without cache breakpoints."""
     edits: tuple[bytes, ...]
-    """One hash for Penumbra's edits to each message (empty without edits), then one for its edits
+    """Hashes of Penumbra's edits: one for each message (empty without edits), then one for all edits
     elsewhere."""
 
     def first_edited(self, earlier: ComparedPrompt) -> int | None:
@@ -124,8 +124,7 @@ def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | N
 
 
 def found_cold(now: Prompt, turn: ColdTurn, billed: BilledTokens) -> str:
-    """Return the state (`COLD`, `WARM` or `UNSEEN`) of the cache before a request, as the response's usage
-    shows."""
+    """Return the cache's state (`COLD`, `WARM` or `UNSEEN`) before a request, by the response's usage."""
     if billed.cached > max(now.least, turn.head * (1 + _TOLERANCE)):
         return WARM
     shows = billed.cached or billed.written or now.is_automatic

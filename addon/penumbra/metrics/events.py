@@ -237,8 +237,7 @@ class SentRequest:
 
 
 WriteEvent = Callable[[Callable[[], dict[str, Any]]], None]
-"""A `WriteEvent` writes the event that its argument returns. It calls the argument only if events are
-written."""
+"""A `WriteEvent` writes the event that its argument returns, which is only called if events are written."""
 _log = logging.getLogger(__name__)
 
 

@@ -108,8 +108,7 @@ _PARTS = {
         },
     ),
 }
-"""Metrics with a label: the label, the help, and the field of `Amounts` for each value of the label, by
-name."""
+"""Metrics with a label: the label, the help, and the field of `Amounts` for each of its values, by name."""
 _COLD_TURNS = "Requests whose earlier results changed after a pause, by how the cache was found."
 
 

@@ -49,8 +49,7 @@ class Pending:
 
 
 class Timeline:
-    """A `Timeline` has the result tokens sent and saved over time. The distance of its points grows with
-    time."""
+    """A `Timeline` has the result tokens sent and saved, in points whose distance grows with time."""
 
     MOST = 120
 
@@ -95,8 +94,7 @@ class Journal:
         self._open = Prompts()
         """Prompts by the number of their turn, until the response shows how much came from the cache."""
         self._threads = Prompts()
-        """The latest prompt of each thread; a conversation has several if an agent uses its name for all of
-        them."""
+        """The latest prompt of each thread; one conversation may have several threads."""
         self.untouched: Counter[str] = Counter()
         self.observed = 0
         """Requests that were sent unchanged and whose figures say what would have changed."""
@@ -152,8 +150,7 @@ class Journal:
         status: int,
         turns: Sequence[Turn] = (),
     ) -> None:
-        """Count a complete response. `turns` are the model's turns that could be read; the last one is the
-        client's."""
+        """Count a complete response. `turns` are the model's readable turns; the last one is the client's."""
         more = Amounts()
         if turns and turns[-1].ending != NOT_READ:
             turn.ending = turns[-1].ending

@@ -156,8 +156,7 @@ _TRIES = 3
 
 
 def _record(path: Path) -> Any:
-    """Return the content of a process's file; None if the process has ended, False if the file can't be
-    read."""
+    """Return the content of a process's file; None if the process has ended, False if it can't be read."""
     try:
         for _ in range(_TRIES):
             # Without O_NONBLOCK, opening a pipe would wait for its other end.

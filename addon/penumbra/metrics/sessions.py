@@ -1,5 +1,4 @@
-"""This module stores the conversations since the start, turn by turn: sizes, counts and names, never
-content."""
+"""This module stores the conversations since the start, turn by turn, without their content."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""This package makes projections: it computes what Penumbra would have saved in requests that were sent
-without it."""
+"""This package computes what Penumbra would have saved in requests that were sent without it."""

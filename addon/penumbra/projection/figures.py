@@ -16,8 +16,7 @@ from penumbra.store.decisions import Facts
 
 _MOST_LARGEST = 15
 _MOST_ROWS = 10_000
-"""Greatest number of pairs of tool and command family that are counted separately, since a log may name any
-number."""
+"""Greatest number of pairs of tool and command family that are counted separately."""
 
 
 @dataclass(slots=True)

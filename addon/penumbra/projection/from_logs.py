@@ -129,8 +129,7 @@ class LogProjection(Projection):
         self._seen: set[str] = set()
 
     async def add(self, conversation: LoggedConversation, source: str, at: float) -> None:
-        """Add a conversation. `source` is the name of its log, `at` the time at which the log was last
-        changed."""
+        """Add a conversation. `source` is the name of its log, `at` the time of the log's last change."""
         keys = list(response_keys(conversation.entries))
         format_name, model = _format_of(conversation)
         turns = self._turns(conversation, keys, format_name, at)
@@ -219,7 +218,7 @@ def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) ->
 def _request(
     response: LoggedResponse, turn: Turn, held: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
-    """Return the sums of one request. `held` counts the tokens that an earlier request had, `new` the
+    """Return the sums of a request. `held` counts the tokens that an earlier request had, `new` the
     others."""
     usage, price = response.usage, turn.price or 0.0
     if usage is not None and usage.input * _LEAST_COUNTED < held + new:

@@ -1,5 +1,4 @@
-"""This module runs recorded requests through the proxy's engine, with a database in memory. It sends
-nothing."""
+"""This module runs recorded requests through the proxy's engine, and sends nothing."""
 
 from __future__ import annotations
 

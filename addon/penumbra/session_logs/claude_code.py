@@ -110,8 +110,7 @@ class _Tree:
         node.usage = _usage(mapping(message.get("usage"))) or node.usage
 
     def conversations(self) -> Iterator[log.LoggedConversation]:
-        """Yield one conversation for each branch, up to its last message of the model. Branches share their
-        beginning."""
+        """Yield one conversation for each branch, up to its last message of the model."""
         continued: set[int] = set()
         """Ids of the model's messages that a later message of the model follows."""
         for node in self.messages.values():

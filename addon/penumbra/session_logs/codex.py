@@ -32,8 +32,7 @@ _CALLS = {
     "custom_tool_call": ("", "input"),
     "local_shell_call": ("local_shell", "action"),
 }
-"""Types of items that are calls, with the tool's name if the item has none, and the member that has the
-arguments."""
+"""Types of call items, with the tool's name if the item has none, and the member that has the arguments."""
 _RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 _ENVELOPES = ("session_meta", "turn_context", "response_item", "compacted", "event_msg")
 

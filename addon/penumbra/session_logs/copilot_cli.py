@@ -35,8 +35,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield the conversations of a log, one for each agent; each compaction begins another one. Raises
-    OSError."""
+    """Yield a log's conversations, one for each agent; each compaction begins another one. Raises OSError."""
     reader = _Events()
     for line in objects(path, counts):
         yield from reader.add(line)
@@ -47,8 +46,7 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 @dataclass(slots=True)
 class _Events:
     agents: dict[str, log.Builder] = field(default_factory=dict)
-    """Conversations by the id of the call that started their agent; the session's own agent has an empty
-    key."""
+    """Conversations by the id of the call that started the agent; empty for the session's own agent."""
     seen: set[str] = field(default_factory=set)
     """Ids of the messages, and of the calls with a result, that were read so far."""
     model: str = ""

@@ -54,8 +54,7 @@ class LoggedResponse:
     """A `LoggedResponse` is the model's answer to one request."""
 
     key: str
-    """Id of the response, the same in all logs that contain it; empty if the entries before it identify
-    it."""
+    """Id of the response, the same in all logs; empty if the entries before it identify it."""
     text: str = ""
     calls: tuple[LoggedCall, ...] = ()
     model: str = ""

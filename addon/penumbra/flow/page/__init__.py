@@ -1,2 +1,1 @@
-"""This package is the page: a web server in mitmproxy's event loop that shows the figures to browsers that
-have its link."""
+"""This package serves the page, which shows the figures to browsers, in mitmproxy's event loop."""

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 PROXIED_HOST = "penumbra.local"
 PROOF_HEADER = "x-penumbra-page"
-"""Header by which this proxy marks requests that came through it. The proxy removes it from clients'
-requests."""
+"""Header by which the proxy marks requests that came through it. It removes the header of clients."""
 _SAME = ("", "none", "same-origin")
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
@@ -44,8 +43,8 @@ class Access:
         self.cookie = _derived(token, "cookie")
         """Cookie that a browser stores. It can't be used as the token of a link."""
         self.proxied_cookie = _derived(token, "proxied cookie")
-        """Cookie for `PROXIED_HOST`. It is another one, since without the proxy this name may lead to another
-        host."""
+        """Cookie for `PROXIED_HOST`, which may be another host without the proxy, and so gets another
+        cookie."""
         self._hosts = hosts
         self._proof = proof
         self._port = port

@@ -23,11 +23,9 @@ COOKIE = "penumbra_page"
 _log = logging.getLogger(__name__)
 _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
-"""Greatest number of streams of one browser. Over HTTP/1.1, a browser opens only six connections to a host
-for all its tabs."""
+"""Greatest number of streams of one browser, which opens only six HTTP/1.1 connections to a host."""
 _PAUSE, _ALIVE = 1.0, 15.0
-"""Least seconds between two events of a stream, and seconds between two comments while there are no
-events."""
+"""Least seconds between two events of a stream, and seconds between comments while there are no events."""
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
