@@ -1,7 +1,7 @@
-"""The redacted secrets of each caller, which are looked for in all that the caller sends later.
+"""This module keeps the redacted secrets of each caller, and finds them in later texts of the caller.
 
-A value is looked for if it has at least eight bytes and a finder is sure that it is a secret everywhere.
-Names, words and numbers that are secret only beside their name (`postgres`, `admin`) are not looked for.
+A value is searched for if it has at least eight bytes and its span is `sure`. Values that are secret only
+next to a name, such as `postgres` or `admin`, are not searched for.
 """
 
 from __future__ import annotations

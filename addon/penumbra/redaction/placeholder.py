@@ -1,4 +1,4 @@
-"""Placeholders: the texts that replace secrets, and those that a model writes into its calls."""
+"""This module makes the placeholders that replace secrets, and finds placeholders in texts and calls."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from penumbra.wire.json_values import NotJson
 
 _BODY = r"REDACTED:[a-z0-9][a-z0-9-]{0,39}:[a-z2-7]{6}"
 PATTERN = re.compile(rf"\[{_BODY}\]")
-"""A placeholder in a text."""
+"""This pattern matches a placeholder."""
 PATTERN_BYTES = re.compile(rf"\[{_BODY}\]".encode())
 ALONE = rf"=\[{_BODY}\](?=[\r\n]|\Z)".encode()
 """Pattern of a placeholder that is all of an assignment's value."""
 MAX_LENGTH = len("[REDACTED::]") + 40 + 6
-"""Characters of the longest placeholder."""
+"""Number of characters in the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
 """Two letters for each number of ten bits."""
 _MARK = b"[REDACTED:"
 _MARKS = ahocorasick_rs.BytesAhoCorasick([_MARK])
-"""An automaton, which takes a twentieth of a pattern's time to search a body."""
+"""This automaton searches a text much faster than a pattern."""
 
 
 def fingerprint(key: bytes, value: bytes) -> str:
@@ -72,11 +72,11 @@ def spans(data: bytes) -> list[tuple[int, int]]:
 
 
 _LEAST = 4
-"""Bytes of the shortest text beside a placeholder that is more than punctuation."""
+"""Least number of bytes of a secret's part beside a placeholder."""
 _TO_VALUE = re.compile(rb"[\w.-]{0,40}[\\\"' \t]{0,6}(?:[=:]|=>)[\\\"' \t>]{0,8}")
-"""Matches from a placeholder in or after a name to the name's value."""
+"""This pattern matches the text between a placeholder in a name and the name's value."""
 _GLUED = re.compile(rb"[\w/]\S{0,80}")
-"""Matches from a placeholder within a word to a value in the same word."""
+"""This pattern matches the text between a placeholder in a word and a value in the same word."""
 _WORD = re.compile(rb"\w*")
 _NAME_END = re.compile(rb"[\w.-]")
 
@@ -104,7 +104,7 @@ def _piece(span: Span, start: int, end: int, data: bytes) -> Iterator[Span]:
 
 
 class Gaps:
-    """The places of placeholders in a text that is read without them."""
+    """A `Gaps` knows where placeholders were removed from a text."""
 
     def __init__(self, data: bytes, taken: Sequence[tuple[int, int]]) -> None:
         self._data = data
@@ -116,8 +116,8 @@ class Gaps:
             gone += end - start
 
     def whole(self, span: Span, text: bytes) -> Span:
-        """Return a span that ends with its word if it begins at a placeholder, since the rest of the word
-        would look like another secret. `text` is the text without placeholders."""
+        """Return the span. If it begins at a removed placeholder, extend it to the end of its word, since the
+        remaining part would look like another secret. `text` is the text without placeholders."""
         index = bisect_left(self._at, span.start)
         if index == len(self._at) or self._at[index] != span.start:
             return span
@@ -149,7 +149,7 @@ NOTE = (
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
     """Return how many calls of a response have a placeholder in their arguments.
 
-    `body`: the response as the client got it, without content coding.
+    `body` is the response that the client got, without content coding.
     """
     response = wire.stream("") if stream else wire.body("")
     response.feed(body)

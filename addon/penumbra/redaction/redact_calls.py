@@ -1,4 +1,4 @@
-"""Functions that bound the time of redaction, go on after a failed search, or make names fit to be shown.
+"""This module limits the time of redaction, handles texts that cannot be searched, and redacts names to show.
 
 By default, a request with a text that can't be searched is refused. An operator may have such a text masked
 or passed on instead.
@@ -19,7 +19,7 @@ from penumbra.short_texts import LONGEST, remembered
 Redact = Callable[[str, str], Redacted]
 """A function that redacts a text, with a hint (path or command). Raises RedactionError."""
 SECONDS = 30.0
-"""Processor time for the texts of one request, enough for several megabytes full of secrets."""
+"""Seconds of processor time for the texts of one request."""
 RULE = "unscanned"
 """Rule id under which masked texts are counted."""
 _MASK = re.compile(rf"\[REDACTED:{RULE}:[0-9]{{1,15}} bytes\]")
@@ -69,9 +69,8 @@ def mask(text: str) -> str:
     return f"[REDACTED:{RULE}:{len(text.encode('utf-8', 'surrogatepass'))} bytes]"
 
 
-# A name may be anything, a secret or a screenful of text, too.
 _MOST = 100
-"""Characters that are shown."""
+"""Greatest number of characters of a name that are shown."""
 ShowName = Callable[[str], str]
 
 

@@ -1,6 +1,6 @@
-"""Parts of patterns that several finders share, and patterns of `re` that are compiled at their first use.
+"""This module defines parts of patterns that several finders share, and compiles patterns at their first use.
 
-Compiling all of them took a third of a start, and most texts need few.
+Compiling all patterns at the start would take long, and most texts need few of them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-# Prefixes that tools write before lines: numbers, files, signs of diffs and comments, times, services.
+# Tools write these prefixes before lines: numbers, files, signs of diffs and comments, times, services.
 NUMBERED = rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)"
 FILE = rb"[\w./-]{1,80}[:-][0-9]{1,7}[:-]"
 _TIME = (
@@ -29,9 +29,9 @@ _BLAME = (
 _COMMENT = rb"(?:#|//|--|;)[ ]"
 
 SAYING = rb"|".join((rb"(?:" + _JOB + rb")?" + _TIME, _SYSLOG, _SERVICE, _POD, _BLAME, _COMMENT))
-"""Prefixes that say when or by whom a line was written, or that it is a comment."""
+"""Prefixes that contain the time or the author of a line, or mark it as a comment."""
 WORDS = rb"|".join((NUMBERED, SAYING, FILE))
-"""All prefixes of lines but the sign of a diff or a quotation."""
+"""All prefixes of lines except the signs of diffs and quotations."""
 LINE_START = WORDS + rb"|(?:> ?){2,8}|[+>-]"
 
 LINE_BREAK = (
@@ -39,8 +39,8 @@ LINE_BREAK = (
     + rb"|".join((NUMBERED, _TIME, _SYSLOG, _SERVICE, _COMMENT, FILE, rb"[+>-]"))
     + rb")){0,2}[ \t]{0,8})"
 )
-"""The end of a line with what tools write before the next one, in syntax that RE2 has, too; `{LINE}` in the
-pattern of a rule."""
+"""This pattern matches a line break and any prefix of the next line. It is valid for RE2, and rules write it
+as `{LINE}`."""
 
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
@@ -62,10 +62,10 @@ class _Late:
 
 
 def late(pattern: bytes, flags: int = 0, **parts: bytes) -> re.Pattern[bytes]:
-    """Return a pattern that is compiled at its first use, when errors in it show.
+    """Return a pattern that is compiled at its first use. Errors in it are raised only then.
 
-    `{QUOTE}` in the pattern is a quote with its backslashes, `{BREAK}` the end of a line, also within a
-    string, and `{LEAD}` what tools put before a line. `parts` are further ones, by name.
+    In the pattern, `{QUOTE}` means a quote with its backslashes, `{BREAK}` a line break, which may be
+    escaped, and `{LEAD}` an optional prefix of a line. `parts` defines further names.
     """
     for name, part in (parts | _PARTS).items():
         pattern = pattern.replace(b"{%b}" % name.encode(), part)
