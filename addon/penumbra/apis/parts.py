@@ -188,8 +188,7 @@ def is_telling(call_id: str) -> bool:
 
 
 def is_elsewhere(request: Document) -> bool:
-    """Return whether the provider stores a part of the history, so that the request has only newer
-    messages."""
+    """Return whether the provider stores older messages, which the request then lacks."""
     members = request.top
     thread = request.members(members.get("thread"))
     named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
