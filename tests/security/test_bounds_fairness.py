@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -18,18 +20,22 @@ class Log:
         self.order: list[str] = []
         self.gate = threading.Event()
         self.most = 0
+        self.ended = 0
         self._now = 0
         self._lock = threading.Lock()
 
-    def piece(self, name: str):
+    def piece(self, name: str, wait: Callable[[], object] | None = None):
+        wait = wait or partial(self.gate.wait, 60)
+
         def work() -> str:
             with self._lock:
                 self._now += 1
                 self.most = max(self.most, self._now)
                 self.order.append(name)
-            self.gate.wait(60)
+            wait()
             with self._lock:
                 self._now -= 1
+                self.ended += 1
             return name
 
         return work
@@ -164,15 +170,21 @@ def test_going_on_takes_no_turns_of_other_callers():
 
 def _in_turn(given: list[tuple[WorkOwner, str, int]]) -> list[str]:
     """Return the order of requests of so many bytes, the first of which is under way when the others come."""
-    log, workers = Log(), Workers(2)
+    log, workers, ends = Log(), Workers(2), threading.Semaphore(0)
+    wait = partial(ends.acquire, timeout=60)
 
     async def all_of_it() -> None:
         tasks = [
-            asyncio.ensure_future(workers.run(caller, log.piece(name), size=size))
+            asyncio.ensure_future(workers.run(caller, log.piece(name, wait), size=size))
             for caller, name, size in given
         ]
         await log.all_wait(workers)
-        log.gate.set()
+        # One piece ends at a time, so that threads cannot change the order.
+        for count in range(1, len(given) + 1):
+            ends.release()
+            while log.ended < count:
+                await asyncio.sleep(0.001)
+            await log.all_wait(workers)
         await asyncio.gather(*tasks)
 
     try:
