@@ -53,9 +53,9 @@ ANSWER = json.dumps(
 
 
 DELTAS, DELTA_PAUSE = 50, 0.04
-"""How many pieces of text, and seconds before each."""
+"""The number of pieces of text, and the seconds before each."""
 STREAM_MARK = b',"stream":true}'
-"""How a request that asks for a stream ends."""
+"""The end of a request that asks for a stream."""
 
 
 def stream_events() -> Iterator[tuple[str, dict[str, Any]]]:

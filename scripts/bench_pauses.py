@@ -50,7 +50,7 @@ class Provider:
 
     price: Prices
     seen: dict[int, float] = field(default_factory=dict)
-    """When each prefix was asked for last, by its hash."""
+    """The time of the last request for each prefix, by the prefix's hash."""
 
     def bill(self, body: bytes, now: float) -> BilledTokens:
         """Return what one request costs, and keep its prefixes."""

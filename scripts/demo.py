@@ -31,7 +31,7 @@ RECORDING = Path(__file__).with_name("demo_conversation.json")
 URL = "https://api.anthropic.com/v1/messages"
 HEADERS = {"content-type": "application/json", "x-api-key": "demo", "anthropic-version": "2023-06-01"}
 _BESIDE = ("Loading script", "HTTP(S) proxy listening")
-"""What mitmproxy says of a start beside why there is none."""
+"""Lines of mitmproxy's start that don't explain why it failed."""
 SCHEMA = {"type": "object"}
 MARK = {"type": "ephemeral"}
 
@@ -112,7 +112,7 @@ class Agent:
     model: str = "claude-demo"
     user_agent: str = ""
     folder: str = ""
-    """Where it says that it works."""
+    """The working folder that the agent names."""
 
     def __post_init__(self) -> None:
         self._opener = urllib.request.build_opener(

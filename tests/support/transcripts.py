@@ -191,5 +191,5 @@ SHAPES = (
     ),
 )  # fmt: skip
 WITH_TOOLS = tuple(replace(shape, tools=True) for shape in SHAPES if shape.write is not _crew)
-"""The same shapes in requests that declare tools, but for those in the model's own words, which are not
-searched there."""
+"""Those shapes in requests that declare tools, without those in the model's own words, which are not searched
+there."""

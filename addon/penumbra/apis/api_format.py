@@ -31,7 +31,7 @@ Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """How an API tells which call a result answers."""
+    """A `Pairing` describes how an API tells which call a result answers."""
 
     answered: Answered
     named: bool

@@ -25,7 +25,7 @@ _CALLS, _NO_CALLS = "tool_use", "end_turn"
 
 
 class EventKind(Enum):
-    """What an event is about."""
+    """The kinds of events of a stream."""
 
     START = auto()
     BLOCK_BEGINS = auto()

@@ -42,7 +42,7 @@ class Caller:
     session: str = ""
     """Name of the conversation, which all its requests share."""
     session_as_sent: str = ""
-    """The same name, computed from the opening before redaction; empty if equal to `session`."""
+    """The name as `session`, but computed from the opening before redaction; empty if both are equal."""
     possession: bytes = b""
     """The scope without parts that change when a login is renewed; empty if no part changes."""
     is_open: bool = False

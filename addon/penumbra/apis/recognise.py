@@ -39,7 +39,7 @@ _MODEL = LinearText(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """How a provider caches prompts."""
+    """A `Cache` describes how a provider caches prompts."""
 
     explicit: bool
     """True if a prefix is cached only up to a cache breakpoint of the request."""

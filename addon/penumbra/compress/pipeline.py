@@ -48,7 +48,7 @@ _OURS = re.compile(
 _CLEARLY = 128
 """Tokens are not estimated for a stage that only deletes text and saves at least so many bytes."""
 _CLEARLY_WORTH = 1_000
-"""The same threshold, in bytes, for the first stage that leaves something out."""
+"""Bytes that the first stage that leaves something out must save for tokens not to be estimated."""
 _WORTH = 100
 """Estimated tokens that the first lossy stage must save, since its text needs a reference to the original."""
 _EXCERPT = "excerpt"

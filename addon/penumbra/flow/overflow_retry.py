@@ -31,7 +31,7 @@ _PATIENCE = 1.0
 """Greatest number of seconds that a stream's head and first announcements wait for its first content."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
-"""The same limit for large requests, which are refused more often, and later."""
+"""The limit of `_PATIENCE` for large requests, which are refused more often, and later."""
 _FIRST_BYTES = 1_048_576
 """The most plain bytes of a stream that are read: a stream with more bytes before its first content is no
 refusal."""

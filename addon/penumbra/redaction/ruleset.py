@@ -31,8 +31,6 @@ class Loaded:
     """A `Loaded` is the content of a `gitleaks.toml`."""
 
     rules: tuple[Rule, ...]
-    use_default: bool
-    """True if the file extends the default rules of gitleaks."""
     disabled: frozenset[str] = field(default_factory=frozenset)
     """Ids of rules that the file switches off."""
     warnings: tuple[str, ...] = ()
@@ -53,7 +51,7 @@ def load(text: str, name: str = "gitleaks.toml") -> Loaded:
     shared = _allows(content, name, warnings)
     rules = [rule for entry in entries if (rule := _rule(entry, name, shared, warnings))]
     disabled = frozenset(map(str, extend.get("disabledRules", ())))
-    return Loaded(tuple(rules), bool(extend.get("useDefault", False)), disabled, tuple(warnings))
+    return Loaded(tuple(rules), disabled, tuple(warnings))
 
 
 def _rule(entry: Mapping[str, Any], name: str, shared: tuple[Allow, ...], warnings: list[str]) -> Rule | None:

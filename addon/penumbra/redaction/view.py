@@ -59,7 +59,7 @@ GLUE = -1
 AROUND = 300
 """Bytes of text before and after decoded bytes that a view contains too, since a name may be there."""
 FAR = 8_192
-"""The same number for views of long secrets, such as private keys."""
+"""Bytes of text around decoded bytes in views of long secrets, such as private keys."""
 _KEPT = b'"\\'
 """Characters that stay escaped in a view, since they would otherwise end their string."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")

@@ -36,7 +36,7 @@ class Portions:
     limits: LearnedLimits = field(default_factory=LearnedLimits)
     """Limits to remember when the provider has accepted the next request."""
     _tries: int = 0
-    """How often the last question was answered again."""
+    """The number of times that the last question was answered again."""
     _given: int = 0
     """The number of bytes of the last texts."""
     _most: int | None = None

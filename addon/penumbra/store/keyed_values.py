@@ -79,8 +79,8 @@ _REFRESHES_PER_TTL = 4
 
 
 class News(Enum):
-    """What a proxy announces to the others when it sets a value; they use it while the store is out of
-    reach."""
+    """The kinds of announcements that a proxy makes to the others when it sets a value, for times when
+    the store is out of reach."""
 
     NOTHING = "nothing"
     KEY = "key"

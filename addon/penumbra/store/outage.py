@@ -32,7 +32,7 @@ _RECENT_SECONDS = 30.0
 
 
 class Reach(Enum):
-    """How much of a store can be used."""
+    """The part of a store that can be used."""
 
     WHOLE = "whole"
     FULL = "full"
@@ -42,7 +42,7 @@ class Reach(Enum):
 
 @dataclass(slots=True)
 class Outage:
-    """How much of the store can be used, and since when."""
+    """An `Outage` knows which part of the store can be used, and since when."""
 
     clock: Callable[[], float] = time.monotonic
     reach: Reach = Reach.WHOLE

@@ -29,7 +29,7 @@ STREAMED = {
 WHOLE = {"before the head": b"", "in the head": b"content-type", "in the document": b'"stop_reason"'}
 _ONE_MOMENT = "One moment. "
 _ALONE = Ending(502, whole=True)
-"""What a client of mitmproxy alone sees in each phase."""
+"""The ending that a client of mitmproxy alone sees in each phase."""
 Phase = tuple[str, bytes, bool, bool]
 """A phase is its name, the bytes before which the connection dies, whether by a reset, and whether in a
 stream."""

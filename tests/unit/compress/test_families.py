@@ -100,7 +100,7 @@ def test_a_count_that_may_be_one_has_both_nouns(step: tuple[str, dict[str, Any]]
 
 @pytest.mark.parametrize("example", CHANGED, ids=name_of)
 def test_line_ends_of_windows(example: CommandExample) -> None:
-    """The same lines go and stay whatever ends them."""
+    """Lines go and stay by their text, whatever ends them."""
     result = apply(example.text.replace("\n", "\r\n"), call_of(example.call), lossy=example.lossy)
     assert result is not None
     assert [line.rstrip() for line in result.text.split("\n")] == [

@@ -1,4 +1,4 @@
-"""What is shown of a text that does not fit: what tells most, with what says of what it is, and all else counted."""
+"""A text that does not fit shows its most telling units with their headings, and counts the others."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_expected_turns_grow_with_the_conversation_and_end():
 
 
 def bill(price, contexts):
-    """What a provider would bill for requests, each given as a list of (name, tokens) parts."""
+    """Return the bill for requests, each of which is a list of (name, tokens) parts."""
     total, before = 0.0, []
     for parts in contexts:
         same = 0

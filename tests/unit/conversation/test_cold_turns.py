@@ -274,7 +274,7 @@ SESSION = {"x-claude-code-session-id": "11111111-2222-4333-8444-555555555555"}
 
 @pytest.mark.parametrize("pause", [0.0, 700.0], ids=["warm", "cold, with bound thinking"])
 def test_another_thread_of_the_session_brings_no_tool(pause: float, callers: Callers) -> None:
-    """What an agent declares says nothing of the conversation that called it."""
+    """Tools that an agent declares say nothing of the conversation that called the agent."""
     talk = Talk(callers, ANTHROPIC, **{**CLAUDE, "model": "claude-sonnet-5"})
     talk.headers |= SESSION
     messages = json.loads(ANTHROPIC.body(MET))["messages"]

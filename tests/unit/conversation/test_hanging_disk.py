@@ -84,7 +84,7 @@ def incoming(count: int, key: str = "k") -> Incoming:
 
 
 async def sent(callers: Callers, count: int, key: str = "k") -> Accepted:
-    """What becomes of a conversation's turn with so many results, within seconds."""
+    """Return a turn with so many results as it is accepted, within seconds."""
     found = await asyncio.wait_for(callers.engine.process(incoming(count, key), callers.settings), 10)
     await asyncio.wait_for(callers.engine.written(), 10)
     assert isinstance(found, Accepted)
@@ -92,7 +92,7 @@ async def sent(callers: Callers, count: int, key: str = "k") -> Accepted:
 
 
 def forms(accepted: Accepted) -> list[str]:
-    """How each result is sent."""
+    """Return the sent form of each result."""
     assert GITHUB.encode() not in accepted.rewritten.body
     messages = json.loads(accepted.rewritten.body)["messages"]
     blocks = [
@@ -201,7 +201,7 @@ def test_who_wants_no_request_without_a_store_gets_none(start: Callable[..., Cal
 
 
 def test_a_conversation_that_memory_does_not_know_waits_for_the_disk(callers: Callers) -> None:
-    """What was sent before can't be told without it."""
+    """Only the disk knows the forms that were sent before."""
 
     async def go() -> None:
         before = forms(await sent(callers, 3))

@@ -1,4 +1,4 @@
-"""Where a tool can be declared within a conversation, and which tools such messages leave there."""
+"""Messages that declare tools within a conversation: where they may stand, and the tools that they leave."""
 
 from __future__ import annotations
 

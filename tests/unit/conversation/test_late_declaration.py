@@ -1,4 +1,4 @@
-"""When a small conversation gets the injected tool: never where that would cost more than it saves."""
+"""A small conversation gets the injected tool only where that saves more than it costs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHAT = ["alpha", "beta", "gamma", "delta", "omega", "kappa", "sigma", "theta", "
 
 
 def run_of(tests: int) -> str:
-    """What pytest prints of so many tests that pass, whose names follow no pattern."""
+    """Return pytest's output of so many tests that pass, whose names follow no pattern."""
     some = random.Random(3)
     names = (
         f"{some.choice(WHAT)}_{some.randrange(999)}.py::test_{some.choice(WHAT)}_{some.choice(WHAT)}_{n}"

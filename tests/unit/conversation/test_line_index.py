@@ -1,4 +1,4 @@
-"""Where the lines of earlier texts stood, and the indexes that are kept from turn to turn."""
+"""The places of lines in earlier texts, and the indexes that are kept from turn to turn."""
 
 from __future__ import annotations
 

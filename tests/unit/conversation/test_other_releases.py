@@ -46,7 +46,7 @@ def turn(path, count):
 
 
 def other_rules(output, policy, redact, ref, is_late):
-    """What another release makes of a text."""
+    """Return the form that another release makes of a text."""
     return Shortened(output.text[:40] + " [another release]", output.text, stages=("other",))
 
 

@@ -1,4 +1,4 @@
-"""What is said outside of tool results: what is searched there, and once."""
+"""Texts outside of tool results are searched for secrets, once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def redactor() -> Redactor:
 def searched(
     name: str, body: Any, redact: Redact, past: Mapping[bytes, Decision], **settings: Any
 ) -> tuple[bytes, Mapping[bytes, Decision]]:
-    """What a request becomes, and the new decisions."""
+    """Return the request as it is sent, and the new decisions."""
     api = next(api for api in recognise.apis() if api.id == name)
     chosen = Settings(**{"redact_scope": "all", **settings})
     request = read.read(Document(json.dumps(body).encode()), api, chosen, b"scope")
@@ -57,7 +57,7 @@ def test_what_is_said_is_redacted_and_nothing_else(name: str, redactor: Redactor
 
 
 def test_results_are_left_out() -> None:
-    """They are redacted where they are shortened."""
+    """Results are redacted where they are shortened."""
     seen: list[str] = []
 
     def redact(text: str, hint: str) -> Redacted:

@@ -268,7 +268,7 @@ def test_value_that_was_put_back_is_no_placeholder(start: Start, content: str, i
 
 @pytest.mark.parametrize("restores", ["off", "edits"])
 def test_call_that_only_the_provider_has_is_known_too(start: Start, restores: str) -> None:
-    """Where values are put back, the call may have got a value."""
+    """If values are put back, the call may have got a value."""
     callers = start(adopt="compress", restore_secrets=restores)
     first = send(callers, READ, RESPONSES, store=True)
     response, made = f"resp_{1:030d}", written(mark_in(sent(first)))

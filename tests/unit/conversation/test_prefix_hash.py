@@ -1,4 +1,4 @@
-"""What counts of a history: every example of the rule file, and what stands in front of what."""
+"""The parts of a history that its hash depends on: every example of the rule file, and the order."""
 
 from __future__ import annotations
 

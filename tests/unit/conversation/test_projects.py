@@ -35,7 +35,7 @@ def callers() -> Iterator[Callers]:
 
 
 def project(callers: Callers, api: Api, *words: str) -> str:
-    """What an engine says of a conversation with these words of the user, and one result."""
+    """Return the project of a conversation with these words of the user, and one result."""
     turns = [("user", word) for word in words] + [("call", "call_1", "ls"), ("result", "call_1", "README.md")]
     return callers.send(api, api.body(turns), api.credential("k")).project
 

@@ -58,7 +58,7 @@ class Chain:
         return sent
 
     def outputs(self, command: str, *texts: str, **more: Any) -> list[str]:
-        """What becomes of the outputs of one command, run again and again."""
+        """Return the sent outputs of one command that is run again and again."""
         self.goes(call(self.number, command), ASK)
         found = []
         for text in texts:
@@ -211,7 +211,7 @@ def test_a_session_is_refused_for_a_reason_that_is_true(callers: Callers) -> Non
 
 
 def test_a_session_leaves_the_conversation_what_it_is(callers: Callers) -> None:
-    """What it has learned, and the form of what was sent, do not depend on it."""
+    """Learned limits and sent forms do not depend on the session."""
     turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG)]
     plain = callers.send(API, API.body(turns), KEY)
     joined = callers.send(API, API.body(turns, **SESSION), KEY)

@@ -1,4 +1,4 @@
-"""What was read of messages is remembered, and changes nothing but the cost."""
+"""The memory of read messages changes nothing but the cost."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def body(api: Api, turns: list[Turn]) -> bytes:
 def engines(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Callers]]:
-    """What is known of a body is looked for before it is read, however short it is."""
+    """Return engines that look for the known part of every body, however short, before they read it."""
     monkeypatch.setattr(request_reader, "_LONG", 0)
     monkeypatch.setattr(prefix_memory, "_LEAST_SPARED", 0)
     installation_key(tmp_path / "on.key")

@@ -136,7 +136,7 @@ def sent(
     path: str = "/v1/messages",
     **settings: Any,
 ) -> dict[str, Any]:
-    """What becomes of a body."""
+    """Return a body as it is sent."""
     api = next(one for one in apis() if one.id == name)
     made = Settings(Mode.SAFE, redact_secrets=False, dedup=False, adopt="raw", **settings)
     request = read.read(Document(json.dumps(body).encode()), api, made, b"s" * 32)

@@ -1,4 +1,4 @@
-"""What clients are told of their requests' size: which figures change, and how a stream is changed."""
+"""The sizes of requests that clients read in responses: the figures that change, whole and streamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compiled before the first request."""
+"""The patterns that are compiled before the first request."""
 
 from __future__ import annotations
 

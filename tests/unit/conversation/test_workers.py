@@ -1,4 +1,4 @@
-"""What threads share."""
+"""State that threads share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of an original may be given, by what is known of the context."""
+"""The size of an answer by the known size of the context window."""
 
 from __future__ import annotations
 

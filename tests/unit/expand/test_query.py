@@ -1,4 +1,4 @@
-"""What the model gets when it asks for an original."""
+"""The answers to the model's queries of originals."""
 
 from __future__ import annotations
 

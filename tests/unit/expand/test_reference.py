@@ -33,7 +33,7 @@ def test_scope_and_text_do_not_run_into_each_other() -> None:
 
 
 def test_refs_stay_the_same_in_later_versions() -> None:
-    """They stand in conversations that are still going on."""
+    """Conversations that are still going on contain references of earlier versions."""
     long = "shadow_5d1ad8deddb3906d9991e95e6423cf97"
     assert reference.whole(KEY, b"scope", "text") == long
     assert ref_of("text", b"scope") == reference.brief(long) == "shadow_653166308409724823"

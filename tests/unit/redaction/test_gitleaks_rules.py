@@ -53,7 +53,6 @@ def shape(redactor: Redactor, text: str) -> str:
 def test_what_is_read(loaded: ruleset.Loaded) -> None:
     assert [each.id for each in loaded.rules] == ["Acme_Key", "acme-ticket"]
     assert [each.label for each in loaded.rules] == ["acme-key", "acme-ticket"]
-    assert loaded.use_default
     assert loaded.disabled == {"github-token"}
     assert len(loaded.warnings) == 2
     assert all("\n" not in line for line in loaded.warnings)

@@ -85,7 +85,7 @@ _NEW_OR_NOT = (Kind.FILE, Kind.REPORT)
 _SHARE = 0.75
 """The part of an excerpt that failure lines may take."""
 _SHARE_OF_QUOTED = 0.25
-"""The same part where a text may quote failures: in lists, and in reports of an agent."""
+"""The part that failure lines may take where a text may quote failures: in lists and agents' reports."""
 _MORE = 6_000
 """Bytes by which failure lines may enlarge an excerpt that would leave them out."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)

@@ -56,7 +56,8 @@ class _Pattern:
     shown: str
     """The pattern with `{}` for each gap."""
     gaps: tuple[tuple[int, int] | None, ...]
-    """How many characters at the beginning and end of each value are in the pattern; None if all are."""
+    """The numbers of characters at the beginning and end of each value that are in the pattern; None if all
+    are."""
 
 
 def factor(text: str) -> str | None:

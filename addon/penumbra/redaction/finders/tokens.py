@@ -61,7 +61,7 @@ _DOTTED = (
 """Patterns of tokens that consist of several parts, mostly with dots between them."""
 _AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
 _MAY_BE_DOTTED = tuple(Linear(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
-"""The same patterns without lookarounds, as a fast first test."""
+"""These patterns are those of `_DOTTED` without lookarounds, as a fast first test."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -194,7 +194,7 @@ _WRAPS = re.compile(
 )
 """This pattern matches a word at the end of a line, and a word at the beginning of the next line."""
 _WRAPS_SIMPLY = _WRAPS.pattern.replace(b",}+", b",}")
-"""The same pattern for RE2, which does not support possessive quantifiers."""
+"""This pattern is `_WRAPS` for RE2, which does not support possessive quantifiers."""
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
