@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Raw
 
 from penumbra.conversation.model import Request
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
+from penumbra.wire.parsed_text import BRACE, BRACKET, QUOTE
 from penumbra.wire.prefix_memory import Computation
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
@@ -37,6 +38,7 @@ _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", 
 """Plain names of a message's members that contain no result, mostly arguments of calls."""
 _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
 """Plain names of members with a tool's own data, whose names are case-sensitive."""
+_OPENING = (BRACE, BRACKET)
 
 
 def hosts(headers: Iterable[tuple[str, str]]) -> str:
@@ -95,14 +97,14 @@ def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> 
     waiting = [(message, False)]
     while waiting:
         value, is_payload = waiting.pop()
-        if not document.is_object(value):
-            waiting += [(item, is_payload) for item in document.items(value) if not document.is_string(item)]
+        if memoryview(value)[0] != BRACE:
+            waiting += [(item, is_payload) for item in document.items(value) if memoryview(item)[0] != QUOTE]
             continue
         members = document.members(value)
         if document.repeats(value) or (not is_payload and _differ_in_spelling(members, names)):
             return True
         for name, member in members.items():
-            if document.is_container(member) and (plain := _plain(name)) not in _ELSEWHERE:
+            if memoryview(member)[0] in _OPENING and (plain := _plain(name)) not in _ELSEWHERE:
                 waiting.append((member, is_payload or plain in _PAYLOAD))
     return False
 
@@ -120,13 +122,15 @@ def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
     return document.repeats(value) and bool(names & {_plain(name) for name in document.repeated(value)})
 
 
-def _differ_in_spelling(members: dict[str, Raw], names: frozenset[str]) -> bool:
-    written = "".join(members)
-    if written.isascii() and written.islower() and "_" not in written:
-        # All names are in their plain form already.
-        return False
-    counts = Counter(map(_plain, members))
-    return any(count > 1 and name in names for name, count in counts.items())
+def _differ_in_spelling(members: Mapping[str, Raw], names: frozenset[str]) -> bool:
+    return bool(members) and not names.isdisjoint(_alike("\0".join(members)))
+
+
+@remembered(1_024)
+def _alike(written: str) -> frozenset[str]:
+    """Return the plain forms that several of these names have."""
+    counts = Counter(map(_plain, written.split("\0")))
+    return frozenset(plain for plain, count in counts.items() if count > 1)
 
 
 @remembered(1_024)

@@ -240,14 +240,12 @@ class Document:
 
     def repeats(self, value: Raw) -> bool:
         """Return whether an object has two members of the same name; False for other values."""
-        members = self.members(value)
+        document, value = self._read_in(value) if self._amended else (self, value)
+        members = document.members(value)
         # There are two braces, and per member two quotes, a colon and, except for the last one, a comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
         # If names have non-ASCII letters or white space was added, the members are checked one by one.
-        if not members or len(memoryview(value)) == least:
-            return False
-        places = [self.place(member) for member in members.values()]
-        return not are_all_members(self._structure, *self.place(value), places)
+        return bool(members) and len(memoryview(value)) != least and not are_all_members(value, members)
 
     def repeated(self, value: Raw) -> frozenset[str]:
         """Return the names that several members of an object have."""

@@ -8,7 +8,7 @@ the known beginning if the value comes after it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 from msgspec import Raw
@@ -40,13 +40,16 @@ def spelled(raw: str, at: int) -> int:
     return len(raw)
 
 
-def are_all_members(data: bytes, at: int, end: int, places: Iterable[tuple[int, int]]) -> bool:
-    """Return whether the object from `at` to `end` has no members except those with values at `places`."""
-    for start, after in places:
-        if start < at or not _BETWEEN_MEMBERS.fullmatch(data, at, start):
+def are_all_members(value: Raw, members: Mapping[str, Raw]) -> bool:
+    """Return whether an object has no members except these, which are in order."""
+    data, at = bytes(value), 0
+    for member in members.values():
+        between, source = _BETWEEN_MEMBERS.match(data, at), bytes(member)
+        # The bytes are compared, since the first of two members of one name is not in `members`.
+        if between is None or not data.startswith(source, between.end()):
             return False
-        at = after
-    return data[at:end].strip(SPACE) == b"}"
+        at = between.end() + len(source)
+    return data[at:].strip(SPACE) == b"}"
 
 
 def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
