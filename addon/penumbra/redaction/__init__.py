@@ -1,8 +1,9 @@
 """Redaction replaces each secret of a text by a placeholder.
 
-A text comes in with a hint, the command or path that it is from. The redacted text goes out, with counts by
-rule. `conversation/` calls `Redactor` (in `redactor.py`) for results and other texts, and `OtherBodies` for
-bodies that are no LLM calls. `redact` and `redact_many` are for programs that use Penumbra as a library.
+The functions take a text, and as a hint the command or path that the text comes from. They return the
+redacted text and the number of secrets by rule. `conversation/` calls `Redactor` (in `redactor.py`) for
+results and other texts, and `OtherBodies` for bodies that are no LLM calls. `redact` and `redact_many` are
+for programs that use Penumbra as a library.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 MAX_BYTES = 32 << 20
 """Default size limit of a text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
-"""Key of the fingerprints that `redact` and `redact_many` make. The key is public: a proxy uses a key of its
+"""Key of the fingerprints that `redact` and `redact_many` make. This key is public; a proxy uses a key of its
 own."""
 
 
 @rules.cached
 def default() -> Redactor:
-    """Return the redactor of this process with our own rules and `LIBRARY_KEY`."""
+    """Return the redactor of this process with Penumbra's own rules and `LIBRARY_KEY`."""
     from penumbra.redaction.redactor import Redactor
 
     return Redactor(LIBRARY_KEY)
@@ -44,6 +45,6 @@ def redact(text: str) -> str:
 
 
 def redact_many(texts: Iterable[str]) -> list[str]:
-    """Return the texts redacted."""
+    """Return the texts with their secrets replaced, in the same order."""
     redactor = default()
     return [redactor.redact(text).text for text in texts]

@@ -1,12 +1,11 @@
 """Decoders of the forms in which tools print bytes: dumps, base64, arrays, boxes, word diffs.
 
-A decoder turns a text into views, which are searched as any text is. A secret in a view is replaced together
-with the whole part of the text that encodes the secret: the bytes of an array, the run of base64, the row of
-a dump after its offset, the cell of a box. Each line is replaced separately, so that the number of lines
-stays.
+A decoder turns a text into views, which are searched like any text. A placeholder replaces the whole part of
+the text that encodes a secret: the bytes of an array, the run of base64, the row of a dump after its offset,
+the cell of a box. Each line is replaced separately, so that the number of lines stays.
 
-One pass over a text finds the signs of all decoders. A decoder is left out only where its own pattern matches
-nowhere.
+One pass over a text finds the signs of all decoders. A decoder is skipped only if its own pattern has no
+match.
 """
 
 from __future__ import annotations
@@ -47,22 +46,21 @@ _BREAK = rb"(?:\r?\n|\\{1,31}n)"
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """A form in which tools print bytes."""
+    """A `Decoder` is for one form in which tools print bytes."""
 
     pattern: bytes
-    """Pattern of RE2 that matches in every text for which `views` yields anything."""
+    """Pattern for RE2, with a match in every text that has views."""
     views: Callable[[bytes], Iterable[View]]
-    """Returns views of a text, together at most twice as long as the text."""
+    """A function that returns views of a text. Together they are at most twice as long as the text."""
     has_quotes: bool = False
-    """True if the text spells out quotes of the views in letters, so that a bare quote does not close
-    them."""
+    """True if the text encodes the quotes of its views, so that a plain quote does not close them."""
     label: str = ""
-    """Label of the secrets; empty if the label of the plain text is used."""
+    """Label of all secrets; empty if each secret has the label by which it was found."""
     quote: bytes = b""
-    """The quote around a placeholder outside of strings."""
+    """The quote to write around a placeholder outside of strings."""
 
     def back(self, view: View, data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
-        """Yield the places in the text of a view's spans."""
+        """Yield, for spans of a view, the spans of the text that encode them."""
         for span in spans:
             if not view.is_news(span.start, span.end):
                 continue
@@ -83,7 +81,8 @@ _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _RUN = Linear(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
 _NEXT_LINE = re.compile(_BREAK + rb"[ \t]{0,16}([A-Za-z0-9+/]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _SAMPLE = 48
-"""The number of first characters of base64 that are decoded to distinguish a text from a picture."""
+"""The number of characters at the beginning of base64 that are decoded to distinguish text from other
+data."""
 _LONGEST = 1 << 20
 _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 
@@ -91,8 +90,8 @@ _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 def _of_text() -> bytes:
     """Return a pattern that matches in each run of base64 whose beginning decodes to text.
 
-    Three bytes are four characters, and the first bits of a byte of text leave few of them. The run's end may
-    cut the last four of the sample.
+    Four characters encode three bytes, and the first bits of a byte of text allow few characters. The last
+    four characters of the sample may be incomplete.
     """
     firsts = {byte >> 2 for byte in _TEXT}, {byte >> 4 for byte in _TEXT}, {byte >> 6 for byte in _TEXT}
     characters = (
@@ -110,7 +109,7 @@ def _encoded(data: bytes) -> Iterator[View]:
     over = 0
     for run in _RUN.finditer(data):
         start, end = run.span()
-        start += data[start - 1 : start] == b"\\"  # The letter of an escape begins no run.
+        start += data[start - 1 : start] == b"\\"  # The letter of an escape is not part of a run.
         if start < over or end - start > _LONGEST or not _is_text(data[start : start + _SAMPLE]):
             continue
         lines = [(start, end), *_lines_of_base64(data, start, end)]
@@ -127,7 +126,7 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the further lines of a run. All lines but the last are as wide as the first, and no tool breaks a
+    """Yield the other lines of a run. All lines but the last are as wide as the first, and no tool breaks a
     line within a character."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
@@ -155,7 +154,7 @@ _BEGIN = rb"(?:^|\\n|(?<=\"))[ \t]{0,8}"
 _DUMPED = re.compile(
     _BEGIN
     + rb"(?:[0-9a-fA-F]{6,16}(?:: {1,2}((?:%b){1,16}(?: (?:%b){1,16}){0,31})" % (_OCTETS, _OCTETS)
-    # Without a colon, two blanks may part the halves.
+    # Without a colon, two blanks may be between the halves.
     + rb"|(?: {1,3}|\t)((?:%b){1,2}(?: {1,2}(?:%b){1,2}){0,15})(?![0-9a-fA-F])))" % (_OCTETS, _OCTETS),
     re.MULTILINE,
 )
@@ -169,18 +168,18 @@ _CHARACTERS = re.compile(
 _CELL = re.compile(rb"   ([ -~])|  \\{1,2}([abfnrtv0])| ([0-7]{3})")
 _SHORT = {b"%c" % sign: b"%c" % octet for sign, octet in zip(b"abfnrtv0", b"\a\b\f\n\r\t\v\0", strict=True)}
 _FAR = 24
-"""Bytes between two rows that make them rows of separate dumps."""
+"""Number of bytes between two rows from which the rows belong to separate dumps."""
 
 
 def _dumped(data: bytes) -> Iterator[View]:
-    """Yield the view of the rows of dumps in hexadecimal figures (`hexdump`, `xxd`, `od`)."""
+    """Yield the view of the rows of hexadecimal dumps (`hexdump`, `xxd`, `od`)."""
     rows = []
     for row in _DUMPED.finditer(data):
         start = row.start(1 if row[1] else 2)
         cells = data[start : row.end()]
         octets = binascii.unhexlify(cells.replace(b" ", b""))
         if not row[1] and _SWAPPED.fullmatch(cells):
-            # Words have two bytes, the low byte first.
+            # A word has two bytes. The low byte comes first.
             octets = b"".join(octets[at : at + 2][::-1] for at in range(0, len(octets), 2))
         rows.append((row.start(), start, _end_of_row(data, row), octets))
     yield from _rows(data, rows)
@@ -199,7 +198,7 @@ def _in_characters(data: bytes) -> Iterator[View]:
 
 
 def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
-    """Return the end of a dump's row, which may be within a string."""
+    """Return the end of a dump's row. The row may be within a string."""
     within = row[0][:1] == b"\\" or data[row.start() - 1 : row.start()] == b'"'
     rest = _REST.match(data, row.end(), row.end() + _LONGEST_ROW) if within else None
     if rest is not None:
@@ -304,7 +303,7 @@ _BOX_SIGN = rb"[!-~]" + rb" ?" + _BAR + rb"[ \t]*\r?\n[ \t]*" + _BAR + rb"[ \t]"
 
 
 def _boxes(data: bytes) -> Iterator[View]:
-    """Yield the view of boxes and tables in which each wrapped cell is one piece."""
+    """Yield the view of boxes and tables, with the lines of each wrapped cell joined."""
     made, joints, above = Making(data), [], [(0, 0)]
     pending: list[list[tuple[int, int]]] = []
     last = -1
@@ -351,7 +350,7 @@ def _within(data: bytes, cell: tuple[int, int]) -> tuple[int, int]:
 
 
 def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]]) -> bool:
-    """Return whether each cell of a row is empty or goes on where the one above it was full."""
+    """Return whether each cell of a row is empty or continues the cell above it, which is full."""
     if len(above) != len(cells):
         return False
     goes_on = False
@@ -372,7 +371,7 @@ _LONGEST_WORD = 4_096
 
 
 def _compared(data: bytes) -> Iterator[View]:
-    """Yield the views of both texts that a word diff compares."""
+    """Yield a view of each of the two texts that a word diff compares."""
     words = list(_words_of_diff(data))
     for kept in (b"{+", b"[-"):
         made, at = Making(data), 0
@@ -387,7 +386,7 @@ def _compared(data: bytes) -> Iterator[View]:
 
 
 def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the place of each word that one of the two texts lacks, with its brackets."""
+    """Yield the place of each word that only one of the two texts has, with its brackets."""
     over = 0
     for begin in _WORD_BEGINS.finditer(data):
         start = begin.start()
@@ -400,12 +399,12 @@ def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 _SET_OPTIONS = latin1(64 << 20)
-"""The memory limit is many times what the automaton needs, since a set that runs out of memory reports no
+"""The memory limit is many times the need of the automaton, since a set that runs out of memory reports no
 match."""
 
 
 class Sign(IntEnum):
-    """Signs of encodings, and of places of names, in a text."""
+    """A `Sign` is a sign in a text of an encoding, or of a name whose value must be searched."""
 
     DISGUISE = 0
     JOINT = 1
@@ -434,7 +433,7 @@ DECODERS = {
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }
-"""The decoders, by the sign in a text that makes each of them necessary."""
+"""The decoders by the sign in a text that makes them necessary."""
 
 _PATTERNS: dict[Sign, bytes] = {
     # Names are searched in small letters.

@@ -59,7 +59,7 @@ def inside_strings(data: bytes, spans: list[Span]) -> list[Span]:
     """Return the spans, cut at the borders of strings and widened to whole escapes.
 
     A bare number keeps its span, and its placeholder has quotes. Other spans outside of strings are dropped,
-    since no values stand there.
+    since there are no values.
     """
     return list(_cut(data, spans))
 
@@ -77,7 +77,7 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
             start, end = max(span.start, string.start(1)), min(span.end, string.end(1))
             if start < end:
                 start, end = _whole_escapes(data, string.start(1), start, end)
-                # A number of a document inside of a string has escaped quotes.
+                # If the JSON is inside of a string, the quotes around its placeholders are escaped.
                 quote = span.quote if span.quote[:1] == b"\\" else b""
                 yield span._replace(start=start, end=end, quote=quote)
             if string.end(1) >= span.end:
@@ -88,7 +88,7 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
 def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, int]:
     """Return `start` and `end`, moved outwards if they cut an escape."""
     low = max(first, start - 12)
-    # Backslashes pair up from the left: begin where none stands before.
+    # Pairs of backslashes are counted from the left, so the search begins after a byte that is no backslash.
     while low > first and data[low - 1 : low] == b"\\":
         low -= 1
     for match in _ESCAPE.finditer(data, low, end + 12):
@@ -101,17 +101,17 @@ def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, 
     return start, end
 
 
-# The results of some APIs are members of one JSON value. A lone `9vTq2-LmX4wRk7` tells nothing; `{"password":
-# "9vTq2-LmX4wRk7"}` does. The value is therefore searched as JSON, and each text of one line gets its form
-# from that search; texts of several lines show by themselves what is secret.
+# The results of some APIs are members of one JSON value. `9vTq2-LmX4wRk7` can be recognised as a secret only
+# by its name, as in `{"password": "9vTq2-LmX4wRk7"}`. The value is therefore searched as a whole, and each
+# text of one line is redacted as in that search. Texts of several lines are searched alone.
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LEAST = 4
-"""Characters of the shortest string that may hold a secret."""
+"""The length in characters of the shortest string that may contain a secret."""
 
 
 class Structured:
-    """The values around the texts of one request's structured results, each searched once."""
+    """A `Structured` redacts the structured results of one request. Each JSON value is searched once."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Raw, Mapping[str, str]]] = {}
@@ -119,8 +119,8 @@ class Structured:
     def redact(
         self, document: Document, container: Raw, text: str, redact: Callable[[str], Redacted]
     ) -> Redacted:
-        """Return a text of `container` without the secrets that it or its surroundings show. Raises
-        RedactionError."""
+        """Return a text of `container` without its secrets, which its content or its surroundings show.
+        Raises RedactionError."""
         if id(container) not in self._known:
             # The value is kept alive, so that no other value can get its id.
             self._known[id(container)] = (container, surrounded(document.source(container), redact))
@@ -134,7 +134,7 @@ class Structured:
 
 
 def _counts(text: str, beside: str) -> Counter[str]:
-    """Return by rule how many secrets of a text were found because of its surroundings."""
+    """Return the number of secrets, by rule, that were found because of the text's surroundings."""
     counts = Counter(f"name-{label}" for label in _PLACEHOLDER.findall(beside))
     counts.subtract(f"name-{label}" for label in _PLACEHOLDER.findall(text))
     return counts
@@ -143,8 +143,8 @@ def _counts(text: str, beside: str) -> Counter[str]:
 def scalars(
     text: str, places: Sequence[object], redact: Callable[[str], Redacted]
 ) -> tuple[dict[int, bytes], dict[str, int]]:
-    """Return new JSON, by their index, for the strings and numbers of a JSON text that hold secrets, and
-    counts of the secrets by rule. Values without an index stay.
+    """Return the new JSON of each string and number that contains a secret, by index, and the number of
+    secrets by rule. Values whose place is None stay.
 
     A number becomes a string, since no other value can hold a placeholder. Raises RedactionError.
     """
@@ -154,7 +154,7 @@ def scalars(
     if len(after) != len(before):
         if _is_json(whole):
             raise RedactionError("a result lost its shape")
-        # A mask would replace the whole, so each string is searched and masked by itself.
+        # The whole text became one placeholder. Each string is therefore searched by itself.
         after = before
     changed: dict[int, bytes] = {}
     counts: Counter[str] = Counter()
@@ -184,7 +184,7 @@ def _scalar(old: bytes, new: bytes, redact: Callable[[str], Redacted], counts: C
 
 
 def _wrapped(text: str, redact: Callable[[str], Redacted], counts: Counter[str]) -> str:
-    """Return a text in base64 without the secrets of its content; empty if it has none."""
+    """Return a base64 text without the secrets in its content, or an empty text if there are none."""
     if len(text) % 4 or not _WRAPPED.fullmatch(text):
         return ""
     try:
@@ -200,8 +200,8 @@ def _wrapped(text: str, redact: Callable[[str], Redacted], counts: Counter[str])
 
 
 def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str, str]:
-    """Return the redacted form, by text, of the texts of one line in a JSON value in which secrets show
-    beside their surroundings. Equal texts have one form."""
+    """Return new forms for texts of one line whose surroundings in a JSON value show a secret in them. Equal
+    texts get the same form."""
     text = source.decode("utf-8")
     clean = redact(text).text
     if clean == text:
@@ -209,7 +209,7 @@ def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str,
     try:
         before, after = (list(leaves(json.loads(side, object_pairs_hook=_values))) for side in (text, clean))
     except ValueError:
-        # A mask would replace the whole, so each text is searched and masked by itself.
+        # The whole value became one placeholder. Each text is therefore searched by itself.
         return {}
     if len(before) != len(after):
         raise RedactionError("a structured result lost its shape")
@@ -225,7 +225,7 @@ def _values(pairs: list[tuple[str, Any]]) -> list[Any]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yield all values that are no containers, in order."""
+    """Yield all values that are not containers, in order."""
     waiting = [value]
     while waiting:
         node = waiting.pop()

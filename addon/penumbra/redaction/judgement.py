@@ -1,9 +1,9 @@
-"""Judgement whether a value beside a telling name is a secret.
+"""This module judges whether the value of a telling name is a secret.
 
-The questions are asked in the order of how much they decide. Is the value a reference to a secret that is
-kept elsewhere, a placeholder, code? Only then: how random is it? Entropy only decides doubtful cases, since
-UUIDs, hashes and lock files are as random as any key. Passwords that people choose are not random at all:
-beside the name of one, every value counts that is not provably something else.
+The first tests are those that exclude most: a value may be a reference to a secret elsewhere, a placeholder,
+or code. Entropy decides only doubtful cases, since UUIDs, hashes and lock files are as random as any key.
+Passwords that people choose are not random. As the value of a password's name, every value counts that is not
+provably something else.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _VERDICTS = re.compile("|".join(_SPEC["verdicts"].split()))
 _STEMS = tuple(_SPEC["stems"].split())
 _BASES = frozenset(_SPEC["password_bases"].split())
 _FIELDS = tuple(_SPEC["field_words"].split())
-"""Words for secrets in other languages, as labels of fields have them."""
+"""Words for secrets in other languages, as in labels of fields."""
 _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
 _SIGNS = re.compile(r"[!@#$%^&*+?~]")
 _SPOILS = re.compile(r"[\d!@#$%^&*]")
 _TAIL = re.compile(r"[\d!@#$%^&*+=?~._-]+$")
 _COMPOUND = Linear(rb"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
 _HYPHENED = Linear(rb"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
-"""Matches words with hyphens between them. Programs have no such names."""
+"""Words with hyphens between them. Programs don't use such names."""
 _FIGURES = re.compile(r"\d{2}$")
-"""Matches figures at the end of a password. Names of variables do not end so."""
+"""Digits at the end of a password. Names of variables don't end in two digits."""
 _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\[\]()]{0,80})[)\]]?)? ?$")
 """A rule of validation with its arguments: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
 _TAKEN = re.compile(r"\d*|\w{1,4}|[^\W\d]+(?:[.-][^\W\d]+)*")
-"""Arguments of such a rule: numbers, and names without figures."""
+"""Arguments of a rule of validation: numbers, and names without digits."""
 _JOINTS = re.compile(r"[-_.]")
 _CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
 _APART = re.compile(r"[ '’‘-]")
@@ -67,12 +67,12 @@ _FRAMING = "-<>[{($%#/*="
 """First characters of a condition, a template or an option."""
 _LOOK = 256
 _OF_CODE = (Style.CODE, Style.APART, Style.SPACED)
-"""Styles that expressions have."""
+"""The styles in which values may be expressions of code."""
 
 
 @remembered(4_096)
 def is_unmistakable(value: str, strength: Strength) -> bool:
-    """Return whether a secret can be recognised as one wherever it stands."""
+    """Return whether a secret can be recognised in any surroundings."""
     value = value[:_LOOK]
     if is_opaque(value, 16):
         return has_digit(value)
@@ -83,7 +83,7 @@ def is_unmistakable(value: str, strength: Strength) -> bool:
 
 @remembered(4_096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
-    """Return whether the value beside a name of that strength is a secret."""
+    """Return whether the value of a name of this strength is a secret."""
     # The beginning of a value decides its kind; reading more would make hostile texts slow.
     value = value[:_LOOK]
     if len(value) < 4:
@@ -111,7 +111,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
             return False  # `["password", "rand48", "key"]`
         style = Style.QUOTED
     if style is Style.SPACED:
-        # `the token "transparent"` speaks of a word.
+        # `the token "transparent"` means a word.
         if strength is not Strength.PASSWORD and not has_digit(value):
             return False
         style = Style.QUOTED
@@ -133,13 +133,13 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 
 
 def _is_password_slot(strength: Strength, style: Style) -> bool:
-    """Return whether any value is a password there: the value is a whole line or in quotes."""
+    """Return whether every value in this place is a password: a whole line, or a value in quotes."""
     return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
 
 
 def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
-    """Return whether a value is the name of a thing in a program. People choose such words for passwords, and
-    a secret between quotes or after a sign of equality may be any words."""
+    """Return whether a value is a name in a program. Such a value may still be a password, or a secret in
+    quotes or after a sign of equality."""
     if style in (Style.QUOTED, Style.GIVEN):
         return False
     if _is_password_slot(strength, style) or (strength is Strength.PASSWORD and style is Style.PROSE):
@@ -148,8 +148,8 @@ def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
 
 
 def is_favourite(value: str) -> bool:
-    """Return whether a value is a well-known password: `letmein`, `changeme123`, `P@ssw0rd`. The bare word
-    for a password is a placeholder, not a password."""
+    """Return whether a value is a well-known password: `letmein`, `changeme123`, `P@ssw0rd`. A value like
+    `password` itself is a placeholder, not a password."""
     low = value.lower()
     if low in _COMMON:
         return True
@@ -180,7 +180,7 @@ def _is_validation(value: str) -> bool:
 
 
 def _is_label(value: str) -> bool:
-    """Return whether a value is the label of a field of secrets: words without figures or signs, one of which
+    """Return whether a value is the label of a field for secrets: words without digits or signs. One of them
     means a secret in some language."""
     plain = unicodedata.normalize("NFC", value).lower().strip(" *:.…?!")
     words = _APART.split(plain)
@@ -190,7 +190,7 @@ def _is_label(value: str) -> bool:
 
 
 def _is_compound(value: str) -> bool:
-    # Most values have not only small letters.
+    # Most values contain other characters than small letters.
     if not value.islower() or not value.isascii():
         return False
     return _COMPOUND.match(value.encode()) is not None
@@ -235,7 +235,7 @@ def _is_password(value: str, style: Style) -> bool:
 
 
 def _is_spoilt(value: str) -> bool:
-    """Return whether signs, figures or changed letters turn a word into one that names nothing."""
+    """Return whether signs, digits or changed letters make a word useless as a name."""
     if _SIGNS.search(value[1:]) or not (is_wordy(value) or has_shape(value, "words_with_underscores")):
         return True
     return any(stem in value.lower().translate(_UNLEET) and stem not in value.lower() for stem in _STEMS)
@@ -258,17 +258,16 @@ def _is_password_in_prose(value: str) -> bool:
 
 
 def _is_free_phrase(value: str) -> bool:
-    """Return whether a value is three words or more, joined as programmers do, none of which is a word of
-    programs."""
+    """Return whether a value is three words or more, joined as in programs, without any word of programs."""
     if not has_shape(value, "free_phrase"):
         return False
     return not any(is_program_word(word.lower()) for word in _WORD.findall(value))
 
 
 def _is_mixed_phrase(value: str) -> bool:
-    """Return whether a value is a phrase that somebody chose, of words with figures or a sign, or of four
-    words and more: `Velvet Otter 42!`, `copper falcon meadow lake`. Instructions about passwords mix words of
-    programs with words that ask, count or join."""
+    """Return whether a value is a chosen phrase, of words with digits or a sign, or of at least four words:
+    `Velvet Otter 42!`, `copper falcon meadow lake`. Instructions about passwords mix words of programs with
+    words that ask, count or join."""
     words = value.split(" ")
     if "\t" in value or not 2 <= len(words) <= 8 or not all(words) or value[0] in _FRAMING:
         return False
@@ -285,7 +284,7 @@ def _is_mixed_phrase(value: str) -> bool:
 
 
 def _is_free(words: list[str]) -> bool:
-    """Return whether words were chosen one by one: none joins others, and few are words of programs."""
+    """Return whether words were chosen one by one: none is a joining word, and few are words of programs."""
     return not any(word in _JOINING for word in words) and sum(map(is_program_word, words)) * 4 <= len(words)
 
 
@@ -295,7 +294,7 @@ def _is_letter_password(value: str, style: Style) -> bool:
     if ends_as_word(value) or len(value) < 8:
         return False
     if len(value) >= 12 and len(_WORD.findall(value)) > len(value) / 3:
-        return True  # Random capitals make short words; those of a name are longer.
+        return True  # Random capitals make short words. Names have longer ones.
     if style is Style.QUOTED:
         return value.islower() or not is_wordy(value)
     if style is Style.ENV:
@@ -345,8 +344,8 @@ def _is_machine_made(value: str, style: Style) -> bool:
 
 
 def _is_slogan(value: str, style: Style) -> bool:
-    """Return whether a value is three words, or two and figures, with joints between them: `winter-river-42`.
-    Titles look alike, except for the words that name their subjects."""
+    """Return whether a value is three words, or two words and digits, with joints between them:
+    `winter-river-42`. Titles look the same but contain the words for their subjects."""
     if style in (Style.CODE, Style.APART, Style.PROSE):
         return False
     if style is Style.CONFIG and not _FIGURES.search(value):
@@ -363,14 +362,14 @@ def _is_slogan(value: str, style: Style) -> bool:
 
 
 def _is_called_secret(value: str) -> bool:
-    """Return whether a value is words about secrets with joints between them, some of their letters changed:
+    """Return whether a value is words about secrets with joints between them. Some letters may be changed:
     `s3cr3t-token`."""
     words = _JOINTS.split(value.lower().translate(_UNLEET))
     return len(words) > 1 and all(word in _CALLED for word in words)
 
 
 def _is_name_like(value: str) -> bool:
-    """Return whether a value is words with a number in them: `oauth2`, `v1beta1`, `token_v2`,
+    """Return whether a value is words with a number: `oauth2`, `v1beta1`, `token_v2`,
     `projects/1/secrets`."""
     low = value.lower()
     if any(stem in low for stem in _STEMS) and is_wordy(value):
@@ -383,7 +382,7 @@ def _is_name_like(value: str) -> bool:
 
 
 def _is_chosen(value: str, style: Style) -> bool:
-    """Return whether a value of letters and signs is unlike those that programs contain."""
+    """Return whether a value of letters and signs is unlike all values in programs."""
     low = value.lower()
     if ends_as_word(value) or any(stem in low for stem in _STEMS):
         return False
@@ -397,7 +396,7 @@ def _is_chosen(value: str, style: Style) -> bool:
 
 
 def _is_certain(value: str) -> bool:
-    """Return whether a value is random enough to be a secret beside a name that says little."""
+    """Return whether a value is random enough to be a secret despite a weak name."""
     if len(value) < 16 or has_shape(value, "uuid") or not is_opaque(value, 16) or is_slug(value):
         return False
     if not has_digit(value) or not has_letter(value):
@@ -408,8 +407,8 @@ def _is_certain(value: str) -> bool:
 
 
 def _is_nothing_else(value: str) -> bool:
-    """Return whether a value is random enough to be a secret beside a name that says something else: long,
-    and of capitals, small letters and digits."""
+    """Return whether a value is random enough to be a secret despite another name: long, with capitals, small
+    letters and digits."""
     if not _RANDOM.fullmatch(value) or kinds(value) < 3 or has_shape(value, "hex") or is_slug(value):
         return False
     return sum(map(str.isdigit, value)) >= 2 and entropy(value) >= 4.0 and is_opaque(value, 24)

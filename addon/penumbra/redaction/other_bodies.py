@@ -1,7 +1,7 @@
-"""Redaction of bodies that are no LLM calls: JSON of any shape, lines of JSON, text, and batches of requests
-in files.
+"""Redaction of bodies that are not LLM calls: JSON of any shape, lines of JSON, text, and files with batches
+of requests.
 
-An unreadable body is refused if it claims to be text or if only text would make sense.
+An unreadable body is refused if its content type names a text, or if the path accepts only text.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from penumbra.short_texts import remembered
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, encode
 
-# JSON of an unknown shape may carry results of tools. Inside a value that looks like a result, every string
-# is searched unless it is known to be something else; outside, every string that is text.
-# `rules/results.yaml` has the names that distinguish the two. The form of a string depends only on its own
-# item, so an item that is sent again has the same bytes; the form of an item is remembered.
+# JSON of an unknown shape may contain tool results. In a value that looks like a result, every string is
+# searched unless its name excludes secrets. Elsewhere, only texts are searched. `rules/results.yaml` has the
+# names. The form of a string depends only on its own item, so an item that is sent again has the same bytes.
+# The edits of items are remembered.
 _MEMORY_BYTES = 16_000_000
 _KINDS = ("marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
 _SPACE = re.compile(r"\s")
@@ -42,7 +42,7 @@ _LONG_NAME = 16
 _OUTPUTS = frozenset(("output", "outputs", "result", "results"))
 
 Search = Callable[[str, str], Redacted]
-"""A function that redacts a text, with a hint. Raises RedactionError."""
+"""A `Search` is a function that redacts a text with a hint. It raises RedactionError."""
 
 
 @cache
@@ -62,7 +62,7 @@ def _logins() -> frozenset[str]:
 
 @remembered(8_192)
 def _kind(name: str) -> str:
-    """Return the kind of value that a member's name announces; empty if none."""
+    """Return the kind of value that a member has by its name; empty if the name is unknown."""
     if result_blocks.names_results(name):
         return "results"
     patterns = _patterns()
@@ -76,21 +76,21 @@ def _is(kind: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Zone:
-    """The surroundings of a value."""
+    """A `_Zone` has the facts about the surroundings of a value."""
 
     name: str = ""
     """Name of the nearest member that contains the value."""
     result: bool = False
     text: bool = False
-    """True below a member that holds text or messages."""
+    """True inside of a member that contains text or messages."""
     inner: bool = False
-    """True if nothing below is meant for the provider itself."""
+    """True if the value contains nothing that is meant for the provider itself."""
     call: bool = False
 
 
 @dataclass(slots=True)
 class SearchedJson:
-    """The outcome of a search in JSON."""
+    """A `SearchedJson` is the outcome of a search in JSON."""
 
     results: bool = False
     """True if a part looks like a tool's result."""
@@ -99,14 +99,14 @@ class SearchedJson:
 
 
 _Outcome = tuple[tuple[Edit, ...], bool]
-"""Edits of an item, and whether it holds results of tools."""
+"""The edits of an item, and whether the item contains tool results."""
 
 
 class Anywhere:
-    """An `Anywhere` redacts JSON of any shape. Several threads may use one; no secret is kept."""
+    """An `Anywhere` redacts JSON of any shape. Several threads may use the same one. It keeps no secrets."""
 
     def __init__(self, memory: int = _MEMORY_BYTES) -> None:
-        """`memory` is the limit for remembered edits in bytes."""
+        """Make an `Anywhere` that remembers at most `memory` bytes of edits."""
         self._known: LRUCache[bytes, _Outcome] = LRUCache(memory, _weight)
         self._lock = threading.Lock()
 
@@ -115,8 +115,8 @@ class Anywhere:
     ) -> SearchedJson:
         """Replace the secrets in the strings of a body. Raises RedactionError.
 
-        With `with_calls`, calls' arguments are searched as well. `policy` stands for all else on which the
-        outcome depends. `scope` is the caller: remembered outcomes are never shared between callers.
+        With `with_calls`, the arguments of calls are searched, too. `policy` names all settings that
+        influence the outcome. `scope` is the caller. Callers never share remembered outcomes.
         """
         result, own = SearchedJson(), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():
@@ -141,7 +141,7 @@ class Anywhere:
 
 def _items(document: Document, with_calls: bool) -> Iterator[tuple[Raw, _Zone]]:
     """Yield the items of a document: those of its outermost arrays, and the values outside of arrays."""
-    # A part without a name is text.
+    # If the document is not an object, its strings have no names and count as text.
     zone = _Zone(text=not document.members(document.root))
     waiting: list[tuple[Raw, _Zone]] = [(document.root, zone)]
     while waiting:
@@ -157,7 +157,7 @@ def _items(document: Document, with_calls: bool) -> Iterator[tuple[Raw, _Zone]]:
 
 
 def _has_arrays(document: Document, value: Raw) -> bool:
-    """Return whether an object holds, at any depth, an array of more than strings."""
+    """Return whether an object contains, at any depth, an array with other values than strings."""
     waiting = [value]
     while waiting:
         node = waiting.pop()
@@ -208,7 +208,7 @@ class _Item:
     counts: Counter[str]
     results: bool = False
     around: Mapping[str, str] | None = None
-    """New forms of strings whose surroundings show a secret in them; None until they are needed."""
+    """New forms of the strings whose surroundings show a secret in them. None before the first use."""
 
     def edits(self, item: Raw, zone: _Zone) -> Iterator[Edit]:
         document = self.document
@@ -249,8 +249,8 @@ class _Item:
         return still_json(text, redacted.text)
 
     def _check_names(self, value: Raw, members: Mapping[str, Raw], zone: _Zone) -> None:
-        """Raise Unreadable for a secret in a name, which nothing can replace, or in a member that occurs
-        twice, since a reader sees only one of the two."""
+        """Raise Unreadable for a secret in a name, which can't be replaced, or in a member that occurs twice,
+        since the provider may read either value."""
         texts = [name for name in members if zone.result and len(name) >= _LONG_NAME]
         if self.document.repeats(value):
             pairs = json.loads(self.document.source(value), object_pairs_hook=list)
@@ -279,40 +279,40 @@ _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 _LIKE_JSON = re.compile(rb'[\[{]\0{0,3}[\s\0]{0,80}["\[{\]}]')
 _TEXTS = ("text/", "ndjson", "jsonl", "json-lines", "xml", "yaml", "graphql", "multipart/")
 _PACKED = ("grpc", "proto", "cbor", "msgpack", "eventstream", "application/http")
-"""Kinds of messages that state the lengths of their texts, so that none can be replaced."""
+"""Content types that state the lengths of their texts, so that texts can't be replaced."""
 _PART_KIND = re.compile(rb"(?i)\ncontent-type[ \t]{0,8}:[ \t]{0,8}([^\r\n]{0,200})")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _BOUNDARY = re.compile(r"boundary\s{0,8}=\s{0,8}(?:\"([^\"]{1,200})\"|([^\s;,]{1,200}))", re.IGNORECASE)
 _BATCH = (frozenset(("custom_id", "key")), frozenset(("body", "params", "request")))
-"""Members of a line of a batch; each line has one of either set."""
+"""Each line of a batch has at least one member of each of these sets."""
 
 
 @dataclass(slots=True)
 class Searched:
-    """A body after its search."""
+    """A `Searched` is a body after the search for secrets."""
 
     body: bytes
     results: bool = False
-    """True if the body carries results of tools."""
+    """True if the body contains tool results."""
     counts: Counter[str] = field(default_factory=Counter)
     """Numbers of secrets in new items, by rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body to search."""
+    """A `Body` is a body that will be searched."""
 
     data: bytes
-    """The body without content coding."""
+    """The decoded body."""
     content_type: str = ""
     strict: bool = False
-    """True if nothing but JSON makes sense here."""
+    """True if the request can only be JSON."""
     files: bool = False
-    """True for a file or a form with files, of which only batches are searched."""
+    """True for files and forms with files. Only batches are searched in them."""
 
     @property
     def says_json(self) -> bool:
-        """Return whether the body should be JSON, by its content type or its beginning."""
+        """Return whether the content type or the beginning of the body says that the body is JSON."""
         return "json" in self.content_type.lower() or bool(_LIKE_JSON.match(self.data.lstrip(_MARKS)))
 
 
@@ -327,8 +327,8 @@ class OtherBodies:
     ) -> Searched:
         """Return the body as it may be sent; the same object if it has no secrets. Raises RedactionError.
 
-        With `with_calls`, calls' arguments are searched as well. `policy` decides about a text that can't be
-        searched; `scope` is the caller.
+        With `with_calls`, the arguments of calls are searched, too. `policy` decides about a text that can't
+        be searched. `scope` is the caller.
         """
         return _Search(self._anywhere, redact, with_calls, policy, body.strict, scope).body(body)
 
@@ -368,7 +368,7 @@ class _Search:
         return Searched(document.render(), clean.results, clean.counts)
 
     def _lines(self, data: bytes) -> Searched | None:
-        """Return a body of lines of JSON redacted, each line by itself."""
+        """Redact each line of a body of JSON lines. Returns None for any other body."""
         lines = data.split(b"\n")
         try:
             documents = [Document(line) if line.strip() else None for line in lines]
@@ -382,7 +382,7 @@ class _Search:
         )
 
     def _file(self, body: Body) -> Searched:
-        """Return a batch of requests redacted; other files stay unchanged."""
+        """Redact a batch of requests. Other files stay unchanged."""
         if boundary := _boundary(body.content_type):
             return self._parts(body.data, boundary, lambda part, _: self._batch(part)) or Searched(body.data)
         return self._batch(body.data) or Searched(body.data)
@@ -395,8 +395,7 @@ class _Search:
     def _parts(
         self, data: bytes, boundary: bytes, search: Callable[[bytes, str], Searched | None]
     ) -> Searched | None:
-        """Return a multipart form with each part searched by its own kind; None if the body is no such
-        form."""
+        """Search each part of a multipart form by its own kind. Returns None if the body is no such form."""
         pieces = data.split(b"--" + boundary)
         if len(pieces) < 3:
             return None
@@ -423,7 +422,7 @@ class _Search:
         return self._text(body.data, body.content_type.lower())
 
     def _text(self, data: bytes, kind: str) -> Searched:
-        """Return a body redacted that is no JSON but may hold text."""
+        """Redact a body that is not JSON but may contain text."""
         is_packed = any(name in kind for name in _PACKED)
         is_text = is_packed or _is_text(kind) or not kind
         try:
@@ -451,9 +450,9 @@ class _Search:
 
 
 def _is_squeezed(data: bytes, *, always: bool) -> bool:
-    """Return whether one of several messages, each after a flag and its length, is compressed.
+    """Return whether one of several messages is compressed. Each message follows a flag and its length.
 
-    `always` says that the body can only be such messages, so that an incomplete message counts, too.
+    With `always`, the body can contain nothing else, so an incomplete message counts, too.
     """
     at = 0
     while at < len(data):
@@ -469,7 +468,7 @@ def _is_text(kind: str) -> bool:
 
 
 def _is_batch(data: bytes) -> bool:
-    """Return whether every line is a request of a batch."""
+    """Return whether every line is one request of a batch."""
     try:
         documents = [Document(line) for line in data.split(b"\n") if line.strip()]
     except NotJson:

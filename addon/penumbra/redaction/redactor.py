@@ -1,5 +1,5 @@
-"""The redactor: finds secrets in a text, with hints from the call that printed it, and replaces them with
-placeholders."""
+"""The redactor finds the secrets in a text and replaces them with placeholders. The call that printed the
+text gives hints."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ class Hint:
     """A `Hint` is the information about a text in the call that printed it."""
 
     loud: bool = False
-    """True for the text of a place where secrets are kept: weak names count as strong ones, and lone random
-    lines are secrets."""
+    """True if the text is from a place where secrets are kept. Weak names then count as strong ones, and lone
+    random lines are secrets."""
     quiet: bool = False
-    """True for a text that is full of hashes: only strong names and known forms count."""
+    """True if the text is full of hashes. Only strong names and known forms then count."""
     printed: Printed | None = None
-    """The command that printed the text, if that prints a secret without a name."""
+    """The command that printed the text, if the command prints secrets without names."""
     users: bytes = b""
-    """Name of a file that has a user and a password in each line; empty for others."""
+    """Name of the file if each of its lines has a user and a password; empty for other files."""
 
 
 _SPEC = rules.load("secrets/words/hints.yaml")
 _LOUD, _QUIET = (LinearText("(?i)" + "|".join(_SPEC[kind])) for kind in ("loud", "quiet"))
 _LONGEST = 4096
-"""Characters that are read of a path or command line."""
+"""Number of characters of a path or command line that are read."""
 
 
 def read_hint(text: str) -> Hint:
-    """Return the hint in a path or command line. One that can't be read gives an empty hint, so that its text
-    is searched all the same."""
+    """Return the hint in a path or command line. An unreadable command line gives an empty hint, and its text
+    is searched without one."""
     return _hint(text[:_LONGEST])
 
 
@@ -82,42 +82,42 @@ def _hint(text: str) -> Hint:
 
 _PASSES = 6
 _DEEPEST = 2
-"""Number of encodings, one within the other, that are decoded."""
+"""Number of nested encodings that are decoded."""
 _CHECKED = 256
 """Number of hits between two checks of the time."""
 _AROUND = 4 * FAR
-"""Bytes around a new placeholder that are searched again: more than the longest private keys have."""
+"""Number of bytes around a new placeholder that are searched again. The longest private keys are shorter."""
 _EDGE = 2_048
-"""Bytes at each end of a part of a text in which nothing counts, since the text beyond may decide about
-it."""
+"""Number of bytes at each end of a part of a text in which findings don't count, since they may depend on the
+text outside of the part."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A redacted text and the secrets that were in it."""
+    """A `Scan` is a redacted text with the secrets that it contained."""
 
     text: str
     counts: dict[str, int] = field(default_factory=dict)
     """Number of values that were replaced, by rule id."""
     values: dict[str, str] = field(default_factory=dict)
-    """Placeholder -> value as the text spells it. Secret: for a vault in memory only."""
+    """Values by placeholder, as the text spells them. They are secret and may be kept in memory only."""
     rules: dict[str, str] = field(default_factory=dict)
-    """Placeholder -> id of the rule that found its value first."""
+    """Ids of the rules that first found the values, by placeholder."""
     sure: dict[str, str] = field(default_factory=dict)
-    """Placeholder -> value, of the values that are secrets wherever they stand."""
+    """Values by placeholder that are secrets in any surroundings."""
 
 
 @dataclass(frozen=True)
 class _Owners:
-    """The rules and finders of one anchor, by where it stands in their matches."""
+    """An `_Owners` has the rules and finders of one anchor."""
 
     begins: tuple[Rule, ...]
     """Rules whose matches begin with the anchor."""
     around: tuple[Rule | Finder, ...]
-    """Rules and finders whose matches hold the anchor somewhere."""
+    """Rules and finders whose matches contain the anchor anywhere."""
     bounded: bool
-    """True if matches count only where no word runs into the anchor."""
+    """True if the anchor counts only at the beginning of a word."""
 
     @classmethod
     def of(cls, owners: list[Rule | Finder]) -> _Owners:
@@ -133,7 +133,8 @@ class _Owners:
 
     @cached_property
     def pattern(self) -> AnchorPattern:
-        """The pattern of all these rules, compiled when the anchor first occurs: most never do."""
+        """The common pattern of the rules in `begins`. The first use compiles it, since most anchors never
+        occur."""
         return AnchorPattern.of(self.begins)
 
 
@@ -142,27 +143,27 @@ _FINDERS = (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, *RECORDS, SQL_ROWS, TRANSCRIP
 
 @lru_cache(maxsize=2)
 def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Owners], ahocorasick_rs.BytesAhoCorasick]:
-    """Return the owners of each anchor, and the automaton that finds the anchors, for all redactors with the
-    same rules."""
+    """Return the owners of each anchor, and the automaton that finds anchors. Redactors with the same rules
+    share both."""
     owners: dict[bytes, list[Rule | Finder]] = {}
     everyone: tuple[Rule | Finder, ...] = (*rules, *_FINDERS)
     for owner in everyone:
         for anchor in owner.anchors:
             owners.setdefault(anchor, []).append(owner)
-    # A DFA takes 17 MB instead of 2 and is built in 30 ms instead of 5. Alone on its processor it reads half
-    # as fast again; beside other work, which takes its cache, a text takes a sixth longer. (Vectorscan reads
-    # the patterns of the 420 rules with prefixes at 340 to 470 MB/s, but finders, checksums and broken lines
-    # need the anchors all the same.)
+    # A DFA takes 17 MB instead of 2, and building one takes 30 ms instead of 5. On an idle machine a DFA is
+    # 1.5 times as fast, but beside other work, which takes up the processor's cache, it takes a sixth longer.
+    # (Vectorscan matches the 420 rules with prefixes at 340 to 470 MB/s, but finders, checksums and broken
+    # lines would still need the anchors.)
     kind = ahocorasick_rs.Implementation.ContiguousNFA
     automaton = ahocorasick_rs.BytesAhoCorasick(list(owners), implementation=kind)
     return list(map(_Owners.of, owners.values())), automaton
 
 
 class Redactor:
-    """A `Redactor` takes secrets out of texts. Safe to use from several threads.
+    """A `Redactor` takes secrets out of texts. Several threads may use the same one.
 
-    `key` makes the fingerprints; `rules` replaces the rules of `rules/secrets`; texts above
-    `limit` UTF-8 bytes are refused; what is `allowed` stays.
+    `key` makes the fingerprints. `rules` replaces the rules of `rules/secrets`. Texts of more than `limit`
+    UTF-8 bytes are refused. `allowed` secrets stay.
     """
 
     def __init__(
@@ -182,10 +183,10 @@ class Redactor:
         self._assignments = Assignments()
 
     def redact(self, text: str, hint: str = "") -> Redacted:
-        """Return the text without its secrets, and how many values were replaced, by rule id.
+        """Return the text without its secrets, and the number of replaced values by rule id.
 
-        `hint` is the path or command line that the text comes from. Raises RedactionError; the error holds
-        nothing of the text.
+        `hint` is the path or command line that the text comes from. Raises RedactionError, which contains no
+        part of the text.
         """
         scan = self.scan(text, hint)
         return Redacted(scan.text, scan.counts)
@@ -205,7 +206,7 @@ class Redactor:
             raise RedactionError(f"redaction failed: {type(error).__name__}") from None
 
     def _settle(self, text: str, data: bytes, hint: Hint) -> Scan:
-        """Redact until nothing is left to redact, so that a second call changes nothing."""
+        """Redact a text repeatedly until no secret is found, so that a second call changes nothing."""
         counts: Counter[str] = Counter()
         scan = Scan(text)
         for _ in range(_PASSES):
@@ -219,16 +220,17 @@ class Redactor:
         return replace(scan, text=data.decode("utf-8", "surrogatepass"), counts=dict(sorted(counts.items())))
 
     def _spans(self, data: bytes, hint: Hint, *, again: bool) -> list[Span]:
-        """Return the secrets of a text. `again`: the text was searched before, and only its placeholders are
-        new."""
+        """Return the secrets in a text. With `again`, the text was searched before and only its placeholders
+        are new."""
         taken = placeholder.spans(data)
         found = [] if again else self._shown(data, hint)
-        # A text may bring placeholders that cut a secret of any length, or the only name of a column.
+        # The first search reads the whole text, since placeholders from outside may cut a secret of any
+        # length, or the only name of a column.
         for start, end in _near(data, taken) if again else [(0, len(data))]:
             part = data[start:end]
             beside = self._shown(part, hint) if again else []
             beside += self._hidden(part, hint)
-            # The ends of a part may cut what stands there, or a name from its value.
+            # The end of a part may cut a secret, or separate a name from its value.
             low, high = start + _EDGE * (start > 0), end - _EDGE * (end < len(data))
             moved = (span.at(span.start + start, span.end + start) for span in beside)
             found += (span for span in moved if low <= span.start and span.end <= high)
@@ -241,11 +243,11 @@ class Redactor:
         spans = list(placeholder.around(_merge(spans + list(elsewhere(data, spans))), taken, data))
         if is_json(data):
             spans = inside_strings(data, spans)
-        # A value that overlaps another one, or was cut, may be an allowed one.
+        # A value that was joined with another one, or cut, may now be an allowed one.
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
-        """Return the secrets that a text shows as it is, and in the forms in which tools print bytes."""
+        """Return the secrets in a text, in plain form and in the forms in which tools print bytes."""
         shown = signs(data)
         found = self._seen(data, hint, shown)
         if not depth:
@@ -259,8 +261,8 @@ class Redactor:
         return found
 
     def _hidden(self, data: bytes, hint: Hint) -> list[Span]:
-        """Return the secrets that placeholders cut or follow: anybody may write a placeholder, and it
-        protects nothing."""
+        """Return the secrets that contain or follow placeholders. Anybody can write a placeholder, so
+        placeholders protect no text from the search."""
         hidden: list[Span] = []
         for view in without(data, placeholder.PATTERN_BYTES):
             gaps = placeholder.Gaps(data, placeholder.spans(data))
@@ -286,9 +288,9 @@ class Redactor:
         return found
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
-        """Yield the secrets that rules and finders see around their anchors."""
+        """Yield the secrets that rules and finders find around their anchors."""
         done: dict[str, int] = {}
-        # By anchor, the end of what all of its rules have found.
+        # For each anchor, the position up to which all of its rules have found secrets.
         over: dict[int, int] = {}
         seen: dict[int, list[int]] = {}
         owners, automaton = self._anchors
@@ -324,7 +326,7 @@ class Redactor:
                 yield from everywhere(owner, data) if owner.whole else around(owner, data, starts)
 
     def _replace(self, data: bytes, spans: list[Span], scan: Scan) -> bytes:
-        """Return the text with placeholders, whose values are added to `scan`."""
+        """Return the text with placeholders for the spans, and add the replaced values to `scan`."""
         pieces: list[bytes] = []
         at = 0
         for span in spans:
@@ -341,7 +343,7 @@ class Redactor:
 
 
 def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the parts of a text in which a placeholder may change what is found."""
+    """Return the parts of a text in which new placeholders may lead to new findings."""
     parts: list[tuple[int, int]] = []
     for start, end in taken:
         low, high = max(0, start - _AROUND), min(len(data), end + _AROUND)
@@ -352,21 +354,21 @@ def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _begun(shared: AnchorPattern, data: bytes, start: int, done: dict[str, int]) -> list[Span]:
-    """Return the secrets that begin with an anchor. `done`: by rule id, the end of the last secret that was
-    found; kept up to date."""
+    """Return the secrets that begin with an anchor. `done` has the end of the last secret of each rule, by
+    id, and is updated."""
     wraps = shared.wraps(data, start)
     begun: list[Span] = []
     for rule in shared.rules:
         if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start, wraps)):
             done[rule.id] = span.end
             begun.append(span)
-    # A value that one rule finds whole in its line does not continue in the next line for another rule.
+    # If one rule finds a value within its line, longer values of other rules don't count.
     whole = [span for span in begun if b"\n" not in data[span.start : span.end]]
     return whole or begun
 
 
 def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
-    """Return the spans, each ended where another secret begins one of its lines."""
+    """Return the spans. Each span ends before a line that begins with another secret."""
     starts = {span.start for span in spans if data[span.start - 1 : span.start] == b"\n"}
     if not starts:
         return spans
@@ -381,7 +383,7 @@ def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
 
 
 def _after_escape(data: bytes, span: Span) -> Span:
-    """Return the span without the letters of an escape that its beginning cuts in two."""
+    """Return the span without the letters of an escape whose backslash is before the span."""
     if data[span.start - 1 : span.start] != b"\\":
         return span
     escape = _ESCAPE.match(data, span.start, span.end)
@@ -389,7 +391,7 @@ def _after_escape(data: bytes, span: Span) -> Span:
 
 
 def _whole_characters(data: bytes, span: Span) -> Span:
-    """Return the span, widened where one of its ends cuts a character of UTF-8 in two."""
+    """Return the span, widened where an end of it is within a UTF-8 character."""
     start, end = span.start, span.end
     while start > 0 and data[start] & 0xC0 == 0x80:
         start -= 1
