@@ -412,7 +412,6 @@ def main(arguments: Sequence[str]) -> int:
 
 def checks(environment: Mapping[str, str]) -> Iterator[Check]:
     """Yield all checks, in the order in which a start needs them."""
-    yield _python()
     yield from _versions()
     yield _clock(datetime.now(UTC).date())
     yield from _settings(environment)
@@ -422,26 +421,27 @@ def checks(environment: Mapping[str, str]) -> Iterator[Check]:
     yield from past_the_proxy(environment)
 
 
-def _python() -> Check:
-    version = platform.python_version()
-    if sys.version_info < (3, 12):
-        text = f"Python {version}: mitmproxy 11.0.2 is the last one for it, and has known holes"
-        return note("python", text, FOR_OLD_PYTHON)
-    return ok("python", f"Python {version}")
-
-
 def _versions() -> Iterator[Check]:
+    """Check Python and the packages. One note names all packages that only a later Python can renew."""
     advisories = rules.load("advisories.yaml")
-    for package in dict.fromkeys(entry["package"] for entry in advisories["holes"]):
-        version = version_of(package)
-        holes = holes_of(package, version)
-        if not version:
-            yield bad(package, f"{package} is not installed", newer((package,)))
+    names = list(dict.fromkeys(entry["package"] for entry in advisories["holes"]))
+    found = {name: holes_of(name, version_of(name)) for name in names}
+    version = f"Python {platform.python_version()}"
+    bound = [hole for holes in found.values() for hole in holes if hole.remedy == FOR_OLD_PYTHON]
+    if sys.version_info < (3, 12):
+        packages = ", ".join(dict.fromkeys(f"{hole.package} {hole.version}" for hole in bound))
+        text = f"{version}: the last releases for it have {len(bound)} known holes ({packages})"
+        yield note("python", text, FOR_OLD_PYTHON)
+    else:
+        yield ok("python", version)
+    for name, holes in found.items():
+        if not version_of(name):
+            yield bad(name, f"{name} is not installed", newer((name,)))
         elif not holes:
-            yield ok(package, f"{package} {version}: no hole in the list of {advisories['date']}")
-        for remedy in dict.fromkeys(hole.remedy for hole in holes):
+            yield ok(name, f"{name} {version_of(name)}: no hole in the list of {advisories['date']}")
+        for remedy in dict.fromkeys(hole.remedy for hole in holes if hole not in bound):
             named = ", ".join(f"{hole.what} ({hole.id})" for hole in holes if hole.remedy == remedy)
-            yield note(package, f"{package} {version}: {named}", remedy)
+            yield note(name, f"{name} {version_of(name)}: {named}", remedy)
     lacks = local.lacking()
     text = f"mitmproxy_rs {version_of('mitmproxy_rs')}" + (f" ({lacks})" if lacks else "")
     yield ok("mitmproxy_rs", text)

@@ -107,10 +107,8 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield _day(one_line(day), sums)
     yield _day("together", week)
     yield from expiry_lines(week)
-    unpriced = (
-        f"; {counted(week.unpriced, 'request')} without a known price not counted" if week.unpriced else ""
-    )
-    yield f"money       at list {amounts.as_of()}{unpriced}"
+    left_out = f", without {counted(week.unpriced, 'request')} to models whose price is not known"
+    yield f"money       at {amounts.as_of()}{left_out if week.unpriced else ''}"
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -262,11 +262,6 @@ def _listed(prices: Mapping[str, float]) -> Rates:
 
 
 def as_of() -> str:
-    """Return a text for people: the dates between which prices were read, and how many models have older
-    prices."""
-    sources = table()["sources"]
-    old = {name: str(each["date"]) for name, each in sources.items() if each.get("is_unchecked")}
-    dates = sorted(str(each["date"]) for name, each in sources.items() if name not in old)
-    count = sum(each["source"] in old for each in table()["models"])
-    older = f"; those of {count} older models are of {max(old.values())}" if count else ""
-    return f"prices of {dates[0]} to {dates[-1]}{older}"
+    """Return a text for people that names the dates between which the list prices were read."""
+    dates = sorted(str(each["date"]) for each in table()["sources"].values())
+    return f"list prices of {dates[0]} to {dates[-1]}"

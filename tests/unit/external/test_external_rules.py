@@ -76,12 +76,8 @@ def test_example_of_a_known_window_has_a_price(example: dict[str, Any]) -> None:
         assert (amounts.price(model) is not None) == bool(example["window"] or example["believed"])
 
 
-def test_older_prices_are_told_apart() -> None:
-    old = [entry for entry in PRICES["models"] if entry["source"] == "earlier"]
-    assert amounts.as_of() == (
-        f"prices of 2026-07-31 to 2026-11-18; those of {len(old)} older models are of "
-        f"{PRICES['sources']['earlier']['date']}"
-    )
+def test_dates_of_all_price_lists_are_named() -> None:
+    assert amounts.as_of() == "list prices of 2025-12-31 to 2026-11-18"
 
 
 def test_long_prompt_has_a_price_of_its_own() -> None:

@@ -58,7 +58,7 @@
 
   // Columns: [title, what stands there, is it words]. A row's first cell leads somewhere if it has a link.
   function table(caption, columns, rows, link) {
-    // On a narrow screen a row of many columns stands as a block, each cell with its column's title.
+    // Each row of such a table becomes a block if the table is wider than the screen: see `fit`.
     const isWide = columns.length > 3;
     const role = (name) => (isWide ? name : null);
     const head = columns.map(([title, , words]) => el("th", { scope: "col", role: role("columnheader"), class: words ? "words" : null }, title));
@@ -158,8 +158,8 @@
         `${tokens(amounts.saved)} less ${tokens(amounts.overhead)} overhead`], amounts.net < 0 ? "bad" : "good"),
       card("Money saved, net", money(amounts), [
         amounts.dollars ? `${part(shares.bill)} of a bill of ${dollars(amounts.dollars + amounts.dollars_net)} without Penumbra` : "part of the bill unknown",
-        amounts.unpriced ? `${noun(amounts.unpriced, "request")} without a known price, not counted` : "all prices known",
-        prices ? `at list ${prices}` : "at list prices"], amounts.dollars_net < 0 ? "bad" : "good"),
+        amounts.unpriced ? `without ${noun(amounts.unpriced, "request")} to models whose price is not known` : "",
+        prices || "list prices"], amounts.dollars_net < 0 ? "bad" : "good"),
     ];
   }
 
@@ -355,6 +355,7 @@
     const focused = isNew ? null : document.activeElement && document.activeElement.getAttribute("href");
     const scrolls = isNew ? [] : [...main.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
     main.replaceChildren(...nodes.flat().filter((node) => node !== ""));
+    fit();
     [...main.querySelectorAll(".scroll")].forEach((each, index) => { each.scrollLeft = scrolls[index] || 0; });
     filter();
     if (focused) { const again = [...main.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused); if (again) again.focus({ preventScroll: true }); }
@@ -366,6 +367,14 @@
     document.title = `${main.querySelector("h1").textContent} – Penumbra`;
     main.setAttribute("data-view", name === undefined ? view : `${view}/${name}`);
     main.setAttribute("data-drawn", String(mine));
+  }
+
+  // A table of many columns that does not fit shows each row as a block, each cell with its column's title.
+  function fit() {
+    for (const each of main.querySelectorAll("table.wide")) {
+      each.classList.remove("blocks");
+      each.classList.toggle("blocks", each.scrollWidth > each.parentElement.clientWidth);
+    }
   }
 
   function filter() {
@@ -417,6 +426,7 @@
     keys[event.key]();
   });
   search.addEventListener("input", filter);
+  addEventListener("resize", fit);
   document.getElementById("theme").addEventListener("click", otherTheme);
   document.getElementById("keys").addEventListener("click", keys["?"]);
   document.getElementById("pause").addEventListener("click", async (event) => {
