@@ -16,8 +16,7 @@ from msgspec import Raw
 
 from penumbra.conversation.model import Request
 from penumbra.short_texts import remembered
-from penumbra.wire.document import Document
-from penumbra.wire.parsed_text import BRACE, BRACKET, QUOTE
+from penumbra.wire.document import BRACE, BRACKET, QUOTE, Document
 from penumbra.wire.prefix_memory import Computation
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))

@@ -16,6 +16,7 @@ computation over the items continues after them (`computed`). They still have of
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,20 +27,37 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw
 
-from penumbra.wire.json_values import NotJson, decode, encode
-from penumbra.wire.parsed_text import (
-    BRACE,
-    BRACKET,
-    QUOTE,
-    ParsedText,
+from penumbra.wire.json_values import (
+    SPACE,
+    NotJson,
     are_all_members,
-    items_of,
+    decode,
+    encode,
     member_of,
-    members_of,
     spelled,
 )
-from penumbra.wire.prefix_memory import Computation, Known, PrefixMemory, stepped
+from penumbra.wire.prefix_memory import (
+    POINTER,
+    Computation,
+    Known,
+    Prefix,
+    PrefixMemory,
+    Remembered,
+    address_of,
+    ffi,
+    stepped,
+)
 
+BRACE, BRACKET, QUOTE = b'{["'
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY = msgspec.json.Decoder(list[Raw])
+_VALUE = msgspec.json.Decoder(Raw)
+_STRING = msgspec.json.Decoder(str)
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_MOST_LEVELS = 50
+"""Greatest number of times that the bytes of a text are parsed, on average."""
+_LEAST_OPENED = 8_000_000
+"""Number of bytes that may be parsed for any text, even a small one."""
 _PLACE = itemgetter(0, 1)
 
 
@@ -93,7 +111,6 @@ def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
 
 S = TypeVar("S")
 T = TypeVar("T")
-_STRING = msgspec.json.Decoder(str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +130,24 @@ class Document:
     edits: Edits = field(default_factory=Edits)
     known: Known | None = field(default=None, repr=False)
     """A prefix that is not parsed, because it is known from an earlier document."""
-    _parsed: ParsedText = field(init=False, repr=False)
-    _structure: bytes = field(init=False, repr=False)
     root: Raw = field(init=False, repr=False)
+    _structure: bytes = field(init=False, repr=False)
+    """The text with escapes of lone surrogates replaced."""
+    _text: bytes = field(init=False, repr=False)
+    """The part of `_structure` that is parsed."""
+    _base: int = field(init=False, repr=False)
+    """Memory address of `_text`."""
+    _opened: int = field(init=False, repr=False, default=0)
+    """Total bytes of all containers that were parsed."""
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
     """Parsed containers by identity, since a request is read several times."""
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
     _contained: dict[bytes, bool] = field(init=False, repr=False, default_factory=dict)
-    _remembered: Raw | None = field(init=False, repr=False, default=None)
+    _array: Raw | None = field(init=False, repr=False, default=None)
     """The array whose first items come from a `PrefixMemory`."""
+    _remembered: Remembered | None = field(init=False, repr=False, default=None)
+    """The remembered items of `_array`; None if there are none."""
     _about: dict[tuple[Any, int], tuple[Raw, Any]] = field(init=False, repr=False, default_factory=dict)
     _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
     """End and new document of each amended value, by the offset of the value."""
@@ -139,13 +164,52 @@ class Document:
         is_meant = array is not None and document.place(array)[0] == data.rindex(b"[", 0, known.start)
         if array is not None and is_meant and bool(document.items(array)) == known.is_followed:
             document.remember(array, memory, scope)
-        return document if document._parsed.remembered is not None else cls(data)
+        return document if document._remembered is not None else cls(data)
 
     def __post_init__(self) -> None:
-        parsed = self._parsed = ParsedText(self.data, self.known)
-        self.root, self._structure = parsed.root, parsed.structure
-        if parsed.members is not None:
-            self._objects[id(self.root)] = (self.root, parsed.members)
+        """Parse the members of the root. Raises NotJson."""
+        data, known = self.data, self.known
+        text = data if known is None else data[: known.start] + data[known.end :]
+        try:
+            text.decode("utf-8")
+            self._parse(data, text)
+        except msgspec.DecodeError as error:
+            # msgspec rejects escapes of lone surrogates in keys, but JavaScript clients send them. They are
+            # replaced by escapes of the same length, so that all offsets stay the same.
+            masked, count = _SURROGATE_ESCAPE.subn(rb"\\uff", data)
+            if known is not None or not count:
+                raise NotJson(str(error)) from None
+            try:
+                self._parse(masked, masked)
+            except msgspec.DecodeError as masked_error:
+                raise NotJson(str(masked_error)) from None
+        except UnicodeDecodeError as error:
+            raise NotJson(str(error)) from None
+        except RecursionError:
+            raise NotJson("nested too deeply") from None
+        self._opened += self._spared
+
+    def _parse(self, structure: bytes, text: bytes) -> None:
+        self._structure, self._text, self._base = structure, text, address_of(text)
+        if text[:1] == b"{" and text[-1:] == b"}":
+            # Parsing its members shows whether it is valid.
+            self.root = Raw(text)
+            self._opened += len(text) if len(text) > 2 else 0
+            self._objects[id(self.root)] = self.root, _OBJECT.decode(text)
+        else:
+            self.root = _VALUE.decode(text)
+
+    @property
+    def _spared(self) -> int:
+        """Number of bytes that are not parsed."""
+        return 0 if self.known is None else self.known.end - self.known.start
+
+    def _opens(self, value: Raw) -> None:
+        """Count the bytes of a container that is parsed. Raises NotJson if all containers together are far
+        larger than the text, which means that it is nested very deeply."""
+        self._opened += len(memoryview(value))
+        if self._opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
+            raise NotJson("nested too deeply")
 
     def once(self, make: Callable[[Document], T]) -> T:
         """Return the result of `make` for this document. It is computed again only after an amendment."""
@@ -157,16 +221,29 @@ class Document:
     def remember(self, array: Raw | None, memory: PrefixMemory, scope: bytes) -> None:
         """Take the first items of an array from `memory`, and store further ones there. This must be called
         before the array is read."""
-        if array is None or self._structure is not self.data or self._amended or array is self._remembered:
+        if array is None or self._structure is not self.data or self._amended or array is self._array:
             return
-        items = self._parsed.remember(array, memory, scope, self.items)
-        if items is not None:
-            self._remembered = array
-            self._arrays[id(array)] = (array, items)
+        known, items = self.known, self.items(array)
+        if known is None:
+            if not items:
+                return
+            start = self.place(items[0])[0]
+            known = memory.at(scope, self.data, start) or Known(Prefix(), start, start, is_followed=True)
+            items = items[len(known.prefix.items) :]
+        prefix, start = known.prefix, known.start
+        if len(prefix.items) + len(items) > memory.longest:
+            return
+        places = [at + self._spared for at in _starts(items, self._text, self._base)]
+        spans = [(at, at + len(memoryview(item))) for at, item in zip(places, items, strict=True)]
+        likely = memory.extended(scope, self.data, prefix, start, spans)
+        new = len(likely.items) - len(prefix.items)
+        starts = [*map(start.__add__, likely.starts), *places[new:]]
+        self._array, self._remembered = array, Remembered(memory, scope, prefix, likely, starts)
+        self._arrays[id(array)] = array, [*likely.items, *items[new:]]
 
     def release(self) -> None:
         """Drop the parsed containers within the items of the remembered array."""
-        array = self._remembered
+        array = self._array
         if array is not None:
             self._about.clear()
             self._objects = {key: self._objects[key] for key in self._objects.keys() & {id(self.root)}}
@@ -175,9 +252,8 @@ class Document:
     def starts(self, array: Raw | None) -> Sequence[int] | None:
         """Return the offsets of an array's items if computations over it can continue from an earlier
         document, else None."""
-        remembered = self._parsed.remembered
-        is_continued = remembered is not None and not self._amended and array is self._remembered
-        return remembered.starts if remembered is not None and is_continued else None
+        is_continued = array is self._array and not self._amended
+        return self._remembered.starts if self._remembered is not None and is_continued else None
 
     def computed(
         self, array: Raw | None, count: int, computation: Computation[S], step: Callable[[S, int], None]
@@ -187,10 +263,10 @@ class Document:
 
         The result must not contain offsets in the document.
         """
-        starts, remembered = self.starts(array), self._parsed.remembered
-        if remembered is None or starts is None or count != len(starts):
+        starts = self.starts(array)
+        if self._remembered is None or starts is None or count != len(starts):
             return stepped(computation.begin(), step, 0, count)
-        return remembered.computed(computation, step)
+        return self._remembered.computed(computation, step)
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
         """Return the result of `make` for a value, computed once. It must depend only on the value."""
@@ -210,9 +286,10 @@ class Document:
             return read[0].members(read[1])
         known = self._objects.get(id(value))
         if known is None:
-            known = self._objects[id(value)] = value, members_of(value)
+            is_object = memoryview(value)[0] == BRACE
+            known = self._objects[id(value)] = value, _OBJECT.decode(value) if is_object else {}
             if known[1]:
-                self._parsed.opens(value)
+                self._opens(value)
         return known[1]
 
     @property
@@ -229,9 +306,10 @@ class Document:
             return read[0].items(read[1])
         known = self._arrays.get(id(value))
         if known is None:
-            known = self._arrays[id(value)] = value, items_of(value)
+            is_array = memoryview(value)[0] == BRACKET
+            known = self._arrays[id(value)] = value, _ARRAY.decode(value) if is_array else []
             if known[1]:
-                self._parsed.opens(value)
+                self._opens(value)
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
@@ -278,7 +356,7 @@ class Document:
             return bytes(value)
         if self._amended and (read := self._read_in(value))[0] is not self:
             return read[0].source(read[1])
-        start, end = self._parsed.place(value)
+        start, end = self._place(value)
         return self._as_amended(start, end) if self._amended else self.data[start:end]
 
     def came(self, value: Raw) -> bytes:
@@ -293,10 +371,9 @@ class Document:
         return found
 
     def _looked_for(self, text: bytes) -> bool:
-        remembered = self._parsed.remembered
-        if remembered is None or self._amended:
+        if self._remembered is None or self._amended:
             return text in self.text()
-        return remembered.contains(self.data, text)
+        return self._remembered.contains(self.data, text)
 
     def text(self) -> bytes:
         """Return the document with amendments, but without edits."""
@@ -305,14 +382,35 @@ class Document:
     def place(self, value: Raw) -> tuple[int, int]:
         """Return the range of a value in the document. For a part of an amended value, this is the range of
         the amended value."""
-        start, end = self._parsed.place(value)
+        start, end = self._place(value)
         if self._amended and not self._holds(start):
             return next((begin, stop) for begin, (stop, inner) in self._amended.items() if inner.has(value))
         return start, end
 
+    def _place(self, value: Raw) -> tuple[int, int]:
+        """Return the range of a value in the text. For a value of another document, the range is outside of
+        the text."""
+        address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
+        size = len(memoryview(value))
+        start = address - self._base
+        if not 0 <= start < len(self._text):
+            found = None if self._remembered is None else self._remembered.offset(address)
+            if found is not None:
+                start = found
+            elif start > 0:
+                start += self._spared
+            return start, start + size
+        if self.known is None:
+            return start, start + size
+        end, spared = start + size, self._spared
+        return (
+            start + (spared if start >= self.known.start else 0),
+            end + (spared if end > self.known.start else 0),
+        )
+
     def has(self, value: Raw) -> bool:
         """Return whether a value belongs to this document."""
-        return self._holds(self._parsed.place(value)[0]) or any(
+        return self._holds(self._place(value)[0]) or any(
             inner.has(value) for _, inner in self._amended.values()
         )
 
@@ -321,7 +419,7 @@ class Document:
 
     def _read_in(self, value: Raw) -> tuple[Document, Raw]:
         """Return the document that contains the current form of a value, and the value there."""
-        start, _ = self._parsed.place(value)
+        start, _ = self._place(value)
         if not self._holds(start):
             owner = self._owner(value)
             return (self, value) if owner is self else owner._read_in(value)
@@ -330,7 +428,7 @@ class Document:
 
     def _owner(self, value: Raw) -> Document:
         """Return the document, this one or an amendment, whose bytes contain the value."""
-        if self._amended and not self._holds(self._parsed.place(value)[0]):
+        if self._amended and not self._holds(self._place(value)[0]):
             for _, inner in self._amended.values():
                 if inner.has(value):
                     return inner._owner(value)
@@ -375,7 +473,7 @@ class Document:
         for cleared in (self._made, self._contained, self._about):
             cleared.clear()
         owner = self._owner(value)
-        start, end = owner._parsed.place(value)
+        start, end = owner._place(value)
         inner = Document(data)
         for begin in [begin for begin in owner._amended if start < begin < end]:
             del owner._amended[begin]
@@ -416,7 +514,7 @@ class Document:
     def rewrite(self, value: Raw, data: bytes) -> None:
         """Replace a value by JSON."""
         owner = self._owner(value)
-        owner.edits.append(Edit(*owner._parsed.place(value), data))
+        owner.edits.append(Edit(*owner._place(value), data))
 
     def append(self, array: Raw, item: bytes) -> None:
         """Append an item in JSON to an array."""
@@ -455,7 +553,7 @@ class Document:
     def remove_member(self, value: Raw) -> None:
         """Remove a member by its value, with its key and one comma."""
         owner = self._owner(value)
-        owner.edits.append(Edit(*member_of(owner._structure, *owner._parsed.place(value)), b""))
+        owner.edits.append(Edit(*member_of(owner._structure, *owner._place(value)), b""))
 
     def render(self) -> bytes:
         """Return the document with edits and amendments. Without any, this is the `data` object itself."""
@@ -471,3 +569,15 @@ class Document:
             # `render` raises for other overlaps.
             if last is None or last[0] > begin or last[1] < stop:
                 yield Edit(begin, stop, inner.render())
+
+
+def _starts(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
+    """Yield the offsets of an array's items in a text. `base` is the text's memory address, which is needed
+    only for items with more than a comma before them."""
+    at = -1
+    for item in items:
+        start = at + 1
+        if data[at:start] != b"," or data[start] in SPACE:
+            start = address_of(item) - base
+        yield start
+        at = start + len(memoryview(item))

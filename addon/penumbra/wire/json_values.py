@@ -1,11 +1,27 @@
-"""This module converts JSON to Python objects and back. Lone surrogates are preserved both ways."""
+"""This module converts JSON to Python objects and back, and finds members and characters in JSON text.
+
+Lone surrogates are preserved both ways.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from msgspec import Raw
+
+SPACE = b" \t\n\r"
+_BETWEEN_MEMBERS = re.compile(
+    rb'[ \t\n\r]*+[{,][ \t\n\r]*+"(?:[^"\\]|\\.)*+"[ \t\n\r]*+:[ \t\n\r]*+', re.DOTALL
+)
+"""This pattern matches the text before a member's value: a brace or comma, the key and a colon."""
+_CHARACTERS = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
+)
+"""This pattern matches an escape in a JSON string, or a run of characters that are not escaped."""
 
 
 class NotJson(ValueError):
@@ -34,3 +50,66 @@ def decode(data: bytes | memoryview) -> Any:
         return json.loads(bytes(data).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
+
+
+def spelled(raw: str, at: int) -> int:
+    """Return the offset in `raw`, a string as JSON, of the decoded string's character `at`."""
+    if "\\" not in raw:
+        return at
+    decoded = 0
+    for match in _CHARACTERS.finditer(raw):
+        length = 1 if match[0][0] == "\\" else len(match[0])
+        if at < decoded + length:
+            return match.start() + at - decoded
+        decoded += length
+    return len(raw)
+
+
+def are_all_members(value: Raw, members: Mapping[str, Raw]) -> bool:
+    """Return whether an object has no members except these, which are in order."""
+    data, at = bytes(value), 0
+    for member in members.values():
+        between, source = _BETWEEN_MEMBERS.match(data, at), bytes(member)
+        # The bytes are compared, since the first of two members of one name is not in `members`.
+        if between is None or not data.startswith(source, between.end()):
+            return False
+        at = between.end() + len(source)
+    return data[at:].strip(SPACE) == b"}"
+
+
+def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """Return the range of a member with its key and one comma. Its value is at `start` to `end`."""
+    start = _string_start(data, _before(data, start, SPACE + b":") - 1)
+    before = _before(data, start, SPACE)
+    if data[before - 1 : before] == b",":
+        return before - 1, end
+    after = _after(data, end)
+    if data[after : after + 1] == b",":
+        return start, _after(data, after + 1)
+    return start, end
+
+
+# These functions copy no bytes, since a document may have very many members to remove.
+
+
+def _before(data: bytes, at: int, skipped: bytes) -> int:
+    """Return the offset after the last byte before `at` that is not one of `skipped`."""
+    while at > 0 and data[at - 1] in skipped:
+        at -= 1
+    return at
+
+
+def _after(data: bytes, at: int) -> int:
+    """Return the offset of the first byte from `at` on that is not white space."""
+    while at < len(data) and data[at] in SPACE:
+        at += 1
+    return at
+
+
+def _string_start(data: bytes, closing: int) -> int:
+    """Return the offset of the opening quote of the string whose closing quote is at `closing`."""
+    at = closing
+    while True:
+        at = data.rindex(b'"', 0, at)
+        if (at - _before(data, at, b"\\")) % 2 == 0:
+            return at
