@@ -1,8 +1,9 @@
 """Answers to queries about originals: the whole text, a range of lines, or matching lines.
 
 An answer is at most one page long, so that it is never shortened again; the last line of a page says how to
-get the next page. Line numbers are those at the beginnings of the original's lines; lines without numbers
-count from 1. The answer to a bad query is a sentence that says what to ask instead.
+get the next page. Line numbers are those at the beginnings of the original's lines. The lines of an original
+without numbers, or with those of several files, count from 1. The answer to a bad query is a sentence that
+says what to ask instead.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import re2
 
@@ -142,17 +143,17 @@ def result(
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
-    before = _before(text) or before
-    first = max(1, query.first - before) if query.first else 1
-    last = min(query.last - before, len(lines)) if query.last else len(lines)
+    count = _Numbering.of(text, before)
+    first = max(1, query.first - count.before) if query.first else 1
+    last = min(query.last - count.before, len(lines)) if query.last else len(lines)
     if first > len(lines):
         return f"The original has {_lines(len(lines))}; line {query.first:,} is beyond its end."
-    if last < 1:
-        return f"The original begins with line {1 + before:,}; line {query.last:,} is before it."
+    if query.last and query.last < count.first:
+        return f"The original begins with line {count.first:,}; line {query.last:,} is before it."
     if last < first:
-        return f'"lines" must be a range such as "120-180"; {first + before}-{last + before} is empty.'
+        return f'"lines" must be a range such as "120-180"; {query.first}-{query.last} is empty.'
     if query.pattern:
-        return _matching(lines, query, (first, last), before, page_bytes, clock, seconds)
+        return _matching(lines, query, (first, last), count, page_bytes, clock, seconds)
     start = sum(len(line) + 1 for line in lines[: first - 1])
     end = len(text) if last == len(lines) else start + sum(len(line) + 1 for line in lines[first - 1 : last])
     start = max(start, query.offset)
@@ -160,27 +161,51 @@ def result(
         return text
     if start >= end:
         return f"The original has {len(text):,} characters; there is nothing at {query.offset:,}."
-    return _page(text, start, end, query, tool, page_bytes, before)
+    return _page(text, start, end, query, tool, page_bytes, count)
 
 
-def _before(text: str) -> int:
-    """Return the number of the file's lines before a text whose lines are numbered, so that `lines` means the
-    numbers that marks name. A heading before the file's first line counts as negative. Other texts have 0."""
-    places = {number - place for place, number in enumerate(line_numbers.split(text)[0], 1) if number}
-    return places.pop() if len(places) == 1 else 0
+class _Numbering(NamedTuple):
+    """A `_Numbering` gives the lines of a text the numbers that marks name."""
+
+    before: int = 0
+    """The number of the file's lines before the text. A heading before the file's first line counts as
+    negative."""
+    first: int = 1
+    """The number of the first numbered line. The lines of a heading above it have no numbers."""
+    note: str = ""
+    """The explanation of numbers that differ from those in the text."""
+
+    @classmethod
+    def of(cls, text: str, before: int) -> _Numbering:
+        """Return the numbering of a text. `before` is known from the call, if its lines have no numbers."""
+        numbers = [
+            (number - place, number) for place, number in enumerate(line_numbers.split(text)[0], 1) if number
+        ]
+        if not numbers:
+            return cls(before, max(1, 1 + before))
+        if len({offset for offset, _ in numbers}) > 1:
+            return cls(note=", counted in the whole output")
+        return cls(*numbers[0])
+
+    def at(self, position: int) -> int:
+        """Return the number of the line at a position, counted from 1, or of the first line below it that has
+        one."""
+        return max(self.first, position + self.before)
 
 
-def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: int, before: int) -> str:
+def _page(
+    text: str, start: int, end: int, query: Query, tool: str, page_bytes: int, count: _Numbering
+) -> str:
     """Return the part of a text from `start` on that fits, whole lines if possible, and how to get more."""
 
     def line_at(offset: int) -> int:
         """Return the number of the line of a character; a line end belongs to its line."""
-        return max(1, text.count("\n", 0, offset) + 1 + before)
+        return count.at(text.count("\n", 0, offset) + 1)
 
     whole = start == 0 and end == len(text)
     if end - start <= page_bytes and not exceeds(text[start:end], page_bytes):
         first, last = line_at(start), line_at(end - 1)
-        place = "" if whole else f"[Lines {first:,}-{last:,} of {line_at(len(text) - 1):,}]\n"
+        place = "" if whole else f"[Lines {first:,}-{last:,} of {line_at(len(text) - 1):,}{count.note}]\n"
         return place + text[start:end]
     piece = head(text[start:end], page_bytes)
     cut = piece.rfind("\n") + 1
@@ -189,11 +214,13 @@ def _page(text: str, start: int, end: int, query: Query, tool: str, page_bytes: 
     stop = start + cut
     total, last_line = line_at(len(text) - 1), line_at(stop - 1)
     until = line_at(end - 1)
-    if text[stop - 1] == "\n":
-        after = f'lines="{last_line + 1}-{until}"'
+    if text.count("\n", 0, stop) + count.before < count.first - 1:
+        after = f'lines="-{until}@{stop}"'
+    elif text[stop - 1] == "\n":
+        after = f'lines="{line_at(stop)}-{until}"'
     else:
         after = f'lines="{last_line}-{until}@{stop}"'
-    place = f"Lines {line_at(start):,}-{last_line:,} of {total:,}"
+    place = f"Lines {line_at(start):,}-{last_line:,} of {total:,}{count.note}"
     if text[stop - 1] != "\n" or (start and text[start - 1] != "\n"):
         place += f", characters {start:,}-{stop:,} of {len(text):,}"
     little = f"{LITTLE_SPACE} " if page_bytes < _SMALLEST_PAGE else ""
@@ -210,7 +237,7 @@ def _matching(
     lines: list[str],
     query: Query,
     within: tuple[int, int],
-    before: int,
+    numbering: _Numbering,
     page_bytes: int,
     clock: Callable[[], float],
     seconds: float,
@@ -229,31 +256,29 @@ def _matching(
         )
     if pattern.programsize > _PROGRAM_STEPS:
         return "The pattern can't be used: it is too large. Call again with smaller counts, or fewer words."
-    first, last = within
+    (first, last), number = within, numbering.at
     matches = _search(lines, pattern, first, last, clock, seconds)
     hits = matches.hits
-    where = _lines(len(lines))
+    where = _lines(len(lines)) + numbering.note
     if query.first or query.last:
-        where = f"lines {first + before:,}-{last + before:,} of {where}"
+        where = f"lines {number(first):,}-{number(last):,} of {where}"
     if matches.last < last:
-        searched = f"{first + before:,}-{matches.last + before:,}"
+        searched = f"{number(first):,}-{number(matches.last):,}"
         where += f", of which only {searched} were searched, since this pattern takes long"
     if matches.cut:
         where += f"; of {len(matches.cut):,} very long lines only the beginning was searched"
     count = f"[{_lines(len(hits), 'matching line')} in {where}]"
     rest, body, following = 0, "", 0
     if hits:
-        shown, body = _groups(lines, hits, query.context, page_bytes, before)
+        shown, body = _groups(lines, hits, query.context, page_bytes, numbering)
         rest = len(hits) - shown
         following = sorted(hits)[shown] if rest else 0
     listed = count + (f"\n{body}" if hits else "")
     if rest:
         what = f"{rest:,} more matching {'line' if rest == 1 else 'lines'} not shown"
-        return (
-            f'{listed}\n[{what}. To go on: the same call with lines="{following + before}-{last + before}".]'
-        )
+        return f'{listed}\n[{what}. To go on: the same call with lines="{number(following)}-{number(last)}".]'
     if matches.last < last:
-        onwards = f'lines="{matches.last + 1 + before}-{last + before}"'
+        onwards = f'lines="{number(matches.last + 1)}-{number(last)}"'
         return f"{listed}\n[To go on: the same call with {onwards}, or a simpler pattern.]"
     return listed
 
@@ -290,7 +315,7 @@ def _search(
 
 
 def _groups(
-    lines: list[str], hits: dict[int, int], context: int, page_bytes: int, before: int
+    lines: list[str], hits: dict[int, int], context: int, page_bytes: int, count: _Numbering
 ) -> tuple[int, str]:
     """Return the number of hits that fit on a page, at least one, and their rows."""
     most = min(_LINE_CHARACTERS, page_bytes // 4)
@@ -301,16 +326,16 @@ def _groups(
         limit = numbers[place + 1] - 1 if place + 1 < len(numbers) else len(lines)
         begin = max(written + 1, number - context)
         block = ["--"] if rows and begin > written + 1 else []
-        block += [_row(lines, line, None, most, before) for line in range(begin, number)]
-        block.append(_row(lines, number, hits[number], most, before))
+        block += [_row(lines, line, None, most, count) for line in range(begin, number)]
+        block.append(_row(lines, number, hits[number], most, count))
         written = min(number + context, limit, len(lines))
-        block += [_row(lines, line, None, most, before) for line in range(number + 1, written + 1)]
+        block += [_row(lines, line, None, most, count) for line in range(number + 1, written + 1)]
         used += _bytes_of(block)
         if rows and used > page_bytes:
             break
         if used > page_bytes:
             # The line fits only without its context.
-            block, written = [_row(lines, number, hits[number], most, before)], number
+            block, written = [_row(lines, number, hits[number], most, count)], number
             used = _bytes_of(block)
         rows += block
         shown += 1
@@ -321,11 +346,12 @@ def _bytes_of(rows: list[str]) -> int:
     return sum(size(row) + 1 for row in rows)
 
 
-def _row(lines: list[str], number: int, hit: int | None, most: int, before: int) -> str:
-    """Return a numbered line; a line longer than `most` is cut around the hit (a byte offset)."""
+def _row(lines: list[str], number: int, hit: int | None, most: int, count: _Numbering) -> str:
+    """Return a line with its number, if it has one; a line longer than `most` is cut around the hit (a byte
+    offset)."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
-    shown = f"{max(1, number + before)}{mark}"
+    shown = f"{count.at(number) if number + count.before >= count.first else ''}{mark}"
     if len(line) <= most:
         return shown + line
     at = max(0, len(head(line, hit or 0)) - most // 2)

@@ -75,10 +75,7 @@ def test_lines_of_a_page_of_a_file_have_their_numbers_in_the_file(heading: str) 
     told = result(bare, query(lines="1900-1901"), TOOL, before=1819)
     assert told == "[Lines 1,900-1,901 of 2,119]\nvalue 1900\nvalue 1901\n"
     assert "\n1901:1901: value 1901\n" in ask(page, pattern="e 1901", lines="1850-") + "\n"
-    assert (
-        ask(page, lines="1-9")
-        == f"The original begins with line {1820 - heading.count(chr(10)):,}; line 9 is before it."
-    )
+    assert ask(page, lines="1-9") == "The original begins with line 1,820; line 9 is before it."
     assert "beyond its end" in ask(page, lines="2200-2210")
     shown, asked = "", "1830-2100"
     while asked:
@@ -87,6 +84,27 @@ def test_lines_of_a_page_of_a_file_have_their_numbers_in_the_file(heading: str) 
         asked = following[1] if following else ""
         shown += "".join(line + "\n" for line in answer.split("\n") if line and line[0] != "[")
     assert shown == "".join(f"{n}: value {n}\n" for n in range(1830, 2101))
+
+
+@pytest.mark.parametrize("first", [1, 1820])
+def test_the_lines_of_a_heading_have_no_numbers(first: int) -> None:
+    file = [f"{n}: value {n}" for n in range(first, first + 30)]
+    page = "\n".join(["<path>", "<a>", "<b>", *file])
+    assert ask(page, pattern="<b>|value", context=1, lines=f"-{first}").split("\n")[1:] == [
+        *("-<a>", ":<b>", f"{first}:{file[0]}", f"{first + 1}-{file[1]}")
+    ]
+    assert ask(page, lines=f"-{first + 1}") == "\n".join(
+        [f"[Lines {first:,}-{first + 1:,} of {first + 29:,}]", "<path>", "<a>", "<b>", *file[:2], ""]
+    )
+    assert "".join(follow(page, 12)[0]) == page
+
+
+def test_the_lines_of_several_files_are_counted_in_the_output() -> None:
+    both = "\n".join(f"{n}: value {n}" for start in (10, 500) for n in range(start, start + 30))
+    assert ask(both, lines="31-32") == (
+        "[Lines 31-32 of 60, counted in the whole output]\n500: value 500\n501: value 501\n"
+    )
+    assert ask(both, pattern="500").startswith("[1 matching line in 60 lines, counted in the whole output]\n")
 
 
 @pytest.mark.parametrize(
