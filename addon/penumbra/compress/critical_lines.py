@@ -8,7 +8,6 @@ not critical, since the name of a passed test may be "reports an error".
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,8 +22,6 @@ from penumbra.linear import Linear
 
 _LINE_LIMIT = 4_000
 """Characters at the beginning of a line that are searched. A longer line is data, not a message."""
-_SEARCHES = 64
-"""The most lines that are searched for inside other lines. If there are more, they count as missing."""
 _LAST = 2_000
 """Bytes at the end of a test run's output that contain its summary."""
 _SET_MEMORY = 1 << 25
@@ -231,17 +228,3 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
 def normal(line: str) -> str:
     """Return a line for comparison: each run of blanks is one blank, and the ends are trimmed."""
     return " ".join(line.split())
-
-
-def keeps_critical(before: str, after: str) -> bool:
-    """True if `after` has every critical line of `before` at least as often.
-
-    A line counts if it is a line of `after` or a part of one. Differences in blanks are ignored.
-    """
-    counts = Counter(map(normal, before.split("\n")))
-    missing = counts - Counter(map(normal, after.split("\n")))
-    critical = [key for key in missing if key and is_critical(key)]
-    if len(critical) > _SEARCHES:
-        return False
-    joined = normal(after) if critical else ""
-    return all(joined.count(key) >= counts[key] for key in critical)

@@ -3,8 +3,8 @@
     redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 
 Truncation cuts what is still too long after the other stages. The text of a stage is kept only if it has no
-more bytes and fewer estimated tokens. If the stage leaves something out, every critical line must remain. If
-a stage raises, its text is discarded and the next stage runs. If redaction raises, the pipeline ends.
+more bytes and fewer estimated tokens. If a stage raises, its text is discarded and the next stage runs. If
+redaction raises, the pipeline ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cache, partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from penumbra import errors
-from penumbra.compress import critical_lines, time_budget, wrapped
+from penumbra.compress import time_budget, wrapped
 from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import (
@@ -58,7 +58,6 @@ _BEGINNING = 20_000
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _NOTHING_TO_DO = "nothing to do"
 _NOT_QUOTED = "not for text that is quoted later (of reads and edits)"
-_CRITICAL = "a critical line would be missing"
 _log = logging.getLogger(__name__)
 
 
@@ -187,7 +186,7 @@ class _Run:
         if found is None:
             return False
         text, loss = Text(found.text), max(part.loss for part in found.parts)
-        if self._refusal(text, loss, trusted=True):
+        if self._refusal(text, loss):
             return False
         for part in found.parts:
             self.stages += [stage for stage in part.stages if stage not in self.stages]
@@ -282,7 +281,7 @@ class _Run:
             self._tell(name, None, _NOTHING_TO_DO)
             return False
         new = Text(found.text)
-        if reason := self._refusal(new, found.loss, trusted=True):
+        if reason := self._refusal(new, found.loss):
             self._tell(name, new, reason)
             return False
         self.family = found.family
@@ -302,7 +301,7 @@ class _Run:
                 self._tell(stage.name, None, _NOTHING_TO_DO)
                 continue
             new = Text(made)
-            if reason := self._refusal(new, stage.loss, stage.trusted, stage.deletes):
+            if reason := self._refusal(new, stage.loss, stage.deletes):
                 self._tell(stage.name, new, reason)
                 continue
             self._keep(stage.name, stage.loss, new)
@@ -346,7 +345,7 @@ class _Run:
         """Return the text that must be added in front of a text with this loss; empty if there is none."""
         return self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
 
-    def _refusal(self, new: Text, loss: Loss, trusted: bool, deletes: bool = False) -> str:
+    def _refusal(self, new: Text, loss: Loss, deletes: bool = False) -> str:
         """Return the reason why a new text is not kept; empty if the text is kept."""
         is_first_loss = loss is Loss.LOSSY and self.loss is not Loss.LOSSY
         overhead = self._overhead(loss)
@@ -359,9 +358,7 @@ class _Run:
                 return f"fewer than {_WORTH} tokens are saved, which is not worth a reference"
             if fewer <= 0:
                 return "no token is saved"
-        if loss is not Loss.LOSSY or trusted or critical_lines.keeps_critical(self.text, new):
-            return ""
-        return _CRITICAL
+        return ""
 
     def _tell(self, stage: str, after: str | None, reason: str = "") -> None:
         if self.trace is not None:

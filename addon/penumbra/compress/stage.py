@@ -67,15 +67,14 @@ Trace = Callable[[Trial], None]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A named transform. `apply` returns None, or the same text, where it has nothing to do."""
+    """A `Stage` is a named transform. `apply` returns None, or the same text, where it has nothing to do. A
+    lossy stage keeps or counts the critical lines."""
 
     name: str
     loss: Loss
     apply: Callable[[str, Source], str | None]
     quoted: bool = False
     """True if the stage also runs on text that the agent may quote later (the results of reads and edits)."""
-    trusted: bool = False
-    """True if the stage keeps critical lines itself, so that its text is not checked for them."""
     deletes: bool = False
     """True if the stage only deletes text and adds a few markers, so that fewer bytes are fewer tokens."""
     bares: bool = False

@@ -113,27 +113,20 @@ def _encoded_data(text: str, source: Source) -> str | None:
 _PLAIN = _unless(Shape.JSON, Shape.DIFF)
 
 STRUCTURE: tuple[Stage, ...] = (
-    Stage("own_code", Loss.LOSSY, _own_code, quoted=True, trusted=True, deletes=True),
+    Stage("own_code", Loss.LOSSY, _own_code, quoted=True, deletes=True),
     Stage("line_numbers", Loss.REVERSIBLE, _line_numbers, quoted=True, deletes=True),
-    Stage(
-        "web_page",
-        Loss.LOSSY,
-        _web_page,
-        trusted=True,
-        deletes=True,
-        bares=True,
-    ),
+    Stage("web_page", Loss.LOSSY, _web_page, deletes=True, bares=True),
     Stage("json_minify", Loss.NONE, lambda text, _: json_minify.minify(text)),
     Stage("json_table", Loss.NONE, lambda text, _: json_table.to_tables(text)),
     Stage("group_hits", Loss.REVERSIBLE, _hits),
 )
 """The stages before the rules of the command family. They run again if these rules changed the text."""
 AFTER_FAMILY: tuple[Stage, ...] = (
-    Stage("stack_traces", Loss.LOSSY, _PLAIN(traces.fold), trusted=True, deletes=True),
+    Stage("stack_traces", Loss.LOSSY, _PLAIN(traces.fold), deletes=True),
     Stage("fold_repeated", Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
     Stage("whitespace", Loss.NONE, _blanks, deletes=True),
     Stage("log_patterns", Loss.REVERSIBLE, _logs),
-    Stage("encoded_data", Loss.LOSSY, _encoded_data, trusted=True, deletes=True),
-    Stage("excerpt", Loss.LOSSY, excerpt.excerpt, quoted=True, trusted=True, deletes=True),
+    Stage("encoded_data", Loss.LOSSY, _encoded_data, deletes=True),
+    Stage("excerpt", Loss.LOSSY, excerpt.excerpt, quoted=True, deletes=True),
 )
 """The stages after the rules of the command family."""
