@@ -1,6 +1,7 @@
-"""Schemas of rule files: one type for each file that users can add to, or that is read as its type.
+"""Schemas of rule files. Each file that users can extend has a type, and so has each file that is converted
+to a type when it is read.
 
-The tests check the other files, which only Penumbra reads.
+Tests check the other files, which only Penumbra reads.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ _PLACES = {
     "commands/": ("command_rules", "CommandFile"),
     "secrets/": ("secret_rules", "SecretFile"),
 }
-"""Module of this package and class, by the name of a file or of a folder of files."""
+"""Module in this package and class, by the name of a file or folder."""
 
 
 @cache
 def schema_of(name: str) -> type[Strict]:
-    """Return the type of a file, `name` relative to the rules folder. Raises RuleError if there is no such
-    file."""
+    """Return the type of a file. `name` is relative to the rules folder. Raises RuleError for an unknown
+    name."""
     folder, slash, _ = name.rpartition("/")
     place = _PLACES.get(name) or _PLACES.get(folder + slash)
     if place is None:
@@ -34,13 +35,13 @@ def schema_of(name: str) -> type[Strict]:
 
 
 def has_schema(name: str) -> bool:
-    """Return whether a file, `name` relative to the rules folder, has a type here."""
+    """Return whether a file has a type. `name` is relative to the rules folder."""
     folder, slash, _ = name.rpartition("/")
     return name in _PLACES or folder + slash in _PLACES
 
 
 def names() -> tuple[str, ...]:
-    """Return all names that `schema_of` knows; those of folders end in a slash."""
+    """Return all names that `schema_of` knows. Names of folders end in a slash."""
     return tuple(_PLACES)
 
 

@@ -12,40 +12,41 @@ LossName = Literal["none", "reversible", "lossy"]
 
 
 class Within(Strict, frozen=True):
-    """Part of a text, between lines that match these patterns."""
+    """The part of a text between lines that match these patterns."""
 
     begin: AnyRegex = field(name="from")
-    """Line before the first line of the part."""
+    """The line before the part."""
     until: AnyRegex | None = None
-    """Line after the last line of the part; without it, the part ends with the text."""
+    """The line after the part. Without this pattern, the part ends with the text."""
 
 
 class StepRule(Strict, frozen=True, kw_only=True):
-    """Keys of any step."""
+    """The keys that all steps have."""
 
     within: Within | None = None
     """The step sees only these lines."""
     unless: AnyRegex | None = None
     """The step does nothing if any line of the text matches."""
     loss: LossName | None = None
-    """The loss for a reader; each step has its own default."""
+    """The loss for a reader. Each kind of step has its own default."""
 
 
 class DropRule(StepRule, frozen=True, kw_only=True):
-    """A `DropRule` removes lines that say nothing, without a marker: decoration, advice that is always the
-    same, progress that a later line overtakes."""
+    """A `DropRule` removes lines without information and writes no marker: decoration, constant advice, and
+    progress that a later line supersedes."""
 
     drop: AnyRegex
     """The lines."""
     safe: bool = False
-    """A match reports no failure, whatever else the line says."""
+    """True if a line that matches never reports a failure, whatever its words are."""
     ended: AnyRegex | None = None
-    """Lines that end a task of dropped lines; the group `of` of both names the task. The last line of a task
-    without an end stays, as does the last line before the number of a group `at` falls."""
+    """Lines that end a task of dropped lines. In both patterns, the group `of` matches the name of the task.
+    The last line of a task without an end stays. So does the last line before the number in a group `at`
+    falls."""
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
-    """A `RewriteRule` writes lines anew from their named groups."""
+    """A `RewriteRule` replaces lines by a new text with their named groups."""
 
     rewrite: AnyRegex
     """The lines."""
@@ -56,14 +57,16 @@ class RewriteRule(StepRule, frozen=True, kw_only=True):
 
 
 class GroupRule(StepRule, frozen=True, kw_only=True):
-    """A `GroupRule` writes the common beginning of lines once, followed by the other part of each."""
+    """A `GroupRule` writes the common beginning of consecutive lines once, and below it the other part of
+    each line."""
 
     group: AnyRegex
     """The lines, with groups `key` and `rest`."""
     also: Regex | None = None
-    """A pattern that may follow the key of a neighbour instead, with a group `rest`."""
+    """A pattern for the text after a neighbour's key, in lines that begin with this key. Its group is
+    `rest`."""
     through: AnyRegex | None = None
-    """Lines that don't end a run."""
+    """Lines that may be within a run and don't belong to it."""
     header: str = "{key}"
     """The line before a run."""
     line: str = " {rest}"
@@ -73,119 +76,123 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
 
 
 class HoistRule(StepRule, frozen=True, kw_only=True):
-    """A `HoistRule` writes columns that have the same value in a whole run once before it."""
+    """A `HoistRule` writes columns that have one value in a whole run of lines only once, before the run."""
 
     hoist: AnyRegex
     """The lines, with a group for each column."""
     columns: tuple[str, ...]
     """The groups, in order."""
     fields: dict[str, str]
-    """The columns that may be hoisted, and their names."""
+    """The names of the columns that may be written before the run, by column."""
     least: Count = field(default=3, name="min")
     """Lines that make a run."""
 
 
 class SameRule(StepRule, frozen=True, kw_only=True):
-    """A `SameRule` writes a line that is repeated all over the text once."""
+    """A `SameRule` writes a line only once that is repeated in many places of the text."""
 
     same: AnyRegex
     """The lines."""
     say: str
-    """The line instead; `{line}` and `{n}`."""
+    """The new line. `{line}` stands for the repeated line, `{n}` for their number."""
     least: Count = field(default=3, name="min")
     """Lines that there must be."""
 
 
 class FoldRule(StepRule, frozen=True, kw_only=True):
-    """A `FoldRule` replaces a run of lines by one that counts them."""
+    """A `FoldRule` replaces a run of lines by one line with their number."""
 
     fold: AnyRegex
     """The lines."""
     say: str
-    """The line instead; `{n}`, `{group}`, `{first_group}`, `{last_group}`, `{distinct_group}` (how many
-    different ones), `{each_group}` (each of them). `{n|line|lines}`: the count with its noun."""
+    """The new line. `{n}` stands for the number of lines, `{group}`, `{first_group}` and `{last_group}` for
+    values of a group, `{distinct_group}` for the number of different values, `{each_group}` for all of them.
+    `{n|line|lines}` is the number with its noun."""
     least: Count = field(default=3, name="min")
     """Lines that make a run."""
     head: Size = 0
-    """Lines at the beginning of a run that stay."""
+    """The number of lines at the beginning of a run that stay."""
     tail: Size = 0
-    """Lines at its end that stay."""
+    """The number of lines at the end of a run that stay."""
     by: str = ""
-    """A group whose value must not change within a run; with `scattered`, there is one marker for
-    each value."""
+    """A group that has only one value in a run. With `scattered`, each value has its own marker."""
     safe: bool = False
-    """A match reports no failure, whatever else the line says."""
+    """True if a line that matches never reports a failure, whatever its words are."""
     blanks: bool = False
-    """Blank lines don't end a run."""
+    """True if blank lines don't end a run."""
     scattered: bool = False
-    """One marker for all such lines of the text, in place of the first."""
+    """True if one marker replaces all lines of the text that match, in the place of the first."""
     nested: bool = False
-    """Leaves lines alone that are followed by more deeply indented lines that stay."""
+    """True if a line stays whenever more deeply indented lines after it stay."""
     ended: AnyRegex | None = None
-    """A pattern like that of `drop`; a line without the group `of` is its own task."""
+    """A pattern as in `drop`. A line without the group `of` is a task of its own."""
 
 
 class BlockRule(StepRule, frozen=True, kw_only=True):
-    """A `BlockRule` replaces the lines from a first line up to the end of its block by its head and a
-    count."""
+    """A `BlockRule` keeps the first lines of a block and replaces its other lines by a line with their
+    number."""
 
     block: AnyRegex
     """The first line of a block."""
     say: str
-    """The line instead; `{n}`, `{blocks}`, `{group}` of the first line, the names of `counts`, `{first_name}`
-    and `{last_name}` of `places`."""
+    """The new line. `{n}` stands for the number of lines, `{blocks}` for the number of blocks, `{group}` for
+    a group of the first line, the names in `counts` for their numbers, `{first_name}` and `{last_name}` for
+    places with a name in `places`."""
     until: AnyRegex | None = None
-    """The line after a block; without it, the next first line."""
+    """The line after a block. Without this pattern, a block ends at the first line of the next one."""
     least: Count = field(default=3, name="min")
-    """Lines that a block must have."""
+    """The smallest number of lines in a block that is shortened."""
     head: Size = 1
-    """Lines of a block that stay."""
+    """The number of lines at the beginning of a block that stay."""
     safe: bool = False
-    """Failures in a block stay below its marker, each kind of line once."""
+    """True if failures in a block stay below its marker, each kind of line once."""
     scattered: bool = False
-    """One marker for all blocks of the text, in place of the first; failures stay in their places."""
+    """True if one marker replaces all blocks of the text, in the place of the first. Failures stay in their
+    places."""
     warnings: bool = False
-    """With `safe`, warnings stay below the marker, too."""
+    """True if warnings, too, stay below the marker of a `safe` rule."""
     tells: AnyRegex | None = None
-    """With `safe`, lines after a match stay below the marker, too, each kind of line once."""
+    """With `safe`, the lines after a match stay below the marker, too, each kind of line once."""
     counts: dict[str, AnyRegex] = field(default_factory=dict)
-    """Names, and the omitted lines that each counts; with `scattered`, in all blocks with omitted lines."""
+    """Patterns for the omitted lines that are counted, by the name of the count. With `scattered`, a count is
+    for all shortened blocks."""
     places: dict[str, AnyRegex] = field(default_factory=dict)
-    """Names, and lines with a group of that name, their place in their file; a block without any stays."""
+    """Patterns with a group for a line's place in its file, by the name of the group. A block without such
+    lines stays."""
 
 
 class MemberRule(StepRule, frozen=True, kw_only=True):
-    """A `MemberRule` replaces lines that are JSON objects by one of their texts."""
+    """A `MemberRule` replaces each line that is a JSON object by one text of the object."""
 
     member: AnyRegex
     """The lines."""
     path: str
-    """The members that lead to the text, joined by dots."""
+    """The path to the text in the object, with dots between the names of members."""
     say: str
-    """The line before the first; `{n}`."""
+    """The line before the texts. `{n}` stands for their number."""
     least: Count = field(default=1, name="min")
     """Lines that there must be."""
 
 
 class ContextRule(StepRule, frozen=True, kw_only=True):
-    """A `ContextRule` removes lines that only surround others, except for the nearest."""
+    """A `ContextRule` removes lines that only surround other lines, and keeps the nearest."""
 
     context: AnyRegex
     """The lines."""
     near: AnyRegex
-    """Lines whose neighbours stay."""
+    """The lines whose neighbours stay."""
     within: Within
     """The step sees only these lines."""
     say: str
-    """The line in place of the first; `{n}`."""
+    """The line in the place of the first removed line. `{n}` stands for the number of removed lines."""
     keep: Size = 1
-    """Lines on each side that stay."""
+    """The number of lines on each side that stay."""
     least: Count = field(default=3, name="min")
-    """Lines that must go."""
+    """The smallest number of lines that the step removes."""
 
 
 class AnyStep(Choice):
-    """A step, whose kind is the key that names the lines."""
+    """A step of any kind. The key with the pattern of the lines tells the kind."""
 
     kinds: ClassVar[dict[str, type[Strict]]] = {
         "drop": DropRule,
@@ -201,71 +208,73 @@ class AnyStep(Choice):
 
 
 class ShapeRule(Strict, frozen=True):
-    """The form that a text must have to belong to a family."""
+    """The shape that a text must have to belong to a family."""
 
     some: tuple[Regex, ...] = field(default=(), name="any")
     """A line of the text must match one of these."""
     none: tuple[Regex, ...] = ()
     """No line may match any of these."""
     most: AnyRegex | None = None
-    """Most lines that are not blank must match this."""
+    """Most lines that are not blank must match this pattern."""
     share: Share = 0.8
-    """The share of such lines."""
+    """The share of lines that must match `most`."""
 
 
 class FamilyRule(Strict, frozen=True):
-    """A command family."""
+    """A family of commands whose outputs have the same form."""
 
     name: str
-    """Unique; a family of this name in the user's folder replaces Penumbra's."""
+    """A unique name. A family in the user's folder replaces Penumbra's family of the same name."""
     what: str
-    """One sentence for the reader of the file."""
+    """One sentence about the family for readers of the file."""
     match: tuple[str, ...] = ()
-    """Command lines that belong to it."""
+    """Command lines that belong to the family."""
     unless: tuple[str, ...] = ()
-    """Options with which the output has another form, so that the family does not match."""
+    """Options with which the output has another form. A command with one of them does not belong to the
+    family."""
     selected: bool = False
-    """True if the steps also run on lines that passed a filter (`| grep x`)."""
+    """True if the steps also run on filtered lines (`| grep x`)."""
     min_bytes: Size = 0
-    """Size below which texts are left alone."""
+    """The size in bytes below which texts stay unchanged."""
     excerpt_bytes: Count | None = None
-    """Least bytes of an excerpt of its output."""
+    """The smallest limit in bytes for an excerpt of the output."""
     prints: Literal["run", "names", "texts", "states"] = "run"
-    """Kind of the output: the course of a run, names of files, texts of people, or states of things. No line
-    of texts reports a failure, and of states only one in the wording of programs."""
+    """Kind of the output: the progress of a run, names of files, texts that people wrote, or states of
+    things. Lines of `texts` never report a failure. Lines of `states` report one only in the wording of
+    programs."""
     shape: ShapeRule = field(default_factory=ShapeRule)
-    """The form that the text must have."""
+    """The shape that the text must have."""
     inner: AnyRegex | None = None
-    """Lines that announce the command which prints next, with a group `command`."""
+    """Lines that announce the command whose output follows, with a group `command`."""
     distinct: bool = False
-    """Files that a command line prints, too, have no lines like `shape.any` or `inner`: the output ends where
-    they begin."""
+    """True if a file that the same command line prints has no lines like `shape.any` or `inner`, so that such
+    a file ends the output."""
     hides_blocks: bool = False
-    """True if the steps leave out whole blocks that others wrote: generated files, output of passing
-    tests."""
+    """True if the steps leave out whole blocks of other programs, such as generated files or output of
+    passing tests."""
     fallback: tuple[str, ...] = ()
-    """Families that are tried, by shape, where this one does not fit or has no steps."""
+    """Families that are tried, by their shapes, if this family does not fit or has no steps."""
     steps: tuple[AnyStep, ...] = ()
     """The steps, in order."""
 
 
 class CommandExample(Strict, frozen=True):
-    """A command's output, and the form that it must get."""
+    """The output of a command, and the expected result."""
 
     family: str
-    """The family of the call."""
+    """The family to which the call belongs."""
     call: str
     """A command line, or the name of a search tool."""
     text: str
     """The output."""
     gives: str | None
-    """The expected output; null: unchanged."""
+    """The expected result; null if the output stays unchanged."""
     loss: LossName = "none"
-    """The loss that the output has."""
+    """The loss for a reader of the result."""
     lossy: bool = False
-    """Steps that leave something out may run."""
+    """True if steps that leave something out may run."""
     shortened_by: str = field(default="", name="as")
-    """The family that shortens the text, if it is another one."""
+    """The family that shortens the output, if this is another family."""
 
 
 class CommandFile(Strict, frozen=True):
@@ -274,6 +283,6 @@ class CommandFile(Strict, frozen=True):
     families: tuple[FamilyRule, ...] = ()
     """The families."""
     calls: dict[str, str | None] = field(default_factory=dict)
-    """Command lines, and the family of each; null: none."""
+    """The family of each command line; null for no family."""
     examples: tuple[CommandExample, ...] = ()
-    """The tests of all of them."""
+    """Outputs with their results, which the tests check."""

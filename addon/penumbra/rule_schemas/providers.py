@@ -12,14 +12,14 @@ Member = Literal["string", "array", "object", "string or array", "array or objec
 
 
 class ApiRule(Strict, frozen=True):
-    """One kind of LLM call."""
+    """A kind of LLM call."""
 
     format: str
     """The module of `penumbra/apis` that reads the request."""
     kind: Literal["messages", "count_tokens", "compact"]
     """`messages` asks the model, `count_tokens` only counts, `compact` asks for a summary."""
     path: Regex
-    """A full match, in any case, of the path without query, escapes and closing slash."""
+    """A pattern for the whole path, in any case, without query, escapes and closing slash."""
     method: str = "POST"
     """The method."""
     body: dict[str, Member] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class ApiRule(Strict, frozen=True):
 
 
 class CacheRule(Strict, frozen=True):
-    """A provider's cache of prompts."""
+    """The facts about a provider's prompt cache."""
 
     kind: Literal["explicit", "automatic"]
     minimum_tokens: Size
@@ -35,7 +35,7 @@ class CacheRule(Strict, frozen=True):
 
 
 class RequestExample(Strict, frozen=True):
-    """A request, and the API that must be recognised, or null."""
+    """A request, and the API as which it must be recognised."""
 
     host: str
     """The host of the request."""
@@ -44,28 +44,28 @@ class RequestExample(Strict, frozen=True):
     body: str
     """The body as sent."""
     api: str | None = field(name="is")
-    """The API, or null."""
+    """The name of the API; null if the request is no LLM call."""
     method: str = "POST"
     """The method."""
 
 
 class Providers(Strict, frozen=True):
-    """`providers.yaml`. In the user's folder: `apis`, `providers`, `errors`, `local` and `examples`."""
+    """`providers.yaml`. A user's file may have `apis`, `providers`, `errors`, `local` and `examples`."""
 
     apis: dict[str, ApiRule] = field(default_factory=dict)
-    """The calls, which are recognised at LLM hosts; the first that fits counts."""
+    """The kinds of calls to LLM hosts. The first one that fits counts."""
     providers: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Hosts of LLM APIs (globs), by provider."""
+    """Globs of the hosts of LLM APIs, by provider."""
     local: tuple[str, ...] = ()
-    """Hosts that are LLM hosts if path and body fit."""
+    """Hosts that count as LLM hosts if path and body fit a call."""
     errors: dict[str, str] = field(default_factory=dict)
-    """The format of errors at a provider's hosts; `openai_chat` at all others."""
+    """The format of errors by provider; `openai_chat` for all other providers."""
     signed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """`providers` whose requests carry a signature over their bodies, and `formats` of their calls, which
-    count at hosts of no known provider."""
+    """`providers` whose requests have a signature over their bodies, and `formats` whose requests have one at
+    the hosts of unknown providers."""
     caches: dict[str, CacheRule] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
     sockets: dict[str, Any] = field(default_factory=dict)
     deviations: tuple[Any, ...] = ()
     examples: tuple[RequestExample, ...] = ()
-    """Requests, and the APIs that they must be recognised as."""
+    """Requests with their APIs, which the tests check."""

@@ -1,7 +1,7 @@
-"""Types of rule files: a file is converted to its type, and an error names the key.
+"""Conversion of rule files to their types. An error names the key that is wrong.
 
-A schema is a subclass of `Strict`, with a docstring under each field. `Regex` marks texts that must be
-patterns of RE2. This package reads no file.
+A schema is a subclass of `Strict` with a docstring below each field. `Regex` marks texts that must be
+patterns for RE2. This package reads no files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re2
 
 _REGEX = "re2"
 Regex = Annotated[str, _REGEX]
-"""A pattern as RE2 takes it: no look-around, no back-references."""
+"""A pattern for RE2, which has no look-around and no back-references."""
 Regexes = str | tuple[str, ...]
 """One pattern or several."""
 AnyRegex = Annotated[Regexes, _REGEX]
@@ -28,29 +28,29 @@ Size = Annotated[int, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _LONGEST = 60
-"""Characters of a value that an error shows."""
+"""The greatest number of characters of a value in an error."""
 T = TypeVar("T")
 _ONE_AT_A_TIME = RLock()
-"""msgspec reads a type at the first conversion to it, and the process ends with a segmentation fault where
-two threads do that at once."""
+"""msgspec analyses a type at the first conversion to this type. The process crashes if two threads do that at
+once."""
 
 
 class RuleError(ValueError):
-    """A rule file is wrong. The message is one line: file, rule, key, value and what is allowed."""
+    """An error in a rule file. The message is one line with file, rule, key, value and the allowed values."""
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mapping of a rule file; unknown keys are errors."""
+    """A mapping in a rule file. Unknown keys are errors."""
 
 
 class Choice:
-    """A mapping whose type follows from the one of these keys that it has."""
+    """A mapping whose type depends on which of several keys the mapping has."""
 
     kinds: ClassVar[Mapping[str, type[Strict]]] = {}
 
     def __init__(self, rule: Any) -> None:
         self.rule = rule
-        """The mapping as its type."""
+        """The converted mapping."""
 
     @classmethod
     def kind_of(cls, value: Any) -> type[Strict]:
@@ -70,7 +70,7 @@ def _converted(value: Any, kind: type[T]) -> T:
 
 
 def convert(kind: type[T], value: Any, where: str) -> T:
-    """Return `value` as its type. `where` begins the message of the RuleError: file and rule."""
+    """Return `value` as its type. `where` (file and rule) is the beginning of the RuleError's message."""
     try:
         return _converted(value, kind)
     except (msgspec.ValidationError, ValueError) as error:
@@ -79,8 +79,8 @@ def convert(kind: type[T], value: Any, where: str) -> T:
 
 
 def entries(kind: type[T], content: Any, key: str, named_by: str, file: str) -> tuple[list[T], list[str]]:
-    """Return the entries under `key` of a file, as their type, and a line for each problem of an entry, which
-    is left out. `named_by` is the key that names an entry."""
+    """Return the entries under `key` of a file as their type, and a line about each wrong entry, which is
+    left out. `named_by` is the key for the name of an entry."""
     if not isinstance(content, dict) or not isinstance(content.get(key, []), list):
         return [], [f"{file}: {key}: got {shown(content)}, allowed: a mapping with a list {key}"]
     good: list[T] = []
@@ -149,14 +149,14 @@ def broken_patterns(kind: Any, value: Any) -> Iterator[str]:
 
 
 def reason(error: re2.error) -> str:
-    """Return RE2's error about a pattern, on one line."""
+    """Return RE2's message about a pattern on one line."""
     text = error.args[0] if error.args else "invalid pattern"
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     return text.replace("\n", " ")
 
 
 def shown(value: Any) -> str:
-    """Return a value for a message, on one line."""
+    """Return a value on one line, for a message."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
@@ -185,7 +185,7 @@ def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
 
 
 def _settled(kind: Any, value: Any) -> Any:
-    """Return the one type of several that fits a value. Raises ValueError."""
+    """Return the type in a union that fits a value. Raises ValueError."""
     if isinstance(kind, type) and issubclass(kind, Choice):
         return kind.kind_of(value)
     if get_origin(kind) in (Union, UnionType) and value is not None:
@@ -212,7 +212,7 @@ def _python_type(kind: Any) -> type:
 
 
 def _of_keys(kind: type[msgspec.Struct], value: Mapping[Any, Any], path: str) -> Iterator[str]:
-    """Yield unknown and missing keys."""
+    """Yield a problem for each unknown or missing key."""
     fields = {field.encode_name: field for field in _fields(kind)}
     for key in value:
         if key not in fields:

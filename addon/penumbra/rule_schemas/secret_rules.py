@@ -21,54 +21,56 @@ class SecretExamples(Strict, frozen=True):
 
 
 class SecretRule(Strict, frozen=True):
-    """One form of secret."""
+    """A kind of secret that a pattern recognises."""
 
     id: str
-    """Unique; a rule of this id in the user's folder replaces Penumbra's."""
+    """A unique id. A rule in the user's folder replaces Penumbra's rule with the same id."""
     regex: Regex
-    """The secret, or, with a group for the secret, its surroundings. `{LINE}` in it matches the end of a line
-    with the prefix that tools put before the next line (numbers, times, signs of a diff); a pattern with it
-    begins at an anchor or says `before`."""
+    """A pattern for the secret. If the pattern also matches text around the secret, a group marks the secret.
+    `{LINE}` matches the end of a line and the prefix that tools write before the next line (numbers, times,
+    signs of a diff). A pattern with `{LINE}` must begin at an anchor or have `before`."""
     anchors: tuple[Anchor, ...] = ()
-    """Texts of which every match contains one (any case, three characters at least): the pattern is tried
-    only there. Without them it is tried on the whole text."""
+    """Texts in any case, of at least three characters. Every match contains one of them, and the pattern is
+    tried only there. Without anchors, the pattern searches the whole text."""
     label: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
-    """Kind of secret, as the placeholder names it; without it, the file's."""
+    """The kind of secret that placeholders name; by default the label of the file."""
     beside: tuple[Anchor, ...] = ()
-    """Instead of anchors, for secrets without a prefix: parts (any case) of a name of a key, token or the
-    like before the secret: `ACME_API_KEY=…`."""
+    """Parts, in any case, of the name before a secret without a prefix, as in `ACME_API_KEY=…`. The name must
+    also say key, token or the like. A rule has either anchors or `beside`."""
     kind: Literal["token", "structure"] = "token"
-    """`token`: the value alone shows that it is a secret; `structure`: its surroundings do."""
+    """`token` if the value alone shows that it is a secret, `structure` if its surroundings show it."""
     group: Size | None = None
-    """The group that holds the secret; 0: the whole match. Without it, the first group if there is one."""
+    """The number of the group that marks the secret, or 0 for the whole match. By default the first group, if
+    there is one."""
     before: Size = 0
-    """Bytes before an anchor where the match may begin; 0: at the anchor."""
+    """The greatest number of bytes between the beginning of a match and its anchor."""
     window: Size = 600
-    """Bytes from the anchor's beginning on that the match may use."""
+    """The greatest number of bytes from the beginning of the anchor to the end of the match."""
     least: Size | None = None
-    """No effect; accepted because older rules have it."""
+    """A key without effect, which older rules have."""
     boundary: bool = True
     """True if the secret must not begin or end within a word."""
     exact: bool = False
-    """True if no character of the secret's alphabet follows it."""
+    """True if no word character may follow the secret."""
     mixed: bool = False
-    """True if the secret holds capitals, small letters and digits."""
+    """True if the secret must have capitals, small letters and digits."""
     sure: bool = True
-    """True if the value is replaced in all other places, too."""
+    """True if the value is a secret in all other places, too."""
     entropy: Annotated[float, Meta(ge=0)] = 0.0
-    """Least Shannon entropy, bits per character."""
+    """The smallest Shannon entropy of the secret, in bits per character."""
     digits: Size = 0
-    """Least number of digits."""
+    """The smallest number of digits in the secret."""
     value: Literal["password", "told", "opaque", "certain", "given", "login", "basic"] | None = None
-    """A further test of the value: `password`, `told` (a password within a sentence), `opaque` (random),
-    `certain` (too random to be anything else), `given` (no placeholder or reference), `login` (`given`, and
-    not the user's name repeated on this machine: `guest:guest@localhost`), `basic` (base64 of
-    `user:password`)."""
+    """A further test that the value must pass. `password`: a possible password. `told`: a possible password
+    in a sentence. `opaque`: random. `certain`: too random to be anything else. `given`: neither a placeholder
+    nor a reference. `login`: as `given`, but not the user's name again at a local host
+    (`guest:guest@localhost`). `basic`: base64 of `user:password`."""
     checksum: Literal["crc32-base62"] | None = None
-    """A match with a right checksum is a secret in any surroundings, and ends there. `crc32-base62`: the last
-    six of the 36 characters after the prefix's `_` are the checksum of the others."""
+    """The kind of checksum in the secret. A value with a valid checksum is a secret in any surroundings and
+    ends after the checksum. `crc32-base62`: the last six of the 36 characters after the prefix's `_` are the
+    checksum of the others."""
     examples: SecretExamples = field(default_factory=SecretExamples)
-    """The tests of the rule."""
+    """Texts with and without secrets, which the tests check."""
 
 
 class SecretFile(Strict, frozen=True):
@@ -77,4 +79,4 @@ class SecretFile(Strict, frozen=True):
     rules: tuple[SecretRule, ...]
     """The rules."""
     label: str = ""
-    """Label of the rules that name none."""
+    """The label of rules without one."""

@@ -1,5 +1,4 @@
-"""Schemas of `shell.yaml` and `logs.yaml`, which describe programs, and the files that contain
-their output."""
+"""Schemas of `shell.yaml` and `logs.yaml`, which describe programs and log files."""
 
 from __future__ import annotations
 
@@ -18,28 +17,29 @@ class WrapperRule(Strict, frozen=True):
     operands: Size = 0
     """The number of operands before the command."""
     assignments: bool = False
-    """Words like A=1 may stand before the command."""
+    """True if words like A=1 may precede the command."""
     script: tuple[str, ...] = ()
-    """Options whose value is a command line of its own."""
+    """Options whose value is a command line."""
     rest: bool = False
-    """All words after such an option are the command line."""
+    """True if all words after a `script` option are the command line."""
     joined: bool = False
-    """All remaining words together are a command line."""
+    """True if all remaining words together are a command line."""
     module: tuple[str, ...] = ()
     """Options whose value is the name of the program."""
     dashes: bool = False
-    """True if a command follows only after `--`."""
+    """True if the command follows only after `--`."""
     only: bool = False
-    """Operands are no command (a script's name, a user)."""
+    """True if operands are not a command, but the name of a script or of a user."""
 
 
 class FilterRule(Strict, frozen=True):
-    """The effect of a program after a pipe on its input lines."""
+    """The effect of a program after a pipe on the lines that it reads."""
 
     program: str
     """The program."""
     does: Literal["through", "cut", "select"]
-    """`through`: every line as it is; `cut`: some at one end, or a range; `select`: some, or sorted."""
+    """`through` passes all lines on, `cut` the lines of one range, `select` any of the lines, or all
+    sorted."""
     only: tuple[str, ...] = ()
     """Options of which one must be there."""
     unless: tuple[str, ...] = ()
@@ -64,18 +64,18 @@ class ReadRule(Strict, frozen=True):
     numbers: bool = False
     """True if the command prints line numbers before the lines."""
     always: bool = False
-    """True if the command reads without an operand, too."""
+    """True if the command also reads without an operand."""
     expression: bool = False
-    """True if the first operand is no file but an expression."""
+    """True if the first operand is an expression and not a file."""
     expression_options: tuple[str, ...] = ()
-    """Options whose value is the expression instead."""
+    """Options whose value is the expression, so that all operands are files."""
 
 
 class ShellRules(Strict, frozen=True):
     """`shell.yaml`."""
 
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other spellings of a program."""
+    """Other names of a program, by its name."""
     wrappers: dict[str, WrapperRule] = field(default_factory=dict)
     """Programs that run another command, by name and subcommand."""
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -85,50 +85,50 @@ class ShellRules(Strict, frozen=True):
     silent: tuple[str, ...] = ()
     """Commands that print nothing if they succeed."""
     brief: tuple[str, ...] = ()
-    """Commands that print a line or two."""
+    """Commands that print one or two lines."""
     edits: tuple[str, ...] = ()
-    """Programs that change files and say so."""
+    """Programs that change files and report the changes."""
     each_line: tuple[str, ...] = ()
-    """Programs that run a command for each line that they are fed."""
+    """Programs that run a command for each line of their input."""
     each_file: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Programs that run a command for each file that they find, by their options before it."""
+    """Options before the command, by program, of programs that run a command for each file they find."""
     coloured: tuple[str, ...] = ()
-    """Beginnings of options whose colours carry meaning of their own."""
+    """Beginnings of options whose colours have a meaning."""
     echoes: tuple[str, ...] = ()
-    """Programs that print their own words."""
+    """Programs that print their arguments."""
     filters: tuple[FilterRule, ...] = ()
-    """The effects of programs after a pipe on lines."""
+    """The effects of programs after a pipe."""
     reads: tuple[ReadRule, ...] = ()
     """Commands that print files as they are."""
     read_values: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Options of these commands that take the next word as their value."""
+    """Options of the commands in `reads` that take the next word as their value."""
 
 
 class LogExample(Strict, frozen=True):
-    """A file, and whether it is a log."""
+    """A file with its expected kind."""
 
     path: str
     log: bool
     text: str = ""
     data: bool | None = None
-    """True if the file is never edited; None: as for a log."""
+    """True if the file is never edited; None if the answer is the same as for a log."""
 
 
 class LogRules(Strict, frozen=True):
     """`logs.yaml`."""
 
     names: tuple[str, ...]
-    """Globs of a file's name, or of its path where they contain a slash."""
+    """Globs for the names of log files. A glob with a slash is for the path."""
     data: tuple[str, ...]
-    """Other files that are never edited."""
+    """Globs for other files that are never edited."""
     installed: tuple[str, ...]
-    """Code that is never edited."""
+    """Globs for installed code, which is never edited."""
     unclear: tuple[str, ...]
-    """Extensions (empty: none) of files whose content decides."""
+    """Extensions of files whose content decides. An empty one stands for names without extension."""
     lines: tuple[Regex, ...]
-    """Patterns for the beginning of a line."""
+    """Patterns for the beginning of a line in a log."""
     beginning: Count
-    """Characters of that beginning."""
+    """The number of characters at the beginning of a line that are matched."""
     share: Share
-    """Part of the lines that must begin so."""
+    """The share of lines that must match one of `lines`."""
     examples: tuple[LogExample, ...] = ()

@@ -1,4 +1,4 @@
-"""Schema of `tools.yaml`, which describes the tools of agents, and the texts that agents write around
+"""Schema of `tools.yaml`, which describes the tools of agents and the texts that agents write around
 results."""
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ Category = Literal[
 
 
 class GlobRule(Strict, frozen=True):
-    """Tools of MCP servers by their names."""
+    """A rule for tools of MCP servers."""
 
     glob: str
-    """A glob of the name in small letters."""
+    """A glob for names in small letters."""
     category: Category
-    """The category of such tools."""
+    """The category of these tools."""
 
 
 class VerbRule(Strict, frozen=True):
-    """Tools that do several things, which one argument distinguishes."""
+    """Tools that do several things, depending on one argument."""
 
     tools: tuple[str, ...]
     """Names of the tools."""
@@ -35,17 +35,17 @@ class VerbRule(Strict, frozen=True):
 
 
 class UnknownToolRule(Strict, frozen=True):
-    """The category of an unknown tool, by its arguments."""
+    """A rule for the category of an unknown tool."""
 
     category: Category
     """The category."""
     given: dict[str, Regex]
-    """Kinds of arguments (keys of `kinds`) that the call must have, with a pattern for each; an empty pattern
-    matches any text."""
+    """Kinds of arguments (keys of `kinds`) that the call must have, with patterns for their values. An empty
+    pattern matches any text."""
     only: tuple[str, ...] = ()
-    """Kinds of other arguments that the call may have; if empty, the call may have any."""
+    """Kinds of further arguments that the call may have. Without this key, the call may have any others."""
     named: Regex = ""
-    """A pattern for the tool's name: the words of its last part, in small letters, with a blank between
+    """A pattern for the words in the last part of the tool's name, in small letters, with blanks between
     them."""
     unless: Regex = ""
     """A pattern for names of tools to which the rule does not apply."""
@@ -57,63 +57,61 @@ class UnknownTools(Strict, frozen=True):
     kinds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names that agents use for each kind of argument."""
     rules: tuple[UnknownToolRule, ...] = ()
-    """The rules in order; the first that fits decides."""
+    """The rules. The first one that fits decides."""
 
 
 class ToolArguments(Strict, frozen=True):
-    """Arguments that hold the command and the file of a call; the first that a call has counts."""
+    """Arguments with the command and the file of a call. The first one that a call has counts."""
 
     command: tuple[str, ...] = ()
-    """Arguments that hold a command line, of tools of the category bash."""
+    """Arguments with a command line, for tools of the category `bash`."""
     command_of_any_tool: tuple[str, ...] = ()
-    """Arguments that hold a command line, of any tool."""
+    """Arguments with a command line, for all tools."""
     path: tuple[str, ...] = ()
     """Arguments that name a file or folder."""
     written: tuple[str, ...] = ()
-    """Arguments of edits that hold the new text of the file."""
+    """Arguments of edits with the new text of the file."""
 
 
 class CodeCalls(Strict, frozen=True):
-    """Calls of tools in JavaScript that a model writes: `tools.exec_command({cmd: "..."})`."""
+    """Calls of tools in JavaScript code by the model: `tools.exec_command({cmd: "..."})`."""
 
     object: str = ""
     """The object that has the tools as members."""
     calls: tuple[str, ...] = ()
     """The tools that run a command line."""
     members: tuple[str, ...] = ()
-    """Members of the tool's argument that hold the command line."""
+    """Members of the tool's argument with the command line."""
 
 
 class TrimExample(Strict, frozen=True):
-    """A text, and the same text without the needless parts of its envelope."""
+    """A text with and without the needless parts of its envelope."""
 
     text: str
     gives: str
 
 
 class JsonEnvelope(Strict, frozen=True):
-    """Outputs as members of a JSON object."""
+    """Envelopes that are JSON objects with outputs in them."""
 
     outputs: tuple[str, ...] = ()
-    """Members that hold an output."""
+    """Members that contain an output."""
     blocks: str = ""
-    """The member that holds a list of blocks with outputs."""
+    """The member that contains a list of blocks with outputs."""
     text: str = ""
-    """The member of a block that holds its output."""
+    """The member of a block that contains its output."""
     asks: tuple[str, ...] = ()
-    """Members that hold the call."""
+    """Members that contain the call."""
     needless: Regex = ""
-    """A pattern for the whole envelope around one output, without the output, if the envelope carries no
-    useful information."""
+    """A pattern for a whole envelope, without its single output, that has no useful information."""
     tools: tuple[str, ...] = ()
-    """Exact names of the tools whose agents write this envelope: results of other tools may be data in this
-    form."""
+    """Exact names of the tools with such envelopes. Results of other tools may be data of the same form."""
     trim_examples: tuple[TrimExample, ...] = ()
-    """Texts with and without the needless envelope, which the tests check."""
+    """Texts with and without needless envelopes, which the tests check."""
 
 
 class EnvelopeExample(Strict, frozen=True):
-    """A text, and the output in it."""
+    """A text and the output in it."""
 
     text: str
     body: str
@@ -124,81 +122,80 @@ class NeedlessLine(Strict, frozen=True):
     """A line of an envelope without useful information."""
 
     line: Regex
-    """The line, without its end."""
+    """A pattern for the line without its line break."""
     unless: Regex = ""
     """The line stays if its envelope matches this pattern."""
 
 
 class LabelPair(Strict, frozen=True):
-    """The labels directly before and after an output."""
+    """The texts directly before and after an output."""
 
     opening: str
     closing: str = ""
 
 
 class FileEnvelope(Strict, frozen=True):
-    """The parts that a tool writes around the numbered lines of a file."""
+    """The texts that a tool writes around the numbered lines of a file."""
 
     opening: str
-    """The text before the lines; `{path}` is the path by which the file was asked for."""
+    """The text before the lines. `{path}` stands for the path in the call."""
     closing: str
     number: Regex
-    """The beginning of each line; the first group is its number."""
+    """A pattern for the beginning of each line. Its first group is the line number."""
     tools: tuple[str, ...]
     """Exact names of the tools that write this envelope."""
 
 
 class FileExample(Strict, frozen=True):
-    """A tool's result for a file that was read by its path, and the file alone."""
+    """A tool's result for a file, and the content of the file."""
 
     text: str
     path: str
     gives: str
     tool: str = "read"
     offset: int | None = None
-    """The first line that the call asked for."""
+    """The number of the first line in the call."""
 
 
 class Envelopes(Strict, frozen=True):
-    """The parts that agents write around the output of a command."""
+    """The texts that agents write around the output of a command."""
 
     heads: tuple[Regex, ...] = ()
-    """Patterns of the part before the output; each matches whole lines unless the pattern says otherwise."""
+    """Patterns for the text before the output. Each matches whole lines unless the pattern says otherwise."""
     inline_heads: tuple[Regex, ...] = ()
-    """Patterns of a part before the output on the output's first line."""
+    """Patterns for a text before the output in the first line of the output."""
     tails: tuple[Regex, ...] = ()
-    """Patterns of the part after the output."""
+    """Patterns for the text after the output."""
     failed: Regex = ""
-    """A pattern of a head or a tail of a failed command."""
+    """A pattern for the head or tail of a failed command."""
     needless: tuple[NeedlessLine, ...] = ()
     """Lines of heads and tails that are removed."""
     labels: tuple[LabelPair, ...] = ()
-    """Labels between the output and the envelope, which are removed when nothing else is left of the
-    envelope."""
+    """Labels around the output, which are removed if nothing else is left of the envelope."""
     files: tuple[FileEnvelope, ...] = ()
-    """The parts around a file that was read."""
+    """The texts around files that a tool reads."""
     file_examples: tuple[FileExample, ...] = ()
     success: Regex = ""
-    """A pattern of the line that reports success; the line is removed unless there is no output."""
+    """A pattern for a line that reports success. The line is removed if there is an output."""
     cut: tuple[Regex, ...] = ()
-    """Patterns of an agent's own cut within an output."""
+    """Patterns for the marks with which agents replace a part of an output."""
     json: JsonEnvelope = field(default_factory=JsonEnvelope)
-    """Outputs as members of a JSON object."""
+    """Envelopes that are JSON objects with outputs in them."""
     trim_examples: tuple[TrimExample, ...] = ()
-    """Texts with and without the parts that are removed, which the tests check."""
+    """Texts before and after the removal of needless parts, which the tests check."""
     examples: tuple[EnvelopeExample, ...] = ()
     """Texts with their outputs, which the tests check."""
 
 
 class ToolExample(Strict, frozen=True):
-    """A tool, and the category that it must get."""
+    """A tool with its expected category."""
 
     tool: str
-    """The tool's name, as the agent spells it."""
+    """The name of the tool, as the agent spells it."""
     category: Category
     """The category."""
     arguments: dict[str, Any] | str | None = None
-    """The arguments of the call, where they matter."""
+    """The arguments of the call, if the category depends on them."""
 
 
 class Tools(Strict, frozen=True):
@@ -207,25 +204,25 @@ class Tools(Strict, frozen=True):
     agents: dict[str, dict[Category, tuple[str, ...]]] = field(default_factory=dict)
     """Names of tools, by agent and category. A name has the same meaning for every agent that uses it."""
     mcp_prefixes: tuple[str, ...] = ()
-    """Beginnings of names of MCP tools; only those are looked up in `mcp`."""
+    """Beginnings of the names of MCP tools. `mcp` is only for tools with such names."""
     mcp: tuple[GlobRule, ...] = ()
-    """Tools of MCP servers; the first that matches decides."""
+    """Rules for tools of MCP servers. The first one that matches decides."""
     verbs: tuple[VerbRule, ...] = ()
-    """Tools that do several things; the first that names a tool counts."""
+    """Rules for tools that do several things. The first one with a tool's name counts."""
     unknown: UnknownTools = field(default_factory=UnknownTools)
-    """Categories of other tools, by their arguments."""
+    """Rules for the categories of unknown tools, by their arguments."""
     families: dict[Category, str] = field(default_factory=dict)
-    """The command family of a category's output where there is no command line."""
+    """The command families of outputs without a command line, by category."""
     numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The tools that write a mark after line numbers, by mark; the marks are those that may also occur in
-    files."""
+    """The tools that write line numbers with this mark after them, by mark. Files may contain the same
+    marks."""
     synonyms: dict[str, str] = field(default_factory=dict)
-    """Other words for a category in `skip_tools`."""
+    """Other names for categories in `skip_tools`."""
     arguments: ToolArguments = field(default_factory=ToolArguments)
-    """Arguments that hold the command and the file of a call."""
+    """Arguments with the command and the file of a call."""
     code: CodeCalls = field(default_factory=CodeCalls)
     """Calls of tools in code that a model writes."""
     envelopes: Envelopes = field(default_factory=Envelopes)
-    """The parts that agents write around the output of a command."""
+    """The texts that agents write around the output of a command."""
     examples: tuple[ToolExample, ...] = ()
     """Tools with their categories, which the tests check."""
