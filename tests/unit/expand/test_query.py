@@ -221,7 +221,8 @@ def follow(text: str, page_bytes: int, **more: Any) -> tuple[list[str], int]:
         lines = re.search(r'lines="([^"]+)"', tail)
         assert lines is not None
         arguments = {"lines": lines[1]}
-        pieces.append(body.removesuffix("\n") if "@" in lines[1] else body)
+        ends_within_a_line = "@" in lines[1] and lines[1][0] != "-"
+        pieces.append(body.removesuffix("\n") if ends_within_a_line else body)
     raise AssertionError("it never ends")
 
 
