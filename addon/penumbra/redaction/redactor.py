@@ -14,7 +14,7 @@ import ahocorasick_rs
 from penumbra import rules
 from penumbra.compress import time_budget
 from penumbra.compress.result import Redacted
-from penumbra.linear import NOWHERE, LinearText
+from penumbra.linear import LinearText
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
 from penumbra.redaction.decoders import DECODERS, Sign, signs
 from penumbra.redaction.finders import printed
@@ -290,27 +290,28 @@ class Redactor:
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """Yield the secrets that rules and finders find around their anchors."""
         done: dict[str, int] = {}
-        # For each anchor, the position up to which all of its rules have found secrets.
+        # For each anchor, the offset before which none of its rules has another secret.
         over: dict[int, int] = {}
         seen: dict[int, list[int]] = {}
         owners, automaton = self._anchors
         found = automaton.find_matches_as_indexes(low, overlapping=True)
+        last = {number: start for number, start, _ in found}
         for count, (number, start, _) in enumerate(found):
             if not count % _CHECKED:
                 time_budget.check()
             stands = owners[number]
             if stands.around:
                 seen.setdefault(number, []).append(start)
-            if not stands.begins or (number in over and start < over[number]):
+            if not stands.begins:
                 continue
             if stands.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
                 continue
-            shared, matches = stands.pattern, stands.pattern.matches
-            if matches is not None:
-                end = min(start + shared.reach, len(data))
-                if matches.here(data, start, end)[0] == NOWHERE:
-                    continue
-            if begun := _begun(shared, data, start, done):
+            if start < over.get(number, 0):
+                continue
+            shared = stands.pattern
+            if (following := shared.following(data, start, last[number])) > start:
+                over[number] = following
+            elif begun := _begun(shared, data, start, done):
                 yield from begun
                 if stands.bounded:
                     over[number] = min(done.get(rule.id, 0) for rule in stands.begins)

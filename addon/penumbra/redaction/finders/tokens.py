@@ -203,6 +203,8 @@ _MEMORY = 16 << 20
 """Greatest number of bytes of memory for each alternative of a combined pattern."""
 _AFTER_WRAP = 64
 """Greatest number of bytes that a match of `_WRAPS` has after the end of the first word."""
+_AHEAD = 4_096
+"""Greatest number of bytes after an anchor in which one search looks for the next match."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """Characters between the parts of a token. A text after one of them does not begin a token."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
@@ -282,6 +284,23 @@ class AnchorPattern:
             looks.append(_WRAPS_SIMPLY)
         any_look = b"|".join(b"(?:%b)" % look for look in looks)
         return cls(tuple(rules), Linear(any_look, latin1(_MEMORY * len(looks))), reach)
+
+    def following(self, data: bytes, anchor: int, last: int) -> int:
+        """Return the first offset, from `anchor` on, at which a rule may match. `last` is the offset of the
+        last anchor in the text.
+
+        One search covers the next anchors too: each search releases Python's lock, which takes longer than
+        the search if other threads want the lock.
+        """
+        if self.matches is None:
+            return anchor
+        last = min(last, anchor + _AHEAD)
+        end = min(last + self.reach, len(data))
+        if last == anchor:
+            start = self.matches.here(data, anchor, end)[0][0]
+        else:
+            start = self.matches.place(data, anchor, end)[0]
+        return start if start >= 0 else last + 1
 
     def wraps(self, data: bytes, anchor: int) -> bool:
         """Return whether a line break may divide a token at an anchor. If so, the line is wide, or the next
