@@ -17,7 +17,7 @@ def redact(text: str) -> str:
 
 
 def redact_many(texts: Iterable[str]) -> list[str]:
-    """Return each text as `redact` returns it."""
+    """Return the result of `redact` for each text."""
     from penumbra import redaction
 
     return redaction.redact_many(texts)

@@ -1,4 +1,4 @@
-"""The mitmproxy addon: its options, and its hooks in the order in which mitmproxy calls them for a flow."""
+"""The mitmproxy addon. Its hooks are in the order in which mitmproxy calls them for a flow."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class Penumbra(Guarded):
-    """The addon. It keeps the current settings, the engine made from them, and the statistics."""
+    """The addon keeps the current settings, the engine made from them, and the statistics."""
 
     def __init__(self) -> None:
         share_heap()
@@ -81,7 +81,7 @@ class Penumbra(Guarded):
             forget=self._forget,
         )
         self.page = PageServer(contents, commands.switch)
-        # These addons have nothing to do with the flows of LLM calls.
+        # These addons don't handle the flows of LLM calls.
         self.addons = [
             listening.Listening(),
             CertificateNames(),
@@ -89,7 +89,7 @@ class Penumbra(Guarded):
             ProxiedPage(self.page),
         ]
         self.is_embedded = False
-        """True if the program that loads the addon shows errors of options itself, also at the start."""
+        """True if the program that loads the addon shows errors of options itself."""
         self.is_wrapped = False
         """True if the proxy was started for one program and ends with it."""
         self._running = False
@@ -129,7 +129,7 @@ class Penumbra(Guarded):
         self.current.report_unknown()
         self._running = True
         self._applied()
-        # Objects made at the start exist until the end, so the garbage collector need not check them.
+        # Objects made at the start exist until the end, so the garbage collector doesn't have to check them.
         gc.freeze()
         self._follow_page()
         self._since = time.time()
@@ -143,7 +143,7 @@ class Penumbra(Guarded):
         self.page.close()
         self.history.write()
         self.stats_file.close()
-        # If only the script is reloaded, this addon ends but its flows go on.
+        # A reload of the script ends this addon but not its flows.
         self.observation.close(at_once=ctx.master.should_exit.is_set())
         self.engines.close(at_once=ctx.master.should_exit.is_set())
         self.events.close()
@@ -242,7 +242,8 @@ class Penumbra(Guarded):
             data.ignore_connection = True
 
     def next_layer(self, data: NextLayer) -> None:
-        """Allow only HTTP if secrets are redacted, in layers whose responses the tool loop can continue."""
+        """Replace the next layer by one whose responses the tool loop can continue, and allow only HTTP if
+        secrets are redacted."""
         self.only_http.next_layer(data)
         self.responses.tool_loop.next_layer(data)
 
@@ -253,7 +254,7 @@ class Penumbra(Guarded):
     # Life of a flow
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Bound the body of the request."""
+        """Limit the size of the request's body."""
         self.requests.begins(flow)
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -265,7 +266,7 @@ class Penumbra(Guarded):
         await self.responses.begins(flow)
 
     async def penumbra_refused(self, refused: Refused) -> None:
-        """Check a response of which the client has not received any byte yet."""
+        """Check a response before the client has received any byte of it."""
         await self.responses.overflow_retry.refused(refused)
 
     async def penumbra_turn_end(self, turn: TurnEnd) -> None:
@@ -282,7 +283,7 @@ class Penumbra(Guarded):
         self.websockets.start(flow)
 
     async def websocket_message(self, flow: http.HTTPFlow) -> None:
-        """Rewrite a frame; the next one waits for the end of this hook."""
+        """Rewrite a frame. The next frame waits until this hook has ended."""
         await self.websockets.message(flow)
 
     def websocket_end(self, flow: http.HTTPFlow) -> None:

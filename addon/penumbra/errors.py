@@ -1,6 +1,6 @@
-"""Exceptions that several packages share, and their one-line descriptions: type and place, never the message.
+"""Exceptions that several packages share, and one-line descriptions of exceptions.
 
-An exception's message may quote the text that caused it, which may be private.
+A description has the type and the place of an exception, but not its message, which may quote a private text.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from pathlib import PurePath
 
 
 class RedactionError(Exception):
-    """A text could not be searched for secrets. The message never contains any part of the text."""
+    """Raised if a text could not be searched for secrets. The message never contains any part of the text."""
 
     status = 500
-    """HTTP status of the refusal. Clients repeat requests that fail with 500 and above."""
+    """HTTP status of the refusal. Clients repeat requests that fail with a status from 500 up."""
 
 
 class Unreadable(RedactionError):
-    """A text that must be searched can't be read."""
+    """Raised if a text that must be searched can't be read."""
 
     status = 400
 
 
 class TooLarge(RedactionError):
-    """A text that must be searched is above a limit."""
+    """Raised if a text that must be searched exceeds a limit."""
 
     status = 413
 
@@ -44,7 +44,8 @@ def counted(count: int, noun: str, nouns: str = "") -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text with escapes for control characters, line breaks and all else that is not printable."""
+    """Return the text with escapes for control characters, line breaks and all other unprintable
+    characters."""
     if text.isprintable():
         return text
     return "".join(

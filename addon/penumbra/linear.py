@@ -1,7 +1,7 @@
-"""Patterns of RE2 over bytes and over text, and the UTF-8 bytes of a text.
+"""Patterns of RE2 for bytes and for texts, and the conversion of texts to UTF-8.
 
-RE2 and hashes need UTF-8, which can't encode unpaired surrogates. Texts from outside may contain them, for
-instance names of files that are not UTF-8. `utf8` and `LinearText` accept every text.
+RE2 and hashes need UTF-8, which can't encode unpaired surrogates. Texts from outside may contain surrogates,
+for example in names of files that are not UTF-8. `utf8` and `LinearText` accept every text.
 
 The package `re2` makes a generator and a match object for each search, which takes longer than most searches.
 Its internal engine is therefore called directly if it is available.
@@ -22,7 +22,7 @@ NOWHERE = (-1, -1)
 
 
 def utf8(text: str) -> bytes:
-    """Return the UTF-8 bytes of a text; an unpaired surrogate is encoded like a character."""
+    """Return the UTF-8 bytes of a text. An unpaired surrogate is encoded like a character."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -43,7 +43,8 @@ def latin1(memory: int = 0) -> Any:
 
 
 class LinearText:
-    """A pattern over text, which treats an unpaired surrogate as a question mark. Raises re2.error."""
+    """A `LinearText` is a pattern for texts. An unpaired surrogate counts as a question mark. Raises
+    re2.error."""
 
     __slots__ = ("_compiled",)
 
@@ -57,11 +58,11 @@ class LinearText:
         return named
 
     def search(self, text: str, *place: int) -> Any:
-        """Return the first match, which is used like one of `re`."""
+        """Return the first match, which has the interface of a match of `re`."""
         return self._compiled.search(without_surrogates(text), *place)
 
     def match(self, text: str, *place: int) -> Any:
-        """Return the match that begins where the text begins."""
+        """Return the match at the beginning of the text."""
         return self._compiled.match(without_surrogates(text), *place)
 
     def fullmatch(self, text: str) -> Any:
@@ -74,7 +75,7 @@ class LinearText:
         return matches
 
     def sub(self, new: str, text: str) -> str:
-        """Return the text with `new` for each match."""
+        """Return the text with each match replaced by `new`."""
         changed: str = self._compiled.sub(new, without_surrogates(text))
         return changed
 
@@ -85,7 +86,7 @@ class LinearText:
 
 
 class Found:
-    """A match, which is used like one of `re`."""
+    """A `Found` is a match with the interface of a match of `re`."""
 
     __slots__ = ("_spans", "_text")
 
@@ -109,7 +110,7 @@ class Found:
 
 
 class Linear:
-    """A pattern over bytes. Raises re2.error."""
+    """A `Linear` is a pattern for bytes. Raises re2.error."""
 
     __slots__ = ("_ask", "groups", "here", "pattern")
 
@@ -119,8 +120,8 @@ class Linear:
         self.groups: int = compiled.groups
         self._ask: _Ask = compiled._regexp.Match if _HAS_ENGINE else _package(compiled)
         self.here: Callable[[bytes, int, int], _Spans] = partial(self._ask, _HERE)
-        """(text, start, end) -> the spans of the match that begins at `start`, or only `NOWHERE`. It needs 0
-        <= start <= end <= length, and is faster than `match`."""
+        """This function takes (text, start, end) and returns the spans of the match that begins at `start`,
+        or only `NOWHERE`. 0 <= start <= end <= length must hold. The function is faster than `match`."""
 
     def search(self, text: bytes, start: int = 0, end: int | None = None) -> Found | None:
         stop = len(text) if end is None or end > len(text) else end
@@ -160,7 +161,7 @@ class Linear:
 
 
 _Ask = Callable[[Any, bytes, int, int], _Spans]
-"""(anchor, text, start, end) -> spans, or only `NOWHERE`."""
+"""A function that takes (anchor, text, start, end) and returns spans, or only `NOWHERE`."""
 
 
 def _has_engine() -> bool:

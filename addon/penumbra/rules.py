@@ -24,7 +24,7 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class TooMuch(yaml.YAMLError):
-    """Raised for a YAML file that is longer than `MOST_BYTES` or nested deeper than `DEEPEST`."""
+    """Raised for a YAML file that is larger than `MOST_BYTES` or nested deeper than `DEEPEST`."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -49,7 +49,7 @@ def read(path: Path) -> str:
             if depth > DEEPEST:
                 raise TooMuch(f"nested deeper than {DEEPEST}")
     except yaml.MarkedYAMLError as error:
-        # PyYAML since 6.0.4 reads ahead and has its own depth limit, which may be met first.
+        # PyYAML since 6.0.4 reads ahead and may reach its own depth limit first.
         if "nesting depth" in str(error):
             raise TooMuch(f"nested deeper than {DEEPEST}") from None
         raise
@@ -62,7 +62,7 @@ _Value = TypeVar("_Value")
 
 
 class RuleFile(NamedTuple):
-    """A rule file of a folder."""
+    """A `RuleFile` is one rule file of a folder."""
 
     name: str
     """The path relative to the rules folder."""
@@ -73,7 +73,7 @@ class RuleFile(NamedTuple):
 _users: Mapping[str, Any] = {}
 """Content of the user's folder, by the name of the file."""
 _version = 0
-"""A number that changes each time that the user's rules change."""
+"""A number that changes whenever the user's rules change."""
 _clear: list[Callable[[], None]] = []
 """Functions that empty the caches of values derived from rules."""
 
@@ -98,7 +98,7 @@ def load(name: str) -> Any:
 
 @cache
 def table(name: str) -> Mapping[str, Any]:
-    """Return the content of a file that users can't add to; it is read once."""
+    """Return the content of a file that users can't extend. The file is read once."""
     loaded: dict[str, Any] = load(name)
     return loaded
 

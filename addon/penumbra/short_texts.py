@@ -17,12 +17,12 @@ _CACHES: WeakSet[Any] = WeakSet()
 T = TypeVar("T")
 P = ParamSpec("P")
 LONGEST = 1_024
-"""Most characters of a text that is cached."""
+"""The greatest length in characters of a cached text."""
 
 
 def forgettable(entries: int) -> Callable[[T], T]:
-    """Return a decorator like `lru_cache(entries)`, whose caches `forget` empties. It is for functions whose
-    arguments are parts of requests."""
+    """Return a decorator like `lru_cache(entries)` for functions whose arguments are parts of requests.
+    `forget` empties the cache."""
 
     def of(function: T) -> T:
         cached: Any = lru_cache(entries)(cast("Callable[..., Any]", function))
@@ -33,13 +33,13 @@ def forgettable(entries: int) -> Callable[[T], T]:
 
 
 def forget() -> None:
-    """Empty the caches of all such functions."""
+    """Empty the caches of all functions that these decorators cache."""
     for cached in list(_CACHES):
         cached.cache_clear()
 
 
 def remembered(entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator like `forgettable(entries)`, for functions whose positional arguments are texts of
+    """Return a decorator like `forgettable(entries)` for functions whose positional arguments are texts of
     any length."""
 
     def of(function: Callable[P, T]) -> Callable[P, T]:

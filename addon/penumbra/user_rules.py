@@ -1,10 +1,10 @@
-"""The user's own rules: a folder with the same files as Penumbra's.
+"""The user's own rules, in a folder with the same files as Penumbra's.
 
     commands/*.yaml  secrets/*.yaml  tools.yaml  providers.yaml  shell.yaml
 
-A user's rule replaces Penumbra's rule of the same name; other parts of a file come before Penumbra's.
-Everything is checked before it is used: keys and values by the schemas, patterns by RE2, and examples by a
-run. Wrong entries are left out, and a line that names file, rule and key reports each; the others are used.
+A user's rule replaces Penumbra's rule of the same name. Other entries of a file come before Penumbra's.
+Everything is checked before its use: keys and values by the schemas, patterns by RE2, and examples by a run.
+Wrong entries are left out. A line with file, rule and key reports each of them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 """Names of files that are merged with Penumbra's, and the keys that each may have."""
 _FOLDERS = ("commands", "secrets")
 NONE = "off"
-"""The value of the setting with which no folder is read."""
+"""The value of the setting for no folder at all."""
 
 
 def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -91,7 +91,8 @@ def use(folder: Path | None) -> list[str]:
 
 
 _ROUNDS = 5
-"""Most runs of the examples. Each run leaves out the rules that failed before, which other rules may need."""
+"""The greatest number of runs of the examples. Each run leaves out the rules that failed before. Other rules,
+which need them, may fail then."""
 
 
 def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
@@ -109,16 +110,16 @@ def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
 
 @dataclass(slots=True)
 class UserRules:
-    """The content of a folder of rules."""
+    """A `UserRules` is the content of a folder of rules."""
 
     contents: dict[str, Any] = field(default_factory=dict)
-    """Usable part of each file, by the file's name."""
+    """The valid part of each file, by the name of the file."""
     problems: list[str] = field(default_factory=list)
-    """File, rule, key and reason of each part that can't be used, one line each."""
+    """A line with file, rule, key and reason for each part that is left out."""
 
 
 def read_folder(folder: Path) -> UserRules:
-    """Return the content of a folder; examples are not run. A file's content never raises an error."""
+    """Return the content of a folder without running its examples. Wrong content raises no error."""
     read = UserRules()
     for path in sorted((*folder.rglob("*.yaml"), *folder.rglob("*.yml"))):
         name = path.relative_to(folder).as_posix()
@@ -239,20 +240,20 @@ _MARKED = re.compile("⟦(.*?)⟧", re.DOTALL)
 
 
 class FailedExample(NamedTuple):
-    """An example whose result is not the expected one."""
+    """A `FailedExample` is an example with another result than the expected one."""
 
     file: str
     rule: str
     """Id of the rule for a command family or a secret; empty for other files."""
     problem: str
-    """Text that states the example and its actual result."""
+    """A text with the example and its actual result."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.rule}: {self.problem}" if self.rule else f"{self.file}: {self.problem}"
 
 
 def failing(contents: Mapping[str, Any]) -> Iterator[FailedExample]:
-    """Yield the examples in files that fail. `contents` has valid contents of files by name."""
+    """Yield the examples that fail. `contents` has the valid contents of files by name."""
     for name, content in contents.items():
         if name.startswith("commands/"):
             yield from _commands(name, convert(CommandFile, content, name))
@@ -303,7 +304,7 @@ def _providers(examples: Iterable[RequestExample]) -> Iterator[FailedExample]:
 
 
 def _recognised(example: RequestExample) -> str | None:
-    """Return the API that a request is recognised as."""
+    """Return the API as which a request is recognised."""
     if not recognise.is_llm_host(example.host):
         return None
     api = recognise.by_request_line(example.method, example.path)

@@ -1,6 +1,6 @@
-"""The formats of LLM APIs. This package finds the parts of requests and responses, and edits them.
+"""This package knows the formats of LLM APIs. It finds the parts of requests and responses, and edits them.
 
-It takes the documents (`wire/document.py`) of requests and the bytes of responses. It returns prompts and
-results with their places, and responses without the injected tool. Each format has a file, `formats` lists
-them, and `recognise` finds the API of a request. There is no I/O.
+Its input are the documents (`wire/document.py`) of requests and the bytes of responses. Its output are
+prompts and results with their places, and responses without calls of the injected tool. Each format has a
+file, and `formats` lists them. `recognise` finds the API of a request. The package does no I/O.
 """

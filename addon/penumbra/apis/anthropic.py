@@ -1,7 +1,7 @@
 """The format of Anthropic Messages: requests and responses.
 
-A tool result is a `tool_result` block of a user message; its content is a string or a list of blocks, of
-which only `text` blocks may change. Results of tools that the provider runs are in assistant messages and
+A tool result is a `tool_result` block of a user message. Its content is a string or a list of blocks. Only
+`text` blocks in this list may change. Results of tools that the provider runs are in assistant messages and
 never change. Responses, streamed or JSON, are lists of content blocks (`content_blocks.py`).
 """
 
@@ -38,7 +38,7 @@ from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
 
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
-"""Beginnings of types of tools that the client runs. Other typed tools run at the provider."""
+"""Beginnings of the types of tools that the client runs. The provider runs tools of other types."""
 _ELSEWHERE = -1
 """Index for a response that is not in the request."""
 _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
@@ -155,8 +155,8 @@ class AnthropicFormat(ApiFormat):
     def may_declare_after(self, request: Document) -> bool:
         messages = self.prompt(request).messages
         tools = map(request.members, request.items(request.top.get("tools")))
-        # If no other tool is loaded at once, the new tool changes the beginning of the prompt, and nothing
-        # stays cached.
+        # If the loading of all other tools is deferred, the new tool changes the beginning of the prompt, and
+        # nothing stays cached.
         loads = any(request.plain(tool.get("defer_loading")) is not True for tool in tools)
         return bool(messages) and loads and messages[-1].role == "user"
 
@@ -230,12 +230,11 @@ class AnthropicFormat(ApiFormat):
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
-        """Return messages as they are inserted before another one: unchanged, since the API joins adjacent
-        messages of one role."""
+        """Return the messages unchanged, since the API joins adjacent messages of one role."""
         return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
-        """Return a message with the cache breakpoint of `message`, if that has one."""
+        """Return `text` with the cache breakpoint of `message`, if `message` has one."""
         mark = _cache_mark(request, message)
         document = Document(text)
         blocks = document.items(document.top.get("content"))
@@ -247,13 +246,14 @@ class AnthropicFormat(ApiFormat):
         return document.render()
 
     def _without_thinking(self, message: bytes) -> bytes:
-        """Return a message without its thinking; empty if it has no other content."""
+        """Return a message without its thinking; empty if the message has no other content."""
         document = Document(message)
         self._remove_thinking(document, document.root)
         return document.render() if document.top else b""
 
     def _remove_thinking(self, document: Document, message: Raw) -> bool:
-        """Remove the thinking of a message if the message has other content; return whether it has."""
+        """Remove the thinking of a message. Returns False if the message has no other content, and changes
+        nothing then."""
         content, left = self.blocks(document, message), self.without_reasoning(document, message)
         if content is None or not left or document.is_edited(*document.place(message)):
             return False
@@ -262,7 +262,7 @@ class AnthropicFormat(ApiFormat):
 
 
 def _continued(request: Document) -> str:
-    """Return the id of the response that a request continues; empty unless the provider stores the
+    """Return the id of the response that a request continues. It is empty unless the provider stores the
     history."""
     thread = request.members(request.top.get("thread"))
     return request.text_of(thread.get("previous_message_id"))
@@ -348,13 +348,13 @@ _ERRORS = {
     529: "overloaded_error",
 }
 _WHOLE = ("type", "encrypted_content")
-"""Members whose value in a delta replaces the earlier one; the text of other members is appended."""
+"""Members whose value in a delta replaces the earlier value. Values of other members are appended."""
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 
 @dataclass(slots=True)
 class AnthropicBlock(Block):
-    """A content block, assembled from its start and its deltas."""
+    """An `AnthropicBlock` assembles a content block from its start and its deltas."""
 
     _start: dict[str, Any] = field(default_factory=dict)
     _texts: dict[str, list[str]] = field(default_factory=dict)
@@ -458,7 +458,7 @@ def _type(document: Document | None) -> str:
 
 
 def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | None:
-    """Return the `diagnostics` of a message; the member is null if the compared prompts agree."""
+    """Return the `diagnostics` of a message, which are null if the compared prompts agree."""
     if "diagnostics" not in message:
         return None
     found = document.plain(message["diagnostics"])

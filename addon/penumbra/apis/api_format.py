@@ -1,4 +1,5 @@
-"""The base class of the formats, with the methods that each format defines and those derived from them.
+"""The base class of the formats. Each format defines some methods, and the other methods are derived from
+them.
 
 A format returns the places of the parts of a prompt (`message` and a few other methods). From these, this
 module derives the results of a conversation with the calls that they answer, the texts outside of results,
@@ -42,7 +43,7 @@ class Pairing:
 
 @dataclass(slots=True)
 class Results:
-    """The calls and results of the messages read so far."""
+    """A `Results` has the calls and results of the messages that it has read."""
 
     pairing: Pairing
     _by_id: dict[str, ToolCall] = field(default_factory=dict)
@@ -56,13 +57,13 @@ class Results:
         return len(self._by_id)
 
     def copy(self) -> Results:
-        """Return an independent copy; later messages don't touch the original."""
+        """Return a copy. Messages that are added to the copy don't change the original."""
         by_id, waiting = self._by_id.copy(), self._waiting
         waiting = waiting if self.pairing.named else waiting.copy()
         return Results(self.pairing, by_id, waiting, self._responses, self._last_thinking)
 
     def add(self, message: Message) -> list[ResultText]:
-        """Add the next message; return the texts of its results."""
+        """Add the next message, and return the texts of its results."""
         if not message.by_model:
             texts: list[ResultText] = []
             for part in message.parts:
@@ -132,7 +133,7 @@ class ApiFormat(ABC):
     """The member of a request that forbids calls, and its JSON value."""
 
     def __init__(self, readers: Responses | None = None) -> None:
-        """`readers` read the responses; None if they can't be read here."""
+        """Make a format. `readers` make the readers of responses; None if responses can't be read."""
         self.readers = readers
 
     # Facts about an API
@@ -143,14 +144,14 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def error(self, status: int, message: str) -> bytes:
-        """Return an error body as the API writes it."""
+        """Return an error body in the form of the API."""
 
     def members(self, document: Document) -> Mapping[str, Raw]:
         """Return the members of the request itself."""
         return document.top
 
     def model(self, document: Document) -> str:
-        """Return the model that the body names; empty if there is none."""
+        """Return the model in the body; empty if there is none."""
         return document.text_of(document.top.get("model"))
 
     def system(self, document: Document) -> Iterable[Part]:
@@ -162,7 +163,8 @@ class ApiFormat(ABC):
         return (self.members(document).get("tools"),)
 
     def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
-        """Return the call that a result answers: one of `by_id`, or one that is `waiting` for a result."""
+        """Return the call that a result answers: a call in `by_id`, or one of those that are `waiting` for a
+        result."""
         return by_id.get(result.id)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
@@ -186,7 +188,7 @@ class ApiFormat(ABC):
         """Declare a tool after the last one of a request."""
 
     def declare_after(self, request: Document, tool: Tool, count: int) -> bool:
-        """Declare a tool after the first `count` messages; return whether that is possible."""
+        """Declare a tool after the first `count` messages. Returns False if that is impossible."""
         return False
 
     def brings(self, request: Document, tool: Tool) -> bool:
@@ -199,20 +201,20 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def result(self, call: InjectedCall, text: str) -> bytes:
-        """Return one result, JSON, as an item for `Hidden.results`."""
+        """Return one result as JSON, in the form of `Hidden.results`."""
 
     def without_calls(self, request: bytes) -> bytes:
-        """Return the request with all calls forbidden, although the tools stay declared."""
+        """Return the request with a setting that forbids all calls. The tools stay declared."""
         document = Document(request)
         document.set_member(document.root, *self.no_calls)
         return document.render()
 
     @abstractmethod
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        """Insert a hidden exchange before a message and into it; return whether that is possible."""
+        """Insert a hidden exchange before and into a message. Returns False if that is impossible."""
 
     def user_message(self, text: str) -> bytes:
-        """Return a message of the user, JSON."""
+        """Return a message of the user as JSON."""
         return encode({"role": "user", "content": text})
 
     def pair(self, part: Part) -> str:
@@ -220,7 +222,8 @@ class ApiFormat(ABC):
         return part.id
 
     def thinking(self, request: Document) -> Raw | None:
-        """Return the thinking settings of a request; None unless the API binds reasoning to its prefix."""
+        """Return the thinking settings of a request. They are None if the API does not bind reasoning to its
+        prefix."""
         return None
 
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -237,7 +240,8 @@ class ApiFormat(ABC):
         return document.render()
 
     def reasoning(self, request: Document) -> list[Reasoning]:
-        """Return the reasoning in a request; empty unless the API refuses reasoning that nothing follows."""
+        """Return the reasoning in a request. The list is empty if the API accepts reasoning without anything
+        after it."""
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
@@ -245,15 +249,15 @@ class ApiFormat(ABC):
         return
 
     def compared_with(self, request: Document) -> Raw | None:
-        """Return the id of the response with whose prompt the client asks to compare this one; None if there
-        is none."""
+        """Return the id of an earlier response if the client asks the provider to compare this prompt with
+        the prompt of that response; otherwise None."""
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        """Make a request valid although its reasoning from message `first` on belongs to another prefix;
-        return whether the request has changed.
+        """Make a request valid whose reasoning from message `first` on belongs to another prefix, and return
+        whether the request has changed.
 
-        With `offered`, the request may ask the provider to drop the reasoning; otherwise the reasoning is
+        With `offered`, the request may ask the provider to drop the reasoning. Otherwise the reasoning is
         removed if the API allows that.
         """
         return False
@@ -266,8 +270,8 @@ class ApiFormat(ABC):
         return self.readers
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        """Return a reader of a response that arrives as a stream. `before` is the client's id of the response
-        that this one continues."""
+        """Return a reader of a response that arrives as a stream. `before` is the id by which the client
+        knows the response that this one continues."""
         framing, readers = self.responses.framing(), self.responses
         return Response(framing, readers.turns(framing, injected_tool, before), (), readers.keep_alive)
 
@@ -314,7 +318,7 @@ class ApiFormat(ABC):
         return Results(Pairing(self.answered, self.names_calls, self.calls_wait))
 
     def opening(self, document: Document) -> str:
-        """Return the opening of a conversation; it distinguishes conversations that have no ids."""
+        """Return the opening of a conversation, which distinguishes conversations without ids."""
         texts: list[Raw] = []
         for message in self.prompt(document).messages:
             if message.by_model and not self.opens_with_first:
@@ -353,8 +357,8 @@ class ApiFormat(ABC):
         ]
 
     def replace_run(self, request: Document, run: list[Message], texts: Iterable[bytes]) -> bool:
-        """Replace the messages of one response by other messages (JSON); return whether the replaced ones are
-        unedited."""
+        """Replace the messages of one response by other messages (JSON), and return whether the replaced ones
+        had no edits."""
         start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
         if request.is_edited(start, end):
             return False
@@ -366,7 +370,7 @@ class ApiFormat(ABC):
         return next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
 
     def visible(self, document: Document) -> list[Visible]:
-        """Return the responses of a request in order, with what identifies hidden exchanges."""
+        """Return the responses in a request in order, with the features that identify hidden exchanges."""
         if self.joins_messages:
             found: list[Visible] = []
             for run in self.assistant_runs(document):

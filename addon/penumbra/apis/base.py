@@ -23,11 +23,11 @@ from penumbra.wire.json_values import NotJson, encode
 
 @dataclass(slots=True)
 class Event:
-    """An event of a stream with its JSON, and the edits made to it so far."""
+    """An `Event` is an event of a stream with its JSON and with the edits to it."""
 
     piece: Piece
     document: Document | None
-    """The event's JSON; None if the event has no JSON, like a comment."""
+    """The event's JSON; None for an event without JSON, such as a comment."""
     is_changed: bool = False
     """True if the document no longer equals the JSON that was received."""
 
@@ -42,11 +42,11 @@ class Event:
 
     @property
     def members(self) -> dict[str, Raw]:
-        """The members of the document; empty if it is no object."""
+        """The members of the document; empty if the document is not an object."""
         return self.document.top if self.document is not None else {}
 
     def settle(self) -> None:
-        """Replace the document by one with all edits applied, which can then be read and edited again."""
+        """Apply all edits to the document, so that the result can be read and edited again."""
         if self.document is not None and self.document.edits:
             self.document = Document(self.document.render())
             self.is_changed = True
@@ -56,7 +56,7 @@ class Event:
         return Event(self.piece, document, self.is_changed)
 
     def data(self) -> bytes:
-        """Return the JSON with its edits; empty if there is none."""
+        """Return the JSON with its edits; empty if the event has no JSON."""
         return self.document.render() if self.document is not None else b""
 
     def bytes(self) -> bytes:
@@ -69,11 +69,11 @@ class Filter(Protocol):
     """A `Filter` edits one response, after the injected tool has been hidden."""
 
     def event(self, event: Event) -> Iterable[Event]:
-        """Edit one event of a stream; return the events that the client gets instead."""
+        """Edit one event of a stream, and return the events that the client gets instead."""
         ...
 
     def close(self) -> Iterable[Event]:
-        """End the stream; return the events that were delayed."""
+        """End the stream, and return the delayed events."""
         ...
 
     def document(self, document: Document) -> None:
@@ -87,7 +87,7 @@ class InjectedCall:
 
     id: str
     arguments: str
-    """JSON text as the model wrote it, which may be cut off or no JSON at all."""
+    """The text that the model wrote. It may be cut off, or not be JSON."""
     aliases: tuple[str, ...] = ()
     """Other ids by which parts of a response may name the call."""
 
@@ -151,7 +151,7 @@ class Turn:
     real_calls: tuple[str, ...] = ()
     """Ids of the calls that the client must answer, in order; an id is empty if the call has none."""
     tokens: tuple[str, ...] = ()
-    """Hashes that identify the calls if ids are missing or not unique: see `Visible.tokens`."""
+    """Hashes that identify the calls if ids are missing or not unique. `Visible.tokens` describes them."""
     made: tuple[MadeCall, ...] = ()
     """Calls that a later request may answer without repeating them."""
     text: str = ""
@@ -159,13 +159,14 @@ class Turn:
     signatures: tuple[str, ...] = ()
     """Signatures or encrypted blocks by which the provider recognises its own reasoning."""
     orphans: tuple[str, ...] = ()
-    """Signatures of reasoning that nothing visible follows; empty unless the API refuses such reasoning."""
+    """Signatures of reasoning without visible content after it. The tuple is empty if the API accepts such
+    reasoning."""
     finished: bool = False
-    """True if the provider declared the turn complete, False if the stream just ended."""
+    """True if the provider declared the turn complete, False if the stream ended before."""
     failed: bool = False
     """True if the provider reported an error within the turn."""
     failure: Failure | None = None
-    """An error that was not sent to the client, since it is not about the client's request; None if there is
+    """An error that the client did not get, since the client's request did not cause it; None if there is
     none."""
     continuable: bool = True
     """True if results can be added after this turn, False after a refusal or with several choices."""
@@ -262,7 +263,7 @@ class Hidden(msgspec.Struct, frozen=True):
     """Id of the last turn's response, if the client knows a different id. Stored records call it
     `answer_id`."""
     broken: bool = False
-    """True if the response was never completed: no message follows the last one."""
+    """True if the response was never completed, so that no message follows the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,4 +273,4 @@ class Reasoning:
     index: int
     """Index in the array of messages."""
     known_by: str
-    """See `Turn.orphans`."""
+    """The signature in `Turn.orphans` that identifies the reasoning."""

@@ -1,9 +1,9 @@
 """Requests to Amazon Bedrock: Converse, and InvokeModel with Anthropic's models.
 
 Converse messages are lists of blocks as in Anthropic's API, but the blocks have other members. A tool result
-is a `toolResult` block of a user message; its content is a list of blocks, each with one member that names
-its kind. Texts, and the strings within `json`, may change; images, documents, videos and search results may
-not. InvokeModel takes Anthropic's requests, and its errors are those of Bedrock.
+is a `toolResult` block of a user message. Its content is a list of blocks, each with one member that names
+its kind. Texts and the strings in `json` may change, but not images, documents, videos and search results.
+InvokeModel takes Anthropic's requests, but its errors have the form of Bedrock.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ConverseFormat(AnthropicFormat):
 
     def without_calls(self, request: bytes) -> bytes:
         # The API can't forbid calls, and requires tools if there were calls. So only the injected tool is
-        # removed; it is the last one, as `declare` added it.
+        # removed, which `declare` has added as the last one.
         document = Document(request)
         *_, before, last = document.items(_config(document)["tools"])
         document.edits.append(Edit(document.place(before)[1], document.place(last)[1], b""))
@@ -108,7 +108,7 @@ class ConverseFormat(AnthropicFormat):
         return request.members(_more(request)).get("thinking")
 
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
-        # Roles must alternate, so results that no response follows are put into the next message.
+        # Roles must alternate, so results without a response after them are put into the next message.
         last = Document(texts[-1])
         message = last.top
         content = request.members(after).get("content")
@@ -135,7 +135,7 @@ class ConverseFormat(AnthropicFormat):
 
 
 def error(status: int, message: str) -> bytes:
-    """Return an error body as the API writes it."""
+    """Return an error body in the form of the API."""
     other = "ValidationException" if status < 500 else "InternalServerException"
     return encode({"__type": _ERRORS.get(status, other), "message": message})
 

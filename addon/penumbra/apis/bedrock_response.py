@@ -34,7 +34,7 @@ from penumbra.wire.json_values import NotJson, decode, encode
 
 @dataclass(slots=True)
 class ConverseBlock(Block):
-    """A block of a stream of Converse."""
+    """A `ConverseBlock` is a block of a stream of Converse."""
 
     known: bool = True
     """False if the block has content that this module can't assemble."""
@@ -194,9 +194,9 @@ def _content(document: Document) -> Raw | None:
 
 
 def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """Return an error object as the API writes it.
+    """Return an error object in the form of the API.
 
-    The API names the error in a header, which can't be set here; its clients read the object, too.
+    The API names the error in a header, which can't be set here. Clients of the API also read the object.
     """
     problem = described(failure, injected_tool)
     return error(problem.status or 502, problem.message)
@@ -229,12 +229,12 @@ INVOKE_USAGE = replace(
     beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")},
 )
 _ERROR = b'{"type":"error"}'
-"""The event as which readers of Anthropic's events see an exception."""
+"""The event that replaces an exception for readers of Anthropic's events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A message with one of Anthropic's events in it."""
+    """A `Chunk` is a message that contains one of Anthropic's events."""
 
     message: StreamMessage
     data: bytes | None
@@ -244,7 +244,7 @@ class Chunk:
         return self.message.raw
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the message's bytes with another event; the padding is unchanged."""
+        """Return the bytes of the message with another event and the same padding."""
         assert self.message.data is not None
         document = Document(self.message.data)
         document.replace(document.top["bytes"], b64encode(data).decode())

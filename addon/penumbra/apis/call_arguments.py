@@ -24,7 +24,7 @@ class Arguments(Protocol):
     """An editor of one call's arguments."""
 
     def feed(self, fragment: str) -> str:
-        """Add a fragment of the arguments; return the text that can be sent now."""
+        """Add a fragment of the arguments, and return the text that can be sent now."""
         ...
 
     def finish(self) -> str:
@@ -36,7 +36,8 @@ class Open(Protocol):
     """A function that returns an editor for a call's arguments."""
 
     def __call__(self, tool: str, *, freeform: bool = False) -> Arguments | None:
-        """Return None if nothing is to be changed. With `freeform` the arguments are text, not JSON."""
+        """Return the editor, or None if the arguments stay. With `freeform` the arguments are text, not
+        JSON."""
         ...
 
 
@@ -46,14 +47,14 @@ Rewrite = Callable[[Document, str], None]
 
 @dataclass(slots=True)
 class Call:
-    """One call of a stream, as far as it has arrived."""
+    """A `Call` is the part of a call that has arrived in a stream."""
 
     name: str = ""
     id: str = ""
     is_text: bool = False
     """True if the arguments are text, False if JSON."""
     arguments: Arguments | None = None
-    """The editor; None if the arguments are not to be changed, or have ended."""
+    """The editor; None if the arguments stay or have ended."""
     opened: bool = False
     """True after `Open` was asked for an editor."""
     last: Event | None = None
@@ -61,7 +62,7 @@ class Call:
     rewrite: Rewrite | None = None
 
     def feed(self, event: Event, fragment: str, rewrite: Rewrite) -> str:
-        """Add one fragment of the arguments; return the text that replaces it."""
+        """Add one fragment of the arguments, and return the text that replaces it."""
         if self.arguments is None:
             return fragment
         self.last, self.rewrite = Event(event.piece, event.document, event.is_changed), rewrite
@@ -73,7 +74,7 @@ class Call:
         return arguments.finish() if arguments is not None else ""
 
     def flush(self) -> list[Event]:
-        """Return an event with the text that was not sent yet; no event if there is no such text."""
+        """Return an event with the text that was not sent yet, or no event if there is no such text."""
         left = self.finish()
         if not left or self.last is None or self.rewrite is None:
             return []
@@ -84,8 +85,8 @@ class Call:
 
 
 class CallArguments(ABC):
-    """The filter for one response. A subclass needs no more than `blocks` and `parts` if the calls of its API
-    arrive in one piece, since each event then has the form of a whole response."""
+    """The filter for one response. If the calls of an API arrive in one piece, each event has the form of a
+    whole response, and a subclass needs only `blocks` and `parts`."""
 
     def __init__(self, open_: Open) -> None:
         self._open = open_
@@ -93,7 +94,7 @@ class CallArguments(ABC):
         """Calls of a stream that have not ended, by the id, index or place in their events."""
 
     def event(self, event: Event) -> Iterable[Event]:
-        """Edit an event of a stream; return the events that the client gets instead."""
+        """Edit an event of a stream, and return the events that the client gets instead."""
         if event.document is None:
             return self.no_json(event)
         return [*self.edit(event, event.document), event]
@@ -113,7 +114,7 @@ class CallArguments(ABC):
         return (event,)
 
     def edit(self, event: Event, document: Document) -> Iterable[Event]:
-        """Edit an event with JSON; return the events to send before it."""
+        """Edit an event with JSON, and return the events to send before it."""
         self.document(document)
         return ()
 
@@ -123,7 +124,7 @@ class CallArguments(ABC):
 
     @abstractmethod
     def parts(self, document: Document, block: Raw) -> Iterable[Part]:
-        """Return the parts of such a value, as in a request."""
+        """Return the parts of a value from `blocks`, as for a request."""
 
     def _call(self, document: Document, value: Raw | None) -> Part | None:
         parts = () if value is None else self.parts(document, value)
@@ -134,7 +135,7 @@ class CallArguments(ABC):
             edit_value(document, call.arguments, self._open(call.name, freeform=call.is_text))
 
     def _flush(self, keys: Iterable[Hashable]) -> list[Event]:
-        """Drop calls that have ended; return events with their text that was not sent yet."""
+        """Drop calls that have ended, and return events with their text that was not sent yet."""
         calls = [self._calls.pop(key) for key in keys if key in self._calls]
         return [event for call in calls for event in call.flush()]
 
@@ -192,7 +193,7 @@ class NumberedArguments(CallArguments):
 
 
 def edit_value(document: Document, value: Raw, arguments: Arguments | None) -> None:
-    """Edit all arguments of a call at once; `value` is a string or an object."""
+    """Edit all arguments of a call at once. `value` is a string or an object."""
     if arguments is None:
         return
     if (text := document.string(value)) is not None:

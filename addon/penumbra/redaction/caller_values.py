@@ -40,8 +40,8 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class _Known:
-    """A `_Known` holds the values of one caller, each with its first placeholder, the least recently found
-    first."""
+    """A `_Known` keeps the values of one caller and their first placeholders. The least recently found value
+    is first."""
 
     marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     made: LRUCache[str, bool] = field(default_factory=lambda: LRUCache(_MADE))
@@ -56,8 +56,8 @@ class CallerValues:
     first. Several threads may use it."""
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
-        """`callers` is the greatest number of callers; `values` and `size` are the greatest number of one
-        caller's values, and of their bytes."""
+        """`callers` is the greatest number of callers. For each caller, `values` limits the number of values
+        and `size` the number of their bytes."""
         self._values, self._size = values, size
         self._known: LRUCache[bytes, _Known] = LRUCache(callers)
         self._lock = threading.Lock()
@@ -94,8 +94,8 @@ class CallerValues:
             return known is not None and mark in known.made
 
     def without(self, caller: bytes, text: str, counts: Mapping[str, int] = _NOTHING) -> Redacted:
-        """Return a text without the values of a caller, as they stand or as JSON spells them. `counts` are
-        the numbers of secrets that were redacted in the text before."""
+        """Return a text without the values of a caller, which may be escaped as in JSON. `counts` are the
+        numbers of secrets that were already redacted in the text."""
         with self._lock:
             known = self._known.get(caller)
             if known is None or not known.marks:

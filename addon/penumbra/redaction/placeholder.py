@@ -27,7 +27,7 @@ MAX_LENGTH = len("[REDACTED::]") + 40 + 6
 """Number of characters in the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
-"""Two letters for each number of ten bits."""
+"""The two letters that encode each number of ten bits."""
 _MARK = b"[REDACTED:"
 _MARKS = ahocorasick_rs.BytesAhoCorasick([_MARK])
 """This automaton searches a text much faster than a pattern."""
@@ -43,7 +43,8 @@ def fingerprint(key: bytes, value: bytes) -> str:
 
 @lru_cache(maxsize=8)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return the hash after its key, which takes longer to hash than most values."""
+    """Return a hash that has read the key. It is cached, since reading a key takes longer than reading most
+    values."""
     return hmac.new(key, digestmod="sha256")
 
 
@@ -59,7 +60,7 @@ def ends(data: bytes, at: int) -> bool:
 
 
 def stands_in(data: bytes) -> bool:
-    """Return whether there is a placeholder in a text."""
+    """Return whether a text contains a placeholder."""
     found = _MARKS.find_matches_as_indexes(data)
     return any(PATTERN_BYTES.match(data, start) is not None for _, start, _ in found)
 
@@ -116,8 +117,9 @@ class Gaps:
             gone += end - start
 
     def whole(self, span: Span, text: bytes) -> Span:
-        """Return the span. If it begins at a removed placeholder, extend it to the end of its word, since the
-        remaining part would look like another secret. `text` is the text without placeholders."""
+        """Return the span. If a placeholder was removed at its beginning, the span is extended to the end of
+        its word, since the remaining part would look like another secret. `text` is the text without
+        placeholders."""
         index = bisect_left(self._at, span.start)
         if index == len(self._at) or self._at[index] != span.start:
             return span

@@ -41,10 +41,11 @@ def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
 
 
 def forgiving(redact: Redact, failure: str) -> Redact:
-    """Return `redact` itself for `refuse`; for `mask` and `pass`, a function that never raises
-    RedactionError.
+    """Return `redact` itself for `refuse`, and a function that never raises RedactionError for `mask` and
+    `pass`.
 
-    A mask says how many UTF-8 bytes it stands for. Each failure is one line in the log, without any content.
+    A mask states the number of UTF-8 bytes that it replaces. Each failure is logged as one line without any
+    content.
     """
     if failure == "refuse":
         return redact
@@ -86,5 +87,5 @@ def shown_names(redact: Callable[[str, str], Redacted]) -> ShowName:
 
     short = remembered(4_096)(show)
 
-    # A text cut before the search might show half a secret.
+    # A name that is cut before the search might contain half of a secret.
     return lambda name: short(name) if len(name) <= LONGEST else f"(a name of {len(name)} characters)"

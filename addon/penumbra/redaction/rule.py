@@ -26,14 +26,15 @@ _TELLING = (
 )
 """This pattern matches words that mark the name of a secret. The `\\b` keeps `pat` from matching `path`."""
 _TELLS = re.compile("(?:key|token|secret|pass|credential|bearer|api|auth|pat)s?$")
-"""This pattern matches a name in `beside` that ends in such a word itself."""
+"""This pattern matches a name in `beside` that ends in a word of a secret's name."""
 _REST = "[A-Za-z0-9_.-]{0,16}"
 _REST_OF_HEX = (
     "(?i:s|word)?(?i:[_.-]?(?:key|token|secret))?"
     "(?i:[_.-]?(?:[0-9]{1,3}|prod|production|live|test|dev|staging|value|string))?"
 )
-"""This pattern matches the end of a name after such a word, for a hexadecimal value. It is strict, since
-commits, checksums and ids are hexadecimal as well: `key_id` and `token_sha` name no secrets."""
+"""This pattern matches the end of a name after such a word if the value is hexadecimal. Few endings are
+allowed, since commits, checksums and ids are hexadecimal as well: `key_id` and `token_sha` name no
+secrets."""
 _HEX = re.compile(r"(?:\(\?i?:|\[a-f0-9\]|\{[0-9,]+\}|[-|()])+")
 _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
 """This pattern matches the text between a name and its value: quotes, an operator, quotes."""
@@ -101,9 +102,7 @@ class Rule:
     digits: int = 0
     """Least number of digits in the secret."""
     value: str = ""
-    """The test that the secret must pass: `password`, `told` (a password in a sentence), `opaque` (random),
-    `certain` (too random to be anything else), `given` (no placeholder or reference), `basic` (base64 of
-    `user:password`)."""
+    """The test that the secret must pass. `SecretRule.value` describes the tests."""
     checksum: bool = False
     """True if a value with a valid checksum needs to pass no other test."""
     allows: tuple[Allow, ...] = ()
@@ -209,14 +208,12 @@ def compile_pattern(regex: str) -> Linear:
     return Linear(regex.encode("utf-8"), _OPTIONS)
 
 
-# The operator can exempt values, rules and files from redaction with `penumbra_secrets_allow`. Its entries:
-#
-# - `id:k3f7qa` exempts the value of `[REDACTED:label:k3f7qa]`. It works on this installation only.
-# - `sha256:<64 hexadecimal digits>` exempts the value whose UTF-8 bytes have this hash.
-# - `value:<pattern of RE2>` exempts each value that the pattern matches as a whole.
-# - `rule:<id or glob>` exempts what a rule finds, unless another rule finds it too.
-# - `path:<glob>`, such as `path:tests/*.env`, exempts files that a call reads by a path which the glob
-#   matches at its end. `*` matches within one part of the path, `**` any number of parts.
+# The operator can exempt values, rules and files from redaction with `penumbra_secrets_allow`. Its entries: -
+# `id:k3f7qa` exempts the value of `[REDACTED:label:k3f7qa]`. It works on this installation only. -
+# `sha256:<64 hexadecimal digits>` exempts the value whose UTF-8 bytes have this hash. - `value:<pattern of
+# RE2>` exempts each value that the pattern matches as a whole. - `rule:<id or glob>` exempts values that only
+# this rule finds. - `path:<glob>`, such as `path:tests/*.env`, exempts files that a call reads by a path
+# which the glob matches at its end. `*` matches within one part of the path, `**` any number of parts.
 FORMS = "id:…, sha256:…, value:…, rule:… or path:…"
 _ID = re.compile(r"[a-z2-7]{6}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -1,8 +1,8 @@
-"""This module makes views of a text: copies in which secrets are readable that the text shows disguised.
+"""This module makes views of a text: copies of a text in which disguised secrets are readable.
 
 A secret may contain terminal sequences or zero-width characters. Its letters may be written as escapes of
-JSON or URLs, or in hexadecimal. A program may have split it. A view is the text without these disguises.
-It knows for each of its bytes which range of the text it came from. `decoders.py` makes further views.
+JSON or URLs, or in hexadecimal. A program may have split the secret. A view maps each of its bytes to a range
+of the text. `decoders.py` makes further views.
 """
 
 from __future__ import annotations
@@ -75,15 +75,16 @@ class View:
     _origins: list[int]
     _lengths: list[int]
     joints: Sequence[int] | None = None
-    """Offsets in the view where two separate parts of the text meet. Only a secret that such an offset lies
-    in is new in this view. If `joints` is None, every secret is new."""
+    """Offsets in the view where two separate parts of the text meet. A secret is new in this view if it
+    contains such an offset. If `joints` is None, every secret is new."""
     reach: int = 0
     """Greatest number of bytes between a joint and the beginning of a secret that is still new."""
     apart: bool = False
     """True if the pieces are lines or cells that remain separate in the text."""
 
     def is_news(self, start: int, end: int) -> bool:
-        """Return whether a secret from `start` to `end` of the view is new, so that the text lacks it."""
+        """Return whether a secret from `start` to `end` of the view is new and so can't be found in the
+        text."""
         return self.joints is None or bisect(self.joints, start - self.reach) < bisect_left(self.joints, end)
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:

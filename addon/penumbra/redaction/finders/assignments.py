@@ -259,7 +259,7 @@ _BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
 _LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
-"""This pattern matches items after `password` in a list that are not passwords: `min:8`, `--stdin`,
+"""This pattern matches items in a list after `password` that are not passwords: `min:8`, `--stdin`,
 `password_confirmation`."""
 _LINE_NUMBER = re.compile(rb"[:-][0-9]{1,6}[:-](?=[^\s:-])")
 _DIGEST_OF = late(
@@ -292,7 +292,7 @@ class _LongValues:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """A `_Meaning` is what a name says about its value, regardless of the text around it."""
+    """A `_Meaning` is the meaning of a name for its value, regardless of the text around the name."""
 
     written: str
     name: Name
@@ -363,7 +363,7 @@ class Assignments:
             yield from self._tagged(data, low, long_values)
 
     def _in_context(self, data: bytes, start: int) -> Name | None:
-        """Return the name for a bare `key` that the word before it gives, or None."""
+        """Return the meaning of a bare `key` by the word before it, or None."""
         before = _WORD_BEFORE.search(data, max(0, start - 24), start)
         return self._names.of_key(before[1].decode("ascii")) if before else None
 

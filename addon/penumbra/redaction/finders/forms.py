@@ -263,7 +263,8 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
-    """Return whether the quotes are empty, or end a string that contains the name, as in `"Password:"`."""
+    """Return whether the quotes are empty, or the quote ends a string with the name in it, as in
+    `"Password:"`."""
     quote = opener[-1:]
     if opener in (2 * quote, b"\\" + quote + b"\\" + quote):
         return not close.endswith(opener)

@@ -140,7 +140,7 @@ _ANCHORS = (
     *(b"b3blbnnzac1rzxktdjea", b"ibaakc", b"ibaakbgq", b"badanbgkqhkig9w0baqefaasc", b"bgkqhkig9w0bbq"),
     *(b"mbmgbyqgsm49ageg", b"mhccaqeei", b"migkagebbd", b"mc4caqawbqydk2v"),
 )
-"""Every text with a private key contains one of these when it is in lower case."""
+"""Every text with a private key contains one of these strings, in any case."""
 
 
 def private_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:

@@ -1,8 +1,8 @@
-"""This module finds secrets in cookies, Kubernetes secrets and lists of logins.
+"""This module finds secrets in cookies, in Secrets of Kubernetes and in lists of logins.
 
-A line with a user and a password (pgbouncer, PPP, JMX, rsync, Jetty, Postfix) does not show that it is one.
-It is recognised by the file's name in the text or in the call, or by a comment at the beginning of the file.
-A few lines are recognised by their users, or by the quotes around user and password.
+A list of logins (pgbouncer, PPP, JMX, rsync, Jetty, Postfix) has lines with a user and a password. It is
+recognised by the file's name in the text or in the call, or by a comment at the beginning of the file. A few
+lines are recognised by their users, or by the quotes around user and password.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _QUOTED = (
 )
 _PAIR = late(_QUOTED + rb"[ \t]{0,8}(?={BREAK}|\Z)")
 _PAIR_END = late(_QUOTE + rb" " + _QUOTE + rb"[^\"\\\s]{4,132}" + _QUOTE + rb"[ \t]{0,8}(?:{BREAK}|\Z)")
-"""This pattern matches the end of such a line. It is a fast first test after a quote."""
+"""This pattern matches the end of a line with a quoted user and password. It is a fast first test after a
+quote."""
 _CLIENT = (
     LEAD
     + rb"(?:"
@@ -304,7 +305,7 @@ _NAME = late(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
 
 
 def lone_lines(data: bytes) -> Iterator[Span]:
-    """Yield the lines that consist of one random word. This is only for texts from places for secrets.
+    """Yield the lines that consist of one random word, in a text from a place for secrets.
 
     If the line is a name, `=` and a value, only the value is yielded.
     """

@@ -193,7 +193,7 @@ _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
 """Signs that are frequent in all texts. They count as prompts only before known programs."""
 _BEFORE = ("sudo", "env", "curl")
-"""Further programs that count after such a sign."""
+"""Further programs after which a weak sign counts as a prompt."""
 _REACH = 240
 """Number of bytes before a prompt's sign that are searched for the beginning of its line."""
 _TAG = b">"

@@ -77,7 +77,8 @@ def folder_keys() -> tuple[str, ...]:
 
 
 def built_in_path(tool: str) -> str:
-    """Return the argument with the file's path in calls of a tool that the provider defines; may be empty."""
+    """Return the argument with the file's path in calls of a tool that the provider defines; empty if there
+    is none."""
     return str(_table()["built_in"].get(tool, ""))
 
 
@@ -101,8 +102,8 @@ def moves(tool: str, texts: Iterable[str]) -> bool:
 
 
 def edit_kind(tool: str) -> Kind:
-    """Return how a tool names the file that it edits. For a tool of an MCP server the result is empty, since
-    the server may run on another machine."""
+    """Return the way in which a tool names the file to edit. For a tool of an MCP server the result is empty,
+    since the server may run on another machine."""
     if tools.is_mcp(tool):
         return ""
     if tool in _table()["patches"]:
@@ -507,7 +508,7 @@ def _lines(texts: list[str]) -> Iterator[str]:
 
 
 class _Doubled(ValueError):
-    """A JSON object has two members of the same name."""
+    """Raised for a JSON object with two members of the same name."""
 
 
 def _object(text: str) -> dict[str, Any] | None:
