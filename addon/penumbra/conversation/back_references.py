@@ -44,6 +44,9 @@ _LEAST_REFERENCE = 60
 """The fewest estimated tokens that a reference replaces."""
 _LEAST_COUNTED = 40
 """The fewest estimated tokens that a count of lines replaces."""
+_MOST_COMPARED = 300_000
+"""The most lines of earlier texts that are compared with lines of one text, which takes about half a second.
+The later lines of a text that needs more comparisons stay."""
 _LONG = 2_000
 """The number of characters at the beginning whose tokens are estimated first, since they mostly suffice."""
 _NEAR = 9
@@ -200,6 +203,8 @@ class _Search:
     call: Call
     _bare: list[str] = field(init=False)
     """The stripped lines of the output; in place of each other line, a text that equals no line."""
+    _compared: int = 0
+    """The number of lines of earlier texts that were compared so far."""
     _staying: StayingLines | None = None
     _units: FileUnits | None = None
 
@@ -214,6 +219,8 @@ class _Search:
             line = self.read.output[position]
             if position < covered or line in missing:
                 continue
+            if self._compared >= _MOST_COMPARED:
+                return
             longest = self._longest(position, covered)
             if longest is None:
                 missing.add(line)
@@ -231,6 +238,7 @@ class _Search:
         for earlier, place in self.index.places(line or ""):
             back = self._common(earlier, place, position, -1, position - covered)
             ahead = self._common(earlier, place, position, 1, len(self._bare) - position - 1) + 1
+            self._compared += 1 + back + ahead
             if best is None or back + ahead > best.end - best.start:
                 best = _Reference(position - back, position + ahead, earlier, place - back)
         return best

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from penumbra.compress.stages import line_numbers
 from penumbra.conversation.back_references import with_references
 from penumbra.conversation.call_names import Name
 from penumbra.conversation.line_index import LineIndex
+from support import work_counts
 from support.examples import examples
 from support.said_again import expand
 
@@ -279,3 +282,14 @@ def test_every_reference_can_be_followed(earlier: list[list[str]], new: list[str
     made = with_references(line_index, text, read_of("a.py") if is_file else Call())
     if made is not None:
         assert expand(made.text, sources, is_file=is_file) == text
+
+
+def test_lines_that_occur_everywhere_are_compared_with_a_bounded_number_of_lines() -> None:
+    def text(count: int, seed: int) -> str:
+        kinds = random.Random(seed).choices(range(200), k=count)
+        return "\n".join(f"the record of the customer {kind} was changed" for kind in kinds)
+
+    def work(count: int) -> int:
+        return work_counts.calls(with_references, index((RUN, text(12_000, 1))), text(count, 2))
+
+    assert work(12_000) - work(9_000) < 3_000 * 30
