@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Self
 
 from penumbra.compress import token_estimate
+from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.size import encode
 
 _LONGEST = 8_000_000
@@ -47,6 +48,11 @@ class Text(str):
     def lines(self) -> list[str]:
         """The lines without their ends."""
         return self.split("\n")
+
+    @cached_property
+    def flags(self) -> LineFlags:
+        """The flags of the lines."""
+        return LineFlags(self.lines)
 
     @cached_property
     def tokens(self) -> int:

@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
+from penumbra import rules
 from penumbra.compress import facts
+from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.stages import headings
 from support.results import shortened
+
+
+def of(text: str) -> LineFlags:
+    return LineFlags(text.split("\n"))
 
 
 def shown(tool: str, arguments: dict[str, object], text: str) -> str:
     return shortened(text, tool, arguments).text
 
 
-@pytest.mark.parametrize(
-    "title",
-    [
-        "**Zero the key when it fails.**",
-        "## Keys",
-        "2. **Zero the key**:",
-        "<summary>Keys</summary>",
-        "=== a.ts ===",
-    ],
-)
-def test_lines_that_are_titles(title: str) -> None:
-    text = f"first\n\n{title}\nits detail\n\nmore of it"
-    assert headings.above(text.split("\n")) == {3: 2, 5: 2}
+@pytest.mark.parametrize("flag", rules.table("lines.yaml")["flags"])
+def test_examples_of_a_flag_have_it(flag: Any) -> None:
+    rule = rules.table("lines.yaml")["flags"][flag]
+    lines = [*rule["examples"], *rule["others"]]
+    assert [lines[at] for at in LineFlags(lines)[flag]] == rule["examples"]
+    assert [at for at in range(len(lines)) if LineFlags(lines).has(at, flag)] == [
+        *range(len(rule["examples"]))
+    ]
 
 
-@pytest.mark.parametrize("line", ["a **bold** word in it", "# ", "**", "x == y", "-- a b"])
-def test_lines_that_are_no_titles(line: str) -> None:
-    assert headings.above([line, "below"]) == {}
+def test_a_title_heads_the_lines_below_it() -> None:
+    assert headings.above(of("first\n\n## Keys\nits detail\n\nmore of it")) == {3: 2, 5: 2}
 
 
 def test_hits_of_a_very_long_output_stand_below_their_file() -> None:
@@ -80,7 +81,7 @@ def test_a_finding_is_shown_with_its_title_and_a_title_with_its_place() -> None:
 )
 def test_lines_with_a_place(place: str) -> None:
     text = f"## Keys\n\n{place}\nmore"
-    assert headings.places(text.split("\n"), headings.above(text.split("\n"))) == {0: 2}
+    assert headings.places(of(text), headings.above(of(text))) == {0: 2}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_lines_with_a_place(place: str) -> None:
 )
 def test_lines_without_a_place(line: str) -> None:
     text = f"## Keys\n{line}\nsrc/a.ts:4 stands further below"
-    assert headings.places(text.split("\n"), headings.above(text.split("\n"))) == {}
+    assert headings.places(of(text), headings.above(of(text))) == {}
 
 
 def test_a_diagnostic_keeps_the_file_that_it_is_of() -> None:
@@ -279,13 +280,13 @@ def test_a_failure_keeps_the_place_below_it() -> None:
 
 def test_a_log_that_names_a_commit_is_none() -> None:
     log = "commit 1a2b3c4\nbuilding the parts of it\n  cc main.c\nall of it was built\n"
-    assert headings.opened_above(log.split("\n")) == {}
+    assert headings.opened_above(of(log)) == {}
 
 
 def test_output_after_a_commit_is_not_its_own() -> None:
     commit = "commit 1a2b3c4\nAuthor: Ann <ann@a.b>\nDate:   now\n\n    Subject\n\n src/a.py | 2 +-\nsrc/b.py"
     text = f"{commit}\nbuilding the parts of it\n  cc main.c\n"
-    assert headings.opened_above(text.split("\n")) == dict.fromkeys((1, 2, 4, 6, 7), 0)
+    assert headings.opened_above(of(text)) == dict.fromkeys((1, 2, 4, 6, 7), 0)
 
 
 def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object() -> None:
@@ -304,9 +305,9 @@ def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object()
             "  },",
         ]
     )
-    above = headings.opened_above(text.split("\n"))
+    above = headings.opened_above(of(text))
     assert (above[3], above[5], above[4]) == (1, 4, 1)
-    assert headings.places(text.split("\n"), above) == {1: 2}
+    assert headings.places(of(text), above) == {1: 2}
 
 
 @pytest.mark.parametrize(
@@ -314,7 +315,7 @@ def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object()
 )
 def test_a_verdict_stands_above_its_details(verdict: str) -> None:
     text = f"ran\n{verdict}\n  Input: 7\n  Actual: 8\nok so far"
-    assert headings.opened_above(text.split("\n")) == {2: 1, 3: 1}
+    assert headings.opened_above(of(text)) == {2: 1, 3: 1}
 
 
 def test_a_block_is_shown_with_the_comment_above_it() -> None:
@@ -326,4 +327,4 @@ def test_a_block_is_shown_with_the_comment_above_it() -> None:
         "# of no block",
         "x = 1",
     ]
-    assert headings.opened_above(lines) == {1: 0, 2: 1, 3: 2}
+    assert headings.opened_above(LineFlags(lines)) == {1: 0, 2: 1, 3: 2}

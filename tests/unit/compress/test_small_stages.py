@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress import size, token_estimate
+from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
 from penumbra.compress.stages import binary, encoded_data, folding, line_numbers, traces, whitespace
@@ -238,7 +239,7 @@ FOLDED = b"a\nb\n[the line above 4 more times]\nc\n[the 2 lines above 1 more tim
 
 def test_a_marker_is_shown_with_the_lines_that_it_counts() -> None:
     lines = FOLDED.decode().split("\n")
-    headings = Headings.of(lines, is_search=False, is_page=False, is_diff=False, is_grouped=False)
+    headings = Headings.of(LineFlags(lines), is_search=False, is_page=False, is_diff=False, is_grouped=False)
     counts = {at: needs for at, needs in headings.needs.items() if lines[at].startswith("[the ")}
     assert counts == {2: [1], 4: [2, 3]}
 

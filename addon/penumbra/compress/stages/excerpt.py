@@ -26,6 +26,7 @@ from penumbra.compress.calls.family_rules import excerpt_sizes, grouping, prints
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.facts import Facts
 from penumbra.compress.failure_lines import FailureLines
+from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.result import Mode, Policy
 from penumbra.compress.selection import Needs, Selection, Units, left_out
 from penumbra.compress.size import counted, encode, exceeds, line_count, size
@@ -217,14 +218,14 @@ def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
 
 def _is_list(text: str) -> bool:
     """Return whether nearly every line of a search's result is a path."""
-    lines = text[:_LOOKED_AT].split("\n")
-    paths = sum(
-        [
-            len(line) <= _LONGEST_PATH and " " not in line.strip() and not search_hits.HIT.match(line)
-            for line in lines
-        ]
-    )
-    return paths * 10 >= 9 * len(lines)
+    flags = LineFlags(text[:_LOOKED_AT].split("\n"))
+    hits = flags["hit"]
+    paths = [
+        at
+        for at, line in enumerate(flags.lines)
+        if len(line) <= _LONGEST_PATH and " " not in line.strip() and at not in hits
+    ]
+    return len(paths) * 10 >= 9 * len(flags.lines)
 
 
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
@@ -344,13 +345,14 @@ class _Parts:
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
         self._is_readable = Text.of(text).is_readable
-        self._lines = Text.of(text).lines if self._is_readable else []
+        self._flags = Text.of(text).flags if self._is_readable else LineFlags([])
+        self._lines = self._flags.lines
         self._room_for_names = 0
 
     @cached_property
     def _headings(self) -> Headings:
         return Headings.of(
-            self._lines,
+            self._flags,
             is_search=self._kind is Kind.SEARCH,
             is_page=self._kind is Kind.WEB,
             is_diff=self._kind is Kind.DIFF,
@@ -398,7 +400,7 @@ class _Parts:
         return Facts.of(units.texts(), source.mentioned(), asked, () if seen is None else seen.facts)
 
     @cached_property
-    def _numbered(self) -> tuple[Sequence[int], Sequence[str], str]:
+    def _numbered(self) -> tuple[Sequence[int], list[str], str]:
         """The numbers of a file's lines, the lines without numbers, and the words that a mark adds if the
         numbers are not known to be the file's."""
         numbers, contents = line_numbers.split(self._text)
@@ -427,7 +429,7 @@ class _Parts:
         chosen = Selection(self._units, room * _USED // 100)
         chosen.ends(*_ENDS_OF_FILE)
         chosen.near(failures, _FAILURES)
-        self._take(chosen, headings.definitions(contents), _DEFINITIONS)
+        self._take(chosen, headings.definitions(LineFlags(contents)), _DEFINITIONS)
         self._take(chosen, facts.passages(contents, self._source.mentioned()), 100)
         chosen.fill(is_code=True)
         return chosen.written(self._numbers_left_out)

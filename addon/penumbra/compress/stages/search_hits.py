@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.facts import NAME
+from penumbra.compress.line_flags import LineFlags
 
 _PROGRAMS = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "findstr", "Select-String"}
 )
-HIT = re.compile(r"L?([0-9]{1,8})([:-])")
-"""The line number at the beginning of a hit, if the file is named on a line above."""
-_LABELLED = re.compile(r"File: {1,4}(\S.{0,800})")
-_PATH = re.compile(r"(?:[A-Za-z]:)?[^\s:]{0,400}[./\\][^\s:]{0,400}")
 _ASKED = frozenset({"pattern", "query", "regex", "search", "symbol"})
 """Arguments that contain the searched text."""
 _SEPARATORS = frozenset({"", "--", "---"})
@@ -37,29 +33,23 @@ def asked(call: Call, arguments: Any) -> frozenset[str]:
     return frozenset(name for word in words for name in NAME.findall(word))
 
 
-def heading(line: str, before: str, following: str) -> str:
-    """Return the file that a line names for the hits below it; empty if there is none. `before`, `following`:
-    the lines around it."""
-    if not HIT.match(following) or HIT.match(line):
-        return ""
-    if labelled := _LABELLED.fullmatch(line):
-        return labelled[1]
-    if line.endswith(":"):
-        return line[:-1]
-    return line if before in _SEPARATORS and _PATH.fullmatch(line) else ""
-
-
-def headings(lines: Sequence[str]) -> dict[int, int]:
+def headings(flags: LineFlags) -> dict[int, int]:
     """Map each hit to the number of the line that names its file."""
     above: dict[int, int] = {}
     named = -1
-    hits = [bool(HIT.match(line)) for line in lines]
-    for number, is_hit in enumerate(hits):
-        if is_hit:
-            if named >= 0:
-                above[number] = named
-        elif hits[number + 1 : number + 2] == [True] and heading(
-            lines[number], lines[number - 1] if number else "", lines[number + 1]
-        ):
-            named = number
+    hits = flags["hit"]
+    for number in hits:
+        if number and number - 1 not in hits and _is_heading(flags, number - 1):
+            named = number - 1
+        if named >= 0:
+            above[number] = named
     return above
+
+
+def _is_heading(flags: LineFlags, number: int) -> bool:
+    """Return whether a line above a hit names the file of that hit."""
+    line = flags.lines[number]
+    if line.endswith(":") or flags.has(number, "file label"):
+        return len(line) > 1
+    is_after_gap = not number or flags.lines[number - 1] in _SEPARATORS
+    return is_after_gap and flags.has(number, "file")

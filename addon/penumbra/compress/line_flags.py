@@ -1,0 +1,88 @@
+"""Flags of lines: the forms that tell a title, a search hit or a hunk from other lines (rules/lines.yaml)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import chain
+from typing import Literal
+
+from penumbra import rules
+
+Flag = Literal[
+    "title",
+    "hit",
+    "file",
+    "file label",
+    "in a file",
+    "arrow",
+    "record",
+    "column",
+    "commit",
+    "commit header",
+    "of a commit",
+    "hunk",
+    "changed file",
+    "item name",
+    "opening",
+    "remark",
+    "service",
+    "definition",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A `_Form` is the form of the lines that have one flag."""
+
+    match: Callable[[str], re.Match[str] | None]
+    begins: str
+    """The characters with which such a line may begin; empty if it may begin with any."""
+    longest: int
+
+    def is_of(self, line: str) -> bool:
+        return len(line) <= self.longest and self.match(line) is not None
+
+
+@cache
+def _forms() -> Mapping[str, _Form]:
+    return {
+        flag: _Form(
+            re.compile(rule["pattern"]).match, rule.get("begins", ""), rule.get("longest", sys.maxsize)
+        )
+        for flag, rule in rules.table("lines.yaml")["flags"].items()
+    }
+
+
+class LineFlags:
+    """`LineFlags` are the flags of the lines of one text. The lines are examined for a flag only once, when
+    somebody asks for that flag."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self._found: dict[Flag, dict[int, None]] = {}
+
+    @cached_property
+    def _by_beginning(self) -> Mapping[str, list[int]]:
+        """The positions of the lines by their first character."""
+        positions: dict[str, list[int]] = {}
+        for at, line in enumerate(self.lines):
+            positions.setdefault(line[:1], []).append(at)
+        return positions
+
+    def __getitem__(self, flag: Flag) -> Collection[int]:
+        """Return the positions of the lines with a flag, in order."""
+        if flag not in self._found:
+            form, lines = _forms()[flag], self.lines
+            positions: Iterable[int] = range(len(lines))
+            if form.begins:
+                positions = sorted(chain(*(self._by_beginning.get(one, ()) for one in form.begins)))
+            self._found[flag] = dict.fromkeys([at for at in positions if form.is_of(lines[at])])
+        return self._found[flag]
+
+    def has(self, at: int, flag: Flag) -> bool:
+        """Return whether the line at a position has a flag, without a look at the other lines."""
+        return 0 <= at < len(self.lines) and _forms()[flag].is_of(self.lines[at])
