@@ -36,7 +36,7 @@ class EventKind(Enum):
 
 
 class Block(ABC):
-    """A content block of a stream, put together from its events."""
+    """A `Block` assembles a content block of a stream from its events."""
 
     @abstractmethod
     def start(self, value: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ class Block(ABC):
 
     @abstractmethod
     def json(self) -> bytes:
-        """Return the block's JSON as in a request; empty if the block can't be assembled."""
+        """Return the JSON of the block in the form of a request; empty if the block can't be assembled."""
 
     @property
     @abstractmethod
@@ -63,10 +63,10 @@ class Content:
     source: bytes
     """The JSON of the block as in a request."""
     call: MadeCall | None = None
-    """The call, which is for the client or for the injected tool; None if the block is no call."""
+    """The call of a client's tool or of the injected tool; None if the block is no call."""
     text: str = ""
     signature: str | None = None
-    """Signature of reasoning, empty if it has none; None if the block is no reasoning."""
+    """Signature of reasoning, or an empty text for unsigned reasoning; None if the block is no reasoning."""
     is_text: bool = False
     """True for text, which can be used even if the block is not complete."""
     is_returnable: bool = False
@@ -160,7 +160,7 @@ class BlockTurns(Turns):
             return (event,)
         if kind is EventKind.BLOCK_BEGINS or index not in seen.blocks:
             seen.blocks[index] = self.new_block()
-            # If a number begins again, it stands for another block, which need not be hidden.
+            # A number that begins again stands for another block, which may be visible.
             seen.hidden.discard(index)
         seen.open = index if kind is not EventKind.BLOCK_ENDS else -1
         if kind is EventKind.BLOCK_BEGINS:
@@ -214,8 +214,8 @@ class BlockTurns(Turns):
         return replace(content, call=replace(content.call, arguments=block.arguments))
 
     def _turn(self, kept: Iterable[Content], all_: Iterable[Content], sent: Iterable[Content]) -> Turn:
-        """Return a turn. `kept` are the blocks that a later request may contain, `sent` those with calls for
-        the client."""
+        """Return a turn. `kept` are the blocks that a later request may contain. `sent` are the blocks that
+        may have calls for the client."""
         made = [one.call for one in all_ if one.call is not None]
         sources = [one.source for one in kept]
         real = [one.call for one in sent if one.call is not None and not self._is_hidden(one)]

@@ -1,7 +1,7 @@
 """The format of Google Gemini's requests and responses, as AI Studio, Vertex and Code Assist use it.
 
-A tool result is a `functionResponse` part; its response is an object of any shape, in which every string may
-change. Ids are optional: a result without one answers the first call of its name that has no result yet.
+A tool result is a `functionResponse` part. Its response is an object of any shape, in which every string may
+change. Ids are optional: a result without an id answers the first call of its name that has no result yet.
 Names of members may be in camel or snake case. Adjacent contents of the model count as one assistant message,
 since some clients store the pieces of a response as separate contents. Results of parallel calls must be in
 one content.
@@ -277,13 +277,13 @@ class GeminiFraming(Framing):
         return raw if fits else item.opening() if first else item.following()
 
     def _piece(self, name: str, data: bytes) -> Piece:
-        """Return a new event; in an array, it is the last one."""
+        """Return a new event. In an array, the event is the last one."""
         if not self.is_array:
             return SSE.piece(name, data)
         return ArrayItem((b"," if self.is_begun else b"[") + data + b"]", None)
 
     def _close(self, raw: bytes) -> bytes:
-        """Return the end of an array, and its beginning if the client has not received that."""
+        """Return the end of an array, after its beginning if the client has not received the beginning."""
         opens = raw.lstrip()[:1] == b"["
         if self.is_begun:
             return b"]" if opens else raw
@@ -354,7 +354,7 @@ class GeminiReading(Reading):
         self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
-        """Store the reasons for the end of the turn; return whether this piece states one."""
+        """Store the reasons for the end of the turn, and return whether this piece states a reason."""
         candidates = map(document.members, document.items(response.get("candidates")))
         reasons = [document.string(member(candidate, "finishReason")) for candidate in candidates]
         feedback = document.members(member(response, "promptFeedback"))
@@ -440,7 +440,8 @@ class GeminiTurns(PieceTurns):
             document.rewrite(array, b"[" + b",".join(visible) + b"]" if visible else _EMPTY)
 
     def _visible(self, document: Document) -> list[bytes]:
-        """Return the parts for the client; a separator divides their text from that of earlier turns."""
+        """Return the parts for the client, with a separator between the texts of earlier turns and of this
+        one."""
         joined = Document(document.data)
         self.seam.edit(joined, GeminiReading(self.injected_tool).note(joined).texts)
         joined = Document(joined.render())

@@ -1,10 +1,11 @@
 """The identity of a caller, derived from the connected host and all credentials of a request.
 
-The *scope* is a hash of all of these with their names and kinds, so that a different value, header or host
-gives a different scope. Some login tokens are replaced every few hours while the conversation continues.
-Requests with such a token therefore have a second hash without its value, the *possession*. Content under it
-is used only if the request also contains the right history. The account that a token or a body claims is
-hashed, too; it can separate callers, but never gives one caller the content of another.
+The *scope* is a hash of the host and of the credentials with their names and kinds. A different value, header
+or host therefore gives a different scope. Some login tokens are replaced every few hours while the
+conversation continues. Requests with such a token therefore have a second hash without its value, the
+*possession*. Content under it is used only if the request also contains the right history. The account that a
+token or a body claims is hashed, too. A claim can separate callers, but never gives one caller the content of
+another.
 
 `rules/credentials.yaml` lists the names of credentials.
 """
@@ -29,26 +30,28 @@ from penumbra.wire.json_values import NotJson, decode
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
-"""Most characters of a name and most names of a request; no client needs so many. All names beyond these
-limits count as credentials."""
+"""The greatest length of a name and the greatest number of names in a request, which no client reaches. All
+names beyond these limits count as credentials."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of a request, and the conversation. All scopes are keyed hashes of 32 bytes."""
+    """A `Caller` identifies the caller and the conversation of a request. All scopes are keyed hashes of 32
+    bytes."""
 
     scope: bytes
-    """The scope of stored content; requests with another scope never get it."""
+    """The scope of stored content. Requests with another scope never get this content."""
     session: str = ""
     """Name of the conversation, which all its requests share."""
     session_as_sent: str = ""
-    """The name as `session`, but computed from the opening before redaction; empty if both are equal."""
+    """The name of the conversation by its opening before redaction; empty if this is the same as
+    `session`."""
     possession: bytes = b""
     """The scope without parts that change when a login is renewed; empty if no part changes."""
     is_open: bool = False
-    """True if the request has no credential, so that only the history in it can prove anything."""
+    """True if the request has no credential, so that only its history can prove anything."""
     joined: str = ""
-    """Name that all requests which share originals have; empty if none are shared."""
+    """The common name of all requests that share originals; empty if originals are not shared."""
 
     @property
     def owner(self) -> bytes:
@@ -57,7 +60,7 @@ class Caller:
 
     def elsewhere(self, response_id: str) -> bytes:
         """Return the scope of a response that only the provider stores. A unique id proves that the caller
-        got the response; for other ids, the full scope is needed."""
+        got the response. Other ids require the full scope."""
         return self.owner if is_telling(response_id) else self.scope
 
     @cached_property
@@ -88,13 +91,13 @@ class Credentials:
     host: str
     """Name and port of the connected host."""
     peer: str
-    """The client's address; it distinguishes callers without credentials."""
+    """The client's address, which distinguishes callers without credentials."""
     found: tuple[tuple[str, str, str], ...]
     """Kind, name and value of each credential."""
 
     @classmethod
     def of(cls, host: str, peer: str, headers: Mapping[str, str], query: Mapping[str, str]) -> Credentials:
-        """Read the credentials of a request; `headers` have names in lower case."""
+        """Read the credentials of a request. Names in `headers` are in lower case."""
         return cls(host, peer, tuple(_credentials(host, headers, query)))
 
     def scope(self, key: bytes) -> bytes:
@@ -221,13 +224,14 @@ def _is_query(name: str) -> bool:
 
 def _says_credential(name: str) -> bool:
     if len(name) > _LONGEST_NAME:
-        return True  # No client uses such names, which separate callers then.
+        return True  # No client uses such names, so they may separate callers.
     names = _credential_rules()
     return name not in names.unlike and not names.words.isdisjoint(_OTHERS.split(name))
 
 
 def _signed(host: str, name: str, value: str) -> str | None:
-    """Return the constant part of a signature; None if it is none or the host does not check it."""
+    """Return the constant part of a signature; None if the value is no signature or the host does not check
+    signatures."""
     for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value)

@@ -1,7 +1,7 @@
 """The format of requests and responses of Ollama's own chat API.
 
-A tool result is a message of role `tool` with a string as its content. Most results name no call. They answer
-the calls of the message before, by tool name if they have one and otherwise in order. Responses are JSON
+A tool result is a message of role `tool` whose content is a string. Most results don't name their call. They
+answer the calls of the message before by tool name, or in order if they name no tool. Responses are JSON
 lines or one JSON document (`message_pieces.py`). The last line says that the turn is done and has the token
 counts. The API has no keep-alive event.
 """
@@ -31,7 +31,7 @@ from penumbra.wire.json_values import decode, encode
 
 
 class OllamaFormat(ChatFormat):
-    """The format of bodies of `/api/chat`; they declare tools and repeat exchanges as in Chat Completions."""
+    """The format of bodies of `/api/chat`, with tools and exchanges as in Chat Completions."""
 
     # The API has no other way to forbid calls.
     no_calls = "tools", b"[]"
@@ -111,7 +111,7 @@ class OllamaReading(Reading):
         return Noted([message["content"]] if text else [], any(hidden), shows, ends)
 
     def _note_call(self, document: Document, call: Raw) -> bool:
-        """Store a call; return whether it is one of the injected tool."""
+        """Store a call, and return whether it is a call of the injected tool."""
         self.calls.append(document.source(call))
         members = document.members(call)
         function = document.members(members.get("function"))

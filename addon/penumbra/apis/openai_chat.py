@@ -1,14 +1,13 @@
 """The format of OpenAI Chat Completions and of compatible APIs: requests and responses.
 
-A tool result is a message of role `tool` (or `function`, the legacy form); its content is a string or a list
-of parts, of which `text` parts alone may change. A result without an id answers the first call that has no
-result.
+A tool result is a message of role `tool` (or `function`, the legacy form). Its content is a string or a list
+of parts. Only `text` parts may change. A result without an id answers the first call that has no result.
 
 A stream is a list of chunks, each with a delta for each choice. Tool calls arrive in fragments with an index.
-The fragments of the injected tool are removed and the other calls are renumbered. While the name of a call is
-only a beginning of the injected tool's name, the call is delayed. After a call of the injected tool,
-everything that ends a turn (finish reason, usage, `[DONE]`) is delayed. A response with several choices is
-not continued. An empty line separates the texts of two turns, which the client sees as one text.
+The fragments of the injected tool are removed and the other calls are renumbered. A call is delayed while its
+name may still become the injected tool's name. After a call of the injected tool, everything that ends a turn
+(finish reason, usage, `[DONE]`) is delayed. A response with several choices is not continued. An empty line
+separates the texts of two turns, which the client sees as one text.
 
 An assistant message is assembled from its deltas for later requests. Compatible APIs add members of their own
 (`reasoning_content`, `reasoning_details`, thought signatures in tool calls) and expect them in later
@@ -45,15 +44,15 @@ _SHAPES = {"function": "arguments", "custom": "input"}
 
 @dataclass(slots=True)
 class ChatCall:
-    """One tool call, put together from its fragments."""
+    """A `ChatCall` is one tool call, assembled from its fragments."""
 
     members: dict[str, Any] = field(default_factory=dict)
     """The members of all fragments, except a function's arguments."""
     pieces: list[str] = field(default_factory=list)
     """Pieces of a function's arguments."""
     is_real: bool | None = None
-    """True for a call of another tool, False for the injected tool; None while the name is too short to
-    tell."""
+    """True for a call of another tool, False for the injected tool; None while the incomplete name allows
+    both."""
     shown: int | None = None
     """The number of the call in the events that the client gets."""
     waiting: list[bytes] = field(default_factory=list)
@@ -107,7 +106,7 @@ class ChatCall:
 
 @dataclass(slots=True)
 class ChatMessage:
-    """The message of one choice, put together from its deltas."""
+    """A `ChatMessage` is the message of one choice, assembled from its deltas."""
 
     calls: list[ChatCall] = field(default_factory=list)
     """The tool calls in the order of their beginnings."""
@@ -115,7 +114,7 @@ class ChatMessage:
     _content: list[Any] = field(default_factory=list)
     """The pieces of text, or the content parts."""
     _at: dict[int, ChatCall] = field(default_factory=dict)
-    """The latest call of each index; some providers use one index for several calls."""
+    """The latest call of each index. Some providers use one index for several calls."""
 
     @property
     def text(self) -> str:
@@ -130,7 +129,7 @@ class ChatMessage:
                 _merge(self._members, key, value)
 
     def add_call(self, fragment: dict[str, Any]) -> ChatCall:
-        """Add a fragment of a call; return the call that it belongs to."""
+        """Add a fragment to its call, and return the call."""
         index, call_id = fragment.get("index"), fragment.get("id")
         last = self.calls[-1] if self.calls else None
         call = self._at.get(index) if isinstance(index, int) else last
@@ -159,7 +158,7 @@ class ChatMessage:
 
 
 def call_token(name: str, arguments: str) -> str:
-    """Return a hash of a call without a unique id; the spelling of its JSON does not count."""
+    """Return a hash of a call without a unique id. The hash does not depend on the spelling of JSON."""
     try:
         return short_hash(name, decode(arguments.encode("utf-8", "surrogatepass")))
     except NotJson:
@@ -192,7 +191,7 @@ def _merge(target: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _merge_item(items: list[Any], item: Any) -> None:
-    """Add an item to a list; pieces of the same numbered item become one."""
+    """Add an item to a list. Pieces of the same numbered item are merged."""
     last = items[-1] if items else None
     if not isinstance(item, dict) or not isinstance(last, dict) or _number(item) != _number(last):
         items.append(item)
@@ -204,7 +203,7 @@ def _merge_item(items: list[Any], item: Any) -> None:
 
 
 def _number(item: dict[str, Any]) -> object:
-    """Return the key that pieces of one item share; a unique key for an item without an index."""
+    """Return the key that all pieces of an item share, or a unique key for an item without an index."""
     return (item["index"], item.get("type")) if "index" in item else object()
 
 
@@ -219,8 +218,8 @@ def _as_parts(content: list[Any]) -> list[Any]:
 
 
 def _object_text(text: str) -> str:
-    """Return arguments that are a JSON object, otherwise an empty object, since other values break some
-    providers' prompt templates."""
+    """Return the arguments if they are a JSON object, otherwise an empty object, since other values break the
+    prompt templates of some providers."""
     try:
         return text if isinstance(decode(text.encode("utf-8", "surrogatepass")), dict) else "{}"
     except NotJson:
@@ -303,7 +302,7 @@ def _call(document: Document, value: Raw) -> Part:
 
 
 def _arguments_text(document: Document, arguments: Raw | None) -> str:
-    """Return a call's arguments as text. They are a string, or an object that is turned into JSON."""
+    """Return a call's arguments as text. An object is converted to JSON."""
     text = document.string(arguments)
     return text if text is not None else document.source(arguments).decode() if arguments is not None else ""
 
@@ -411,7 +410,8 @@ class ChatTurns(Turns):
             document.replace(members[name], decode(self._head[name]))
 
     def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
-        """Store a delta without the injected tool's calls. Return whether any of it is for the client."""
+        """Store a delta, and remove the injected tool's calls from it. Return whether the client gets any of
+        it."""
         delta = choice.get("delta")
         fields = document.plain(delta)
         if delta is None or not isinstance(fields, dict):
@@ -533,7 +533,7 @@ class ChatTurns(Turns):
                 self._put_text(document, choice, message)
 
     def _put_text(self, document: Document, choice: dict[str, Raw], message: dict[str, Raw]) -> None:
-        """Put the text of earlier turns before that of the last one."""
+        """Insert the text of earlier turns before the text of the last turn."""
         content = message.get("content")
         whole = self._shown + self._seam.join(document.text_of(content))
         if content is not None:
@@ -582,12 +582,12 @@ def _text(document: Document) -> str:
 
 
 def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
-    """Return whether all choices have the same number: some APIs split one message into two such choices."""
+    """Return whether all choices have the same number. Some APIs split one message into two such choices."""
     return len({document.plain(choice.get("index")) for choice in choices}) == 1
 
 
 def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str, Raw]:
-    """Return the message of a response; a message that is split into several choices is joined."""
+    """Return the message of a response. A message that is split into several choices is joined."""
     message: dict[str, Raw] = {}
     for choice in choices if _is_one(document, choices) else choices[:1]:
         members = document.members(choice.get("message"))
@@ -600,8 +600,8 @@ def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str,
 
 
 def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
-    """Return the JSON of the message for a later request. It is rebuilt if the arguments of a call are no
-    JSON object."""
+    """Return the JSON of the message for a later request. The message is rebuilt if the arguments of a call
+    are not a JSON object."""
     calls = document.items(message.get("tool_calls"))
     if all(_has_object(document, item) for item in calls):
         kept = {
@@ -622,7 +622,7 @@ def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
 
 
 def _has_object(document: Document, call: Raw) -> bool:
-    """Return whether a call's arguments are a JSON object, or missing."""
+    """Return whether a call's arguments are missing or a JSON object."""
     text = document.string(document.members(document.members(call).get("function")).get("arguments"))
     return _object_text(text or "{}") == (text or "{}")
 

@@ -2,8 +2,8 @@
 
 The input is a string or a list of items. Each result of a client's tool is a separate item. Results of the
 provider's tools, reasoning, compaction and encrypted content never change. With `previous_response_id` the
-provider has the history, and the request has only new items. It names the last response by the id that the
-client got, which may differ from the provider's id.
+provider has the history, and the request has only new items. The request names the last response by the id
+that the client got, which may differ from the provider's id.
 
 A response is a list of output items. Events of a stream name the index of their item. Calls of the injected
 tool are removed, and the other items and the events are renumbered. The last event repeats the whole
@@ -54,8 +54,8 @@ CALLS = {
     "shell_call": ("shell", "action"),
     "apply_patch_call": ("apply_patch", "operation"),
 }
-"""Types of calls that the client answers. Each has the tool's name, if the item has none, and the member with
-the arguments."""
+"""Types of calls that the client answers. The first value is the tool's name for items without a name, the
+second is the member with the arguments."""
 _RESULTS = {
     "function_call_output",
     "custom_tool_call_output",
@@ -64,7 +64,7 @@ _RESULTS = {
     "apply_patch_call_output",
 }
 _RESULTS_WITHOUT_TEXT = {"mcp_approval_response": "approval_request_id", "tool_search_output": "call_id"}
-"""Types of results without texts that may be shortened, each with the member that names the call."""
+"""Types of results without texts to shorten. The value is the member that names the call."""
 _FROM_CLIENT = {
     "additional_tools",
     "compaction_trigger",
@@ -188,7 +188,7 @@ class ResponsesFormat(ApiFormat):
             return visible
         calls = visible.calls
         if any(references):
-            # The results after a reference name the calls of the response that it stands for.
+            # The results after a reference name the calls of the response that the reference stands for.
             after = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
             calls = tuple(part.id for message in after for part in message.of(Kind.RESULT)) or calls
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
@@ -204,7 +204,7 @@ class ResponsesFormat(ApiFormat):
             if hidden.response_id:
                 request.replace(top[_BEFORE], hidden.response_id)
             return True
-        # In later requests, such a response and the cut-off one that it continues look like one response.
+        # In later requests, a response that continues a cut-off one looks like a part of the same response.
         if hidden.broken and visible.open:
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
@@ -225,7 +225,8 @@ class ResponsesFormat(ApiFormat):
         for place in sorted(places):
             before = max((other for other in kept if other < place), default=None)
             is_last = place + 1 == len(bounds)
-            # The comma before the item is removed, too; for the first item, the one after it.
+            # The comma before the item is removed, too. For the first item, the comma after it is removed
+            # instead.
             if before is not None:
                 start, end = bounds[place - 1][1], bounds[place][1]
             else:
@@ -284,7 +285,7 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
 
 
 def kind(document: Document, item: Mapping[str, Raw]) -> str:
-    """Return the type of an item; messages may lack the member."""
+    """Return the type of an item. Messages may have no `type`."""
     return document.string(item.get("type")) or ("message" if "role" in item else "")
 
 
@@ -412,7 +413,7 @@ class ResponsesTurns(Turns):
         self._first: dict[str, Any] = {}
         """The response as the first event described it."""
         self._begun = False
-        """True if the client got the beginning of a turn that was requested again."""
+        """True if the client got the beginning of a turn that was then requested again."""
         super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
@@ -562,7 +563,7 @@ def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
 
 
 def _names(document: Document, item: Raw | None) -> tuple[str, ...]:
-    """Return the ids of an item: its own, and that of its call."""
+    """Return the id of an item and the id of its call."""
     members = document.members(item)
     return tuple(filter(None, (document.string(members.get(key)) for key in ("id", "call_id"))))
 

@@ -38,17 +38,17 @@ class ToolCall:
 
 
 class OpenCalls:
-    """Calls that no result has answered yet, in order. No method takes longer if there are more calls, since
-    a request may have very many."""
+    """An `OpenCalls` has the calls without a result, in order. The time of its methods does not depend on the
+    number of calls, since a request may have very many."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[int, ToolCall] = OrderedDict()
-        """Calls by `id()`. In an ordered dict, the first member is found at once even after removals."""
+        """Calls by `id()`. An ordered dict finds its first member at once, even after removals."""
         self._by_id: dict[str, OrderedDict[int, ToolCall]] = {}
         self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
 
     def copy(self) -> OpenCalls:
-        """Return an independent copy; a call that is closed in one copy is still open in the other."""
+        """Return a copy. A call that is closed in one copy is still open in the other."""
         copied = OpenCalls()
         copied.add(self._all.values())
         return copied
@@ -87,9 +87,10 @@ class ResultText:
     turn: int
     """Index of the message that contains the result."""
     container: Raw | None = None
-    """The whole result, if it is JSON and `value` is one of its strings; None if the result is a text."""
+    """The whole result, if the result is JSON and `value` one of its strings; None if the result is a
+    text."""
     part: tuple[int, int] | None = None
-    """Start and end of the result, if it is only a part of the string; None for the whole string."""
+    """Start and end of the result within the string; None if the result is the whole string."""
     says_program: bool = False
     """True if the result itself names a program as the caller."""
 
@@ -108,11 +109,11 @@ class Conversation:
     messages: Raw | None
     last_response: int
     """Index of the last message that the model wrote; -1 if there is none. The model has not read the results
-    after it. A beginning of the next response, written by the client, does not count."""
+    after this message. If a client writes the beginning of the next response, that message does not count."""
     last_thinking: int
     """Index of the last message with a thinking block that the API may bind to its prefix; -1 without one."""
     opening: str
-    """Text of the first user message; it distinguishes conversations that have no ids."""
+    """Text of the first user message, which distinguishes conversations without ids."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
     """The calls that have an id, by id."""
 
@@ -147,7 +148,7 @@ def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> str:
-    """Return all texts of such a content, with a line break between them."""
+    """Return all texts of such a content as one text, with a line break between them."""
     return "\n".join(document.text_of(value) for value in text_values(document, content, kinds))
 
 
@@ -169,14 +170,14 @@ def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
 
 
 def short_hash(name: str | None, arguments: object) -> str:
-    """Return 12 hex digits of a hash of a call; the hash ignores the order of arguments."""
+    """Return 12 hex digits of a hash of a call. The hash ignores the order of arguments."""
     canonical = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True).encode("ascii")
     return hashlib.blake2b(canonical, digest_size=6).hexdigest()
 
 
 _TELLING_ID = 20
-"""Fewest letters and digits, outside of plain words, of an id that is random enough to identify a
-conversation. Ids such as "call_0" or "functions.run_shell_command:0" have fewer."""
+"""The smallest number of letters and digits, outside of plain words, in an id that identifies a conversation.
+Ids such as "call_0" or "functions.run_shell_command:0" have fewer."""
 _PARTS = re.compile("[^0-9A-Za-z]+")
 
 
@@ -188,7 +189,7 @@ def is_telling(call_id: str) -> bool:
 
 
 def is_elsewhere(request: Document) -> bool:
-    """Return whether the provider stores older messages, which the request then lacks."""
+    """Return whether the provider stores the older messages, so that the request has only new ones."""
     members = request.top
     thread = request.members(members.get("thread"))
     named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
@@ -197,7 +198,7 @@ def is_elsewhere(request: Document) -> bool:
 
 def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool = False) -> Any:
     """Return the arguments of a call. Text that is not JSON is returned as text; None if nothing can be read.
-    With `came`, they are returned as the client sent them, without edits."""
+    With `came`, the arguments are returned without edits, as the client sent them."""
     if call is None or (call.arguments is None and call.cached is None):
         return None
     try:

@@ -2,8 +2,8 @@
 
 Decisions about results and hidden parts of responses are stored under the hash of the history before them, so
 a request with another history does not find them. Clients may write the same history in several ways;
-`rules/history.yaml` lists the differences that the hash ignores. What a message adds to the hash depends only
-on its bytes.
+`rules/history.yaml` lists the differences that the hash ignores. The contribution of a message to the hash
+depends only on its bytes.
 
 `PromptHead` has the hashes of tools and system text, which are the beginning of a cached prompt.
 """
@@ -35,12 +35,13 @@ _SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _SORTED = json.JSONEncoder(sort_keys=True)
 _PIECE = 1 << 20
 _STABLE = 100_000
-"""Most characters of a text in which changing parts are looked for. A longer text is hashed unchanged."""
+"""Greatest length of a text in which changing parts are looked for. A longer text is hashed unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """For each message, the hash of the messages before it; then the hash of all messages."""
+    """A `Chain` has, for each message, the hash of all messages before it, and at its end the hash of all
+    messages."""
 
     history: tuple[bytes, ...] = (START,)
     """Hashes of all texts, calls and results."""
@@ -52,7 +53,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The hashed content of one message."""
+    """A `Piece` is the part of one message that is hashed."""
 
     is_response: bool
     text: bytes = b""
@@ -65,7 +66,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Links:
-    """The hashes of the messages added so far."""
+    """A `Links` computes the hashes of the messages that are added to it."""
 
     referable: bool
     """True if ids may stand for responses, so that only the client's messages are hashed."""
@@ -79,11 +80,11 @@ class Links:
         return len(self._history) + len(self._calls)
 
     def copy(self) -> Links:
-        """Return an independent copy; later messages don't touch the original."""
+        """Return a copy. Messages that are added to the copy don't change the original."""
         return Links(self.referable, self._history.copy(), self._calls.copy(), self._text, self._made)
 
     def add(self, document: Document, message: Raw) -> bytes:
-        """Add the next message; return the hash of the calls before it."""
+        """Add the next message, and return the hash of the calls before it."""
         before, piece = self._calls[-1], document.about(message, _piece)
         state = self._history[-1]
         if piece.is_response and not self.referable:
@@ -98,7 +99,7 @@ class Links:
         return before
 
     def chain(self) -> Chain:
-        """Return the hashes before each message so far, and after the last."""
+        """Return the hashes before each added message and after the last one."""
         return Chain(tuple(self._history), tuple(self._calls), not self.referable)
 
 
@@ -160,7 +161,7 @@ def _plain(text: str) -> Iterator[bytes]:
 
 
 def call(name: str, arguments: Any) -> bytes:
-    """Return the hash of a call; it ignores null arguments and the order of arguments."""
+    """Return the hash of a call. The hash ignores null arguments and the order of arguments."""
     if isinstance(arguments, str):
         try:
             decoded = decode(arguments.encode("utf-8", "surrogatepass"))
@@ -264,7 +265,7 @@ def _read_block(value: Any, texts: list[str], calls: list[bytes]) -> None:
 
 
 class _Number(str):
-    """A number as a client spells it."""
+    """A `_Number` is a number in the spelling of the client."""
 
     __slots__ = ()
 
@@ -273,7 +274,7 @@ _AS_SPELLED = json.JSONDecoder(parse_int=_Number, parse_float=_Number, strict=Fa
 
 
 def _of_client(source: bytes, role: str) -> bytes:
-    """Return a hash of the parts of a message that matter; empty if there are none."""
+    """Return a hash of those parts of a message that count as history; empty if there are none."""
     words = _Words(hashlib.blake2b(digest_size=16, person=b"penumbra words"))
     words.read(_AS_SPELLED.decode(source.decode("utf-8")), role == "user")
     words.flush()
@@ -282,7 +283,7 @@ def _of_client(source: bytes, role: str) -> bytes:
 
 @dataclass(slots=True)
 class _Words:
-    """A running hash of the content of a client's message."""
+    """A `_Words` computes the hash of the content of a client's message."""
 
     digest: Any
     any: bool = False
@@ -336,7 +337,8 @@ class _Words:
 _TOOLS = ("tools", "toolConfig", "tool_config")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _HEADS: LRUCache[bytes, bytes] = LRUCache(512)
-"""Hashes of texts without their changing parts, by the hashes of the whole texts. Every turn repeats them."""
+"""Hashes of texts without their changing parts, by the hashes of the whole texts, which every turn
+repeats."""
 
 
 @dataclass(frozen=True, slots=True)

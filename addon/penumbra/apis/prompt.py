@@ -27,7 +27,7 @@ class Kind(Enum):
     """Result of a call."""
     REASONING = auto()
     OTHER = auto()
-    """Other content; it is only used to distinguish messages."""
+    """Other content, which only serves to distinguish messages."""
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +38,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """The smallest value that contains the whole part: a content block, an item, a call, or the text
     itself."""
     id: str = ""
-    """Id of a call, or of the call that a result answers; empty if it has none."""
+    """Id of the call, or of the call that the result answers; empty if there is none."""
     name: str = ""
     """Name of the tool; empty if the request has none."""
     arguments: Raw | None = None
@@ -46,10 +46,10 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     texts: tuple[Raw, ...] = ()
     """The part's texts. A result may have none, or more than one."""
     container: Raw | None = None
-    """The whole result, if it is JSON; None if it is a text."""
+    """The whole result if it is JSON; None if the result is a text."""
     is_error: bool = False
     signature: str | None = None
-    """Signature of reasoning, empty if it has none; None if the API signs none."""
+    """Signature of reasoning, or an empty text for unsigned reasoning; None if the API has no signatures."""
     counts: bool = True
     """True if hidden exchanges are recognised by the call's id."""
     checked: bool = False
@@ -67,9 +67,9 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     turn: int
     """Index among all messages."""
     role: str
-    """The message's role as spelled in the request; empty for none."""
+    """The role of the message as the request spells it; empty if the message has none."""
     by_model: bool
-    """True if the model or its provider wrote it."""
+    """True if the model or its provider wrote the message."""
     parts: tuple[Part, ...]
     bound: bool = False
     """True if the message has reasoning that the API may bind to its prefix."""
@@ -114,7 +114,7 @@ def declared_schemas(document: Document, arrays: Iterable[Raw]) -> Iterator[tupl
 
 
 def declarations(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and JSON text of each tool in the prompt; tools that are loaded later are left out."""
+    """Yield name and JSON text of each tool in the prompt, except for tools that are loaded later."""
     for array in arrays:
         for name, declaration, tool in _listed(document, array, 0):
             if document.plain(tool.get("defer_loading")) is not True:

@@ -1,7 +1,7 @@
 """The recognition of LLM calls, first by host, method, path and content type, then by members of the body.
 
-`rules/providers.yaml` describes the calls and the other paths of LLM hosts: which ones are sent on unchanged,
-which ones are searched for secrets, the WebSockets, and the errors.
+`rules/providers.yaml` describes the calls and the other paths of LLM hosts: those that are sent on unchanged,
+those that are searched for secrets, and WebSockets. It also has the errors.
 
 If an upgrade to a WebSocket is refused with status 426, the client uses HTTP at once and sends the whole
 history in every request. After other refusals it tries again for seconds.
@@ -34,7 +34,7 @@ _FIRST_BYTES = {
 
 
 _MODEL = LinearText(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|$))")
-"""The id of a model on Amazon Bedrock may be an ARN, whose slash need not be escaped."""
+"""The id of a model in a path. On Amazon Bedrock, the id may be an ARN, whose slash may be unescaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """Return whether LLM calls to a host are read; `extra` has further globs of the operator."""
+    """Return whether LLM calls to a host are read. `extra` has further globs of the operator."""
     return is_provider(host, extra) or is_loopback(host) or _is_one(host, _hosts()[1])
 
 
 def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """Return whether a host serves only LLM calls; a local host may serve anything."""
+    """Return whether a host serves only LLM calls. A local host may serve anything."""
     return _is_one(host, (*_hosts()[0], *extra))
 
 
@@ -114,7 +114,7 @@ def provider(host: str) -> str:
 
 
 def is_signed(host: str, api: Api | None) -> bool:
-    """Return whether a host checks signatures of requests; `api` is None if the request is no call."""
+    """Return whether a host checks signatures of requests. `api` is None if the request is no LLM call."""
     signed, owner = rules.load_as("providers.yaml", Providers).signed, provider(host)
     return owner in signed["providers"] or (not owner and api is not None and api.format in signed["formats"])
 
@@ -125,7 +125,7 @@ def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
 
 
 def model_in(path: str) -> str:
-    """Return the model that a path names, for APIs whose bodies don't; empty if there is none."""
+    """Return the model in a path, for APIs whose bodies don't name a model; empty if there is none."""
     match = _MODEL.search(normal(path))
     return (match[1] or match[2]) if match else ""
 
@@ -143,7 +143,7 @@ def by_request_line(method: str, path: str) -> Api | None:
 
 
 def claims_json(content_type: str) -> bool:
-    """Return whether the body of a request of this content type, or of none, should be JSON."""
+    """Return whether a body of this content type, which may be empty, should be JSON."""
     return not content_type or "json" in content_type.lower()
 
 
@@ -156,7 +156,7 @@ class Other:
     passes: bool
     """True if bodies are sent on unchanged."""
     files: bool
-    """True if bodies are files; only batches of requests among them are searched for secrets."""
+    """True if bodies are files. Only batches of requests are then searched for secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class SocketKind:
     error: str
 
     def refusal(self, message: str) -> bytes:
-        """Return the frame that tells a client why its frame was not sent."""
+        """Return the frame with the reason why the client's frame was not sent."""
         return self.error.replace("{message}", encode(message).decode("utf-8")).encode("utf-8")
 
 
@@ -209,7 +209,7 @@ def socket_by_path(path: str) -> SocketKind | None:
 
 
 def error_body(host: str, status: int, message: str) -> bytes:
-    """Return an error body as the provider at a host writes it."""
+    """Return an error body in the form of the host's provider."""
     shape = _providers()["errors"].get(provider(host), "openai_chat")
     return REQUESTS[shape].error(status, message)
 
@@ -219,7 +219,7 @@ _MESSAGE = "WebSocket is not supported here; use HTTP."
 
 
 def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
-    """Return the API of the frames, if a request opens a WebSocket of the Responses API; otherwise None.
+    """Return the API of the frames if a request opens a WebSocket of the Responses API; otherwise None.
     Header names are in lower case."""
     if not is_socket(method, headers):
         return None

@@ -4,7 +4,7 @@
 
 `Turns` removes the injected tool's calls and joins several turns into one response. Filters then edit the
 remaining events, one after the other. `ScaledUsage` is a filter that changes the reported input tokens,
-including those of the cache, and the totals by the same amount. It does not touch output tokens.
+including those of the cache, and the totals by the same amount. Output tokens stay.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 class Response:
-    """One message for the client, a stream or a document, made of one or more turns of the provider.
+    """A `Response` makes one message for the client, a stream or a document, from one or more turns.
 
-    `feed` takes the decoded bytes of each turn and returns bytes for the client; for a document, it returns
-    none before the end. Without `turns`, nothing is hidden. No method raises on unexpected input.
+    `feed` takes the decoded bytes of each turn and returns bytes for the client. A document is returned at
+    its end. Without `turns`, nothing is hidden. No method raises on unexpected input.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Response:
         return self._write(self._read(self._reader.feed(data)))
 
     def end_turn(self) -> Turn:
-        """End the provider's response; return its turn. Delayed events are still delayed."""
+        """End the provider's response, and return its turn. Delayed events stay delayed."""
         self._rest = self._read(self._reader.close())
         return self._turns.end_turn() if self._turns is not None else Turn()
 
@@ -73,7 +73,7 @@ class Response:
         return self._write(events)
 
     def restart(self) -> None:
-        """Drop the current turn, which is requested again. The client has received nothing of it."""
+        """Drop the current turn, which is requested again. The client has received no part of it."""
         self._rest, self._reader = [], self._framing.reader()
         if self._turns is not None:
             self._turns.restart()
@@ -85,8 +85,8 @@ class Response:
         return self._write(events) + self._close()
 
     def fail(self, failure: Failure) -> bytes:
-        """End a response whose continuation failed. A document becomes an error as the API writes it. A
-        stream ends with an error event if the provider sent one, and otherwise breaks off."""
+        """End a response whose continuation failed. A document becomes an error body in the form of the API.
+        A stream ends with an error event if the provider sent one, and otherwise breaks off."""
         event = self._turns.fail(failure) if self._turns is not None else None
         return self._write([event] if event is not None else []) + self._close()
 
@@ -107,7 +107,7 @@ class Response:
         return b"".join([self._framing.write(event) for event in events])
 
     def _close(self) -> bytes:
-        """Return the events that filters have delayed; later filters edit the events of earlier ones."""
+        """Return the events that filters have delayed. Later filters edit the events of earlier ones."""
         out = b""
         for number, filter in enumerate(self._filters):
             events: Iterable[Event] = filter.close()
@@ -117,7 +117,7 @@ class Response:
         return out
 
     def _edited(self, filter: Filter, event: Event) -> Iterable[Event]:
-        """Filter an event. This never raises; an event that can't be read is not changed."""
+        """Filter an event. An event that can't be read is not changed, and no exception is raised."""
         event.settle()
         try:
             events = [event]

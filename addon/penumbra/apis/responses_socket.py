@@ -1,12 +1,12 @@
 """OpenAI Responses over WebSocket: each frame is one request or one event of the HTTP API.
 
-The provider keeps only the last response of a connection, until the connection closes, whatever `store` says.
-A hidden turn is therefore continued by its id, and the request contains only results. Requests with the same
+With any value of `store`, the provider keeps the last response of a connection until the connection closes. A
+hidden turn is therefore continued by its id, and the request contains only results. Requests with the same
 `stream_id` are answered one after the other.
 
-Frames have only new items, so this module keeps the client's whole conversation. If the provider refuses a
-request, it forgets the response that the request continues, unless that is stored. The request that is sent
-instead contains the history, as on a new connection.
+Frames have only new items, so this module keeps the client's whole conversation. A provider that refuses a
+request forgets the response that the request continues, unless the response is stored. The next request then
+contains the whole history, as on a new connection.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ CREATE = "response.create"
 STEER = "response.steer"
 BEGIN = "response.created"
 NAMING = frozenset((BEGIN, "response.queued", "response.in_progress"))
-"""Events, except the last, that describe the whole response and name the previous one."""
+"""Events before the last one that describe the whole response and name the previous response."""
 ITEM_DONE = "response.output_item.done"
 _FAILS = frozenset(("response.failed", "error"))
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
 _BEFORE = "previous_response_id"
 _NAMED = (_BEFORE, "response_id")
 _MOST_BYTES = 64 << 20
-"""Most bytes of a history that is kept; no model has a context for more."""
+"""Greatest size in bytes of a history that is kept. No model has a larger context."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Members of a frame that are read without parsing all of it; missing ones are empty."""
+    """An `Envelope` has members of a frame, which are read without parsing the whole frame. Missing ones are
+    empty."""
 
     type: str = ""
     stream_id: str | None = None
@@ -70,7 +71,7 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
 def envelope(frame: bytes) -> Envelope | None:
-    """Return the envelope of a frame; None if it is no frame of this API."""
+    """Return the envelope of a frame; None if the frame is not one of this API."""
     try:
         envelope = _ENVELOPE.decode(frame)
         return envelope if envelope.type else None
@@ -93,7 +94,8 @@ def response_id(frame: bytes) -> str:
 
 
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
-    """Return a frame with other ids of responses; the very same object if it names none of them."""
+    """Return a frame with the ids of responses replaced. A frame without these ids is returned as the same
+    object."""
     try:
         document = Document(frame)
     except NotJson:
@@ -128,7 +130,7 @@ def for_client(frame: bytes, ids: dict[str, str], stream_id: str, asked_from: st
 
 
 class History:
-    """Items of one stream up to the end of its last response."""
+    """A `History` has the items of one stream up to the end of its last response."""
 
     def __init__(self) -> None:
         self._response_id = ""
@@ -153,7 +155,7 @@ class History:
 
 
 class Transcript(History):
-    """The items that the provider got.
+    """A `Transcript` has the items that the provider got.
 
     When a request fails, the provider forgets the response before it. The request can then only be sent again
     with the whole history.
@@ -240,11 +242,11 @@ class SocketFormat(ResponsesFormat):
 
 @dataclass(slots=True)
 class SocketRequest:
-    """A request of the client, and the items of its response so far."""
+    """A `SocketRequest` is a request of the client with the items of its response so far."""
 
     frame: bytes
     input: list[bytes] | None
-    """All items before the response, JSON; None if unknown."""
+    """The JSON of all items before the response; None if unknown."""
     known_as: str = ""
     """The id by which the client knows the response."""
     got: list[bytes] = field(default_factory=list)
@@ -269,7 +271,7 @@ class SocketRequest:
 
 
 class SocketHistory(History):
-    """The items that the client knows."""
+    """A `SocketHistory` has the items that the client knows."""
 
     def asked(self, frame: bytes) -> SocketRequest:
         """Add a request of the client."""

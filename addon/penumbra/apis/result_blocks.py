@@ -2,7 +2,7 @@
 
 The formats find the texts of a result that may be shortened. Other parts (documents, search hits, objects of
 any shape, names of members, numbers) are only searched for secrets. Ids, names, signatures, encrypted content
-and images must not change, and are left out; `rules/results.yaml` lists them.
+and images must not change and are left out. `rules/results.yaml` lists them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _ADDRESS = re.compile(r"(?:https?|gs|s3|file|data):\S*\Z")
 _LITERALS = (b"t", b"f", b"n")
 _HEAD = 1_024
 _DEEPEST = 24
-"""Most levels of objects that the API defines; a tool has made all deeper objects."""
+"""The depth of objects that the API defines. Deeper objects come from tools."""
 _MESSAGE_LEVELS = 8
-"""Most levels of a message in which results are looked for."""
+"""The depth in a message to which results are looked for."""
 
 
 @cache
@@ -53,15 +53,16 @@ def knowledge() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A result, without the parts that are not searched."""
+    """A `Block` is a result without the parts that are not searched."""
 
     value: Raw
     message: Raw
     """Message that the block is in."""
     text: str
-    """The result in JSON without white space; texts that are left out are empty strings."""
+    """The result as JSON without white space. Texts that are left out are empty strings."""
     places: tuple[tuple[int, int] | None, ...]
-    """Offsets in the message of each string, number and literal of `text`; None if it must not change."""
+    """Offsets in the message of each string, number and literal in `text`; None for a value that must not
+    change."""
     call_id: str
     answered: bool
     """True if the model or its provider wrote the message."""
@@ -90,10 +91,10 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[B
 
 @cache
 def _signs() -> Any:
-    """Return a pattern that matches in each message with results, so that other messages need not be parsed.
+    """Return a pattern that matches in each message with results. Messages without a match are not parsed.
 
-    It may also match in other messages. Names match in any case, with any underscores and dashes, but not if
-    they are escaped.
+    The pattern may also match in other messages. Names match in any case and with any underscores and dashes,
+    but not if they are escaped.
     """
     known = knowledge()["blocks"]
     names = ("[_-]*".join(("", *map(re.escape, name), "")) for name in (*known["roles"], *known["members"]))
@@ -146,7 +147,8 @@ def _fits(name: str, section: str) -> bool:
 
 
 def reads_result(caller: Any) -> bool:
-    """Return whether a program reads a call's result; `caller` is the decoded member of the call, or None."""
+    """Return whether a program reads a call's result. `caller` is the decoded `caller` of the call, or
+    None."""
     kind = caller.get("type") if isinstance(caller, Mapping) else caller
     return bool(kind) and kind not in knowledge()["callers"]
 
@@ -253,7 +255,7 @@ class _Reader:
 
 
 def is_binary(raw: bytes) -> bool:
-    """Return whether a string, as JSON spells it, is the base64 of an image, an archive or the like."""
+    """Return whether a JSON string is the base64 of an image, an archive or other binary data."""
     if len(raw) < 8:
         return False
     match = _BASE64.fullmatch(raw)
@@ -274,12 +276,12 @@ def _is_binary_data(data: bytes) -> bool:
         decoded = base64.b64decode(head, validate=True)
     except binascii.Error:
         return False
-    # A key in DER begins with a sequence of some length.
+    # Data in DER, such as a key, begins with a sequence.
     return decoded[:1] != b"\x30" and not is_text(decoded)
 
 
 def is_text(data: bytes) -> bool:
-    """Return whether bytes are mostly readable text; their last character may be incomplete."""
+    """Return whether bytes are mostly readable text. The last character may be incomplete."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:

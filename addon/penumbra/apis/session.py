@@ -1,8 +1,8 @@
-"""The name of a request's conversation, and the folder that it works in.
+"""The name of a request's conversation, and the working folder of the conversation.
 
-The name is the one that the client gives, or it is derived from the opening of the conversation. If the
+The client may give the name. Otherwise the name is derived from the opening of the conversation. If the
 provider stores the history and the client gives no name, all such conversations of a caller count as one. The
-name is only hashed, together with the caller. The folder is found in the texts before the model's first
+name is used only in a hash with the caller. The folder is found in the texts before the model's first
 message.
 """
 
@@ -99,11 +99,11 @@ def _volatile() -> tuple[Any, ...]:
 
 
 _LONGEST_TEXT = 200_000
-"""Most bytes of JSON of a text that is read."""
+"""Greatest size in bytes of a text (JSON) that is read."""
 _LONGEST = 1_000
-"""Characters of a folder that count."""
+"""Number of characters of a folder that are used."""
 _STATED: LRUCache[bytes, str] = LRUCache(512)
-"""Folders that texts name, by hashes of the texts, which are long and repeated every turn."""
+"""Folders by hashes of the texts that name them. The texts are long, and every turn repeats them."""
 
 
 def stated(prompt: Prompt, document: Document) -> str:

@@ -1,4 +1,4 @@
-"""Several turns of the provider as one response for the client, event by event.
+"""The conversion of several turns of the provider to one response for the client, event by event.
 
            ┌──── restart ◄─────┬──────────────┐
            ▼                   │              │
@@ -8,8 +8,8 @@
         anywhere ─ the provider's error, fail ──────────────────► FAILED
 
 READING and CONTINUED: the client gets events as they arrive. HOLDING: the end of the turn is delayed, since
-the response may go on. ASKING: the turn is over, and the tool loop gets the results. FAILED: the provider
-sent an error that was not passed to the client, which gets no further events of the provider.
+the response may be continued. ASKING: the turn is over, and the tool loop gets the results. FAILED: the
+provider sent an error that was not passed to the client, which gets no further events of the provider.
 
 Subclasses edit the events of their API. A response in one JSON document is treated as a stream with one
 event, which is delayed like the end of a turn: `Framing.is_whole`.
@@ -100,7 +100,8 @@ class State(Enum):
 
 
 _SHORTEST_NAME = 6
-"""Fewest characters of an id. Servers that number calls write shorter ids, which other text may contain."""
+"""Length of the shortest id that is looked for. Servers that number calls write shorter ids, which other text
+may contain."""
 
 
 class HiddenNames:
@@ -162,12 +163,13 @@ class Turns(ABC):
     """True if a response must be edited even if it has no hidden call."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
-        """`before` is the client's id of the response that this one continues."""
+        """Make the turns. `before` is the id by which the client knows the response that this one
+        continues."""
         self.framing = framing
         self.injected_tool = injected_tool
         self.before = before
         self.continued = False
-        """True once a turn was continued."""
+        """True after the first turn that was continued."""
         self.hidden_usage: Metrics = {}
         """Token counts of the turns that were continued."""
         self.hidden_names = HiddenNames()
@@ -182,7 +184,7 @@ class Turns(ABC):
         return self.state in (State.HOLDING, State.ASKING)
 
     def event(self, event: Event) -> Iterable[Event]:
-        """Read one event of the current turn; return the events for the client."""
+        """Read one event of the current turn, and return the events for the client."""
         if self.failure is not None:
             return ()
         if event.document is None:
@@ -197,7 +199,7 @@ class Turns(ABC):
         return self._unnamed(out)
 
     def end_turn(self) -> Turn:
-        """End the provider's response; return its turn."""
+        """End the provider's response, and return its turn."""
         if self.state is State.HOLDING:
             self.state = State.ASKING
         usage, ending = self.usage.of_turn(self.metrics), self.ending.ending()
@@ -209,7 +211,7 @@ class Turns(ABC):
         return replace(turn, usage=usage, ending=ending)
 
     def go_on(self) -> list[Event]:
-        """Continue the response; return the delayed events that the client gets nevertheless."""
+        """Continue the response, and return those delayed events that the client still gets."""
         out: list[Event] = []
         for event in self.held:
             if self.framing.is_whole and event.document is not None:
@@ -239,7 +241,7 @@ class Turns(ABC):
         self.begin_turn()
 
     def finish(self) -> list[Event]:
-        """End the response; return the delayed events, with the changes that hidden turns require."""
+        """End the response, and return the delayed events with the changes that hidden turns require."""
         held, self.held = self.held, []
         for event in held:
             if not self.framing.is_whole:
@@ -314,7 +316,7 @@ class Turns(ABC):
 
     @abstractmethod
     def holds(self) -> bool:
-        """Return whether a part of the turn is hidden from the client, or may turn out to be."""
+        """Return whether a part of the turn is hidden from the client, or may have to be hidden."""
 
     @abstractmethod
     def turn(self) -> Turn:
@@ -326,7 +328,7 @@ class Turns(ABC):
 
     @abstractmethod
     def error_body(self, failure: Failure) -> bytes:
-        """Return an error object as the API writes it, with the message of `failure`."""
+        """Return an error object in the form of the API, with the message of `failure`."""
 
     def error(self, failure: Failure) -> Piece:
         """Return an event of a stream that reports such an error."""

@@ -1,4 +1,4 @@
-"""Conversion of the errors of hidden requests for the client.
+"""Conversion of errors of hidden requests to errors for the client.
 
 The provider's message is about a request that the client did not make, and may quote that request, so the
 client does not get it. The client gets the fields that it needs for a reaction: the status, the type of
@@ -56,7 +56,7 @@ _STATUS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class DescribedError:
-    """An error, without the provider's words."""
+    """A `DescribedError` is an error without the provider's words."""
 
     status: int | None
     """HTTP status, or the status that the error itself names."""
@@ -70,8 +70,9 @@ class DescribedError:
 def described(failure: Failure, hidden: str) -> DescribedError:
     """Return the error for the client. `hidden` is the name of a tool that the client does not know.
 
-    A final refusal concerns a hidden request, since the client's own was accepted. So it becomes a bad
-    gateway, after which clients try again. An error that the provider reported in a stream is not changed.
+    A final refusal concerns a hidden request, since the client's own request was accepted. The client gets
+    "bad gateway" instead, after which clients try again. An error that the provider reported in a stream is
+    not changed.
     """
     error = _described(failure, hidden)
     keeps = failure.reported or error.status in PASSING
@@ -107,8 +108,8 @@ def words(failure: Failure) -> str:
 
 
 def openai_error(status: int, message: str, kind: str = "", code: str | int = "") -> bytes:
-    """Return an error body as OpenAI's APIs write it. An empty `kind` or `code` is replaced by that of the
-    status."""
+    """Return an error body in the form of OpenAI's APIs. An empty `kind` or `code` is replaced by the usual
+    one of the status."""
     kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
     named = code or ("rate_limit_exceeded" if status == 429 else None)
     return encode({"error": {"message": message, "type": kind, "param": None, "code": named}})

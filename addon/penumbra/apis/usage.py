@@ -1,6 +1,7 @@
-"""Token counts of responses: their places in each API, their sums over several turns, and the billed tokens.
+"""Token counts of responses. A `UsageTable` names their places in an API and adds them up over several turns.
 
-`Ending` has the model that made a response and the reason why it stopped.
+`BilledTokens` has the billed tokens of a turn. `Ending` has the model of a turn and the reason why it
+stopped.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from msgspec import Raw
 from penumbra.wire.document import Document
 
 _MOST, _LONGEST, _LEVELS = 100, 100, 4
-"""Most counts, most characters of a name, and most levels of objects. No provider needs nearly as many."""
+"""The greatest number of counts, length of a name, and depth of objects. No provider reaches any of them."""
 
 Metrics = dict[str, dict[str, int]]
-"""Numbers by name, for each object with counts; nested numbers have names such as `outer.inner`."""
+"""Numbers by name, for each object with counts. Nested numbers have names such as `outer.inner`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,8 @@ class UsageTable:
     in_total: tuple[str, ...] = ()
     """The inputs that the total contains."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other members with numbers that are summed over turns, such as times. Each has the beginnings of the
-    numbers' names."""
+    """The beginnings of names of other numbers that are summed over turns, such as times, by the member that
+    contains the numbers."""
     names: tuple[str, ...] = ()
     """The names of counts that are mixed with other members; empty if all members are counts."""
     repeated: tuple[str, ...] = ()
@@ -58,11 +59,11 @@ class UsageTable:
         return {name: only(each, self.names or ("",)) for name, each in metrics.items()}
 
     def of_turn(self, metrics: Metrics) -> dict[str, int]:
-        """Return the provider's own counts of a turn; nested ones as `outer.inner`."""
+        """Return the provider's own counts of a turn. Nested counts have names such as `outer.inner`."""
         return {name: number for holder in self.holders for name, number in metrics.get(holder, {}).items()}
 
     def summed(self, metrics: Metrics) -> Metrics:
-        """Return those counts of a turn that the client sees as a sum over turns."""
+        """Return the counts of a turn of which the client sees the sum over all turns."""
         names = dict.fromkeys(self.holders, self.outputs) | dict(self.beside)
         return {holder: only(each, names[holder]) for holder, each in metrics.items()}
 
@@ -99,7 +100,7 @@ def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str
 
 
 def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
-    """Return the whole numbers of a provider's usage object; nested ones as `outer.inner`."""
+    """Return the whole numbers of a provider's usage object. Nested ones have names such as `outer.inner`."""
     found: dict[str, int] = {}
     for key, value in islice(usage.items(), _MOST) if isinstance(usage, dict) and levels else ():
         if len(key) > _LONGEST or not key.isprintable():
@@ -129,7 +130,7 @@ def together(first: Metrics, second: Metrics) -> Metrics:
 def added(
     usage: Mapping[str, Any], extra: Mapping[str, int], outer: str = "", levels: int = _LEVELS
 ) -> dict[str, Any]:
-    """Return a usage object with `extra` added to its numbers; names in `extra` that it lacks are ignored."""
+    """Return a usage object with `extra` added to its numbers. Names that only `extra` has are ignored."""
     result: dict[str, Any] = {}
     for key, value in usage.items():
         name = outer + key
@@ -168,13 +169,13 @@ _HELD = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
 
 
 def held(metrics: Mapping[str, int]) -> int:
-    """Return the tokens of the context at the end of a turn with these counts; 0 if they are not known."""
+    """Return the number of tokens in the context at the end of a turn with these counts; 0 if unknown."""
     return sum(number for name, number in metrics.items() if name in _HELD)
 
 
 @dataclass(frozen=True, slots=True)
 class BilledTokens:
-    """Numbers of tokens of one turn; no token is counted in two fields."""
+    """A `BilledTokens` has the numbers of tokens of one turn. No token is counted in two fields."""
 
     uncached: int = 0
     cached: int = 0
@@ -235,7 +236,7 @@ class EndingReader:
         self._reasons: dict[int, str] = {}
 
     def note(self, document: Document, owner: Raw | None) -> None:
-        """Read an object; a later reason of a choice replaces an earlier one."""
+        """Read an object. A later reason of a choice replaces an earlier one."""
         members = document.members(owner)
         self._model = document.string(members.get(self._table.model)) or self._model
         for number, holder in self._holders(document, owner, members):

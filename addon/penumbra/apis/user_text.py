@@ -1,7 +1,7 @@
-"""Results of tools in the text of a user's message, found by the rules of `rules/user_results.yaml`.
+"""Tool results in the text of a user's message, found by the rules of `rules/user_results.yaml`.
 
-If a text consists only of results that the model asked for in the message before, they are treated like all
-other results. Results in other texts are searched for secrets, but not shortened.
+If a text consists only of results that the model's last message asks for, they are treated like all other
+results. Results in other texts are searched for secrets, but not shortened.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from penumbra.wire.json_values import NotJson, decode, encode
 _ANSWERED = ("assistant", "model")
 _TEXTS = (None, "text", "input_text", "output_text")
 _MOST_CHARACTERS = 100_000
-"""Most characters that are read, at the end of the model's message."""
+"""Number of characters at the end of the model's message that are read."""
 _COMMAND = "<bash-input>"
 """The text before a command that the user ran."""
 _MOST = 64
-"""Most results in one text that are shortened separately."""
+"""Greatest number of results in one text that are shortened separately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def carries_transcript(texts: Iterable[str]) -> bool:
 
 @cache
 def _needed() -> tuple[str, ...]:
-    """Return literals; each text with results contains one of them."""
+    """Return literals of which each text with results contains at least one."""
     return (_COMMAND, *(rule.needs for rule in _rules()[0]))
 
 
@@ -108,11 +108,11 @@ class Passages:
     """The last command that the user ran."""
 
     def copy(self) -> Passages:
-        """Return an independent copy; later texts don't touch the original."""
+        """Return a copy. Texts that are added to the copy don't change the original."""
         return Passages(self._before, self._command)
 
     def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:
-        """Read the next message; return the results in it, in order."""
+        """Read the next message, and return the results in it, in order."""
         match document.about(message, _kind_of):
             case _MessageKind.BY_MODEL:
                 self._before = message
@@ -171,7 +171,7 @@ class _Reader:
 
     document: Document
     before: Raw | None
-    """The model's message before it."""
+    """The model's message before the user's message."""
     turn: int
     command: str
     """The last command that the user ran."""
@@ -204,7 +204,7 @@ class _Reader:
             return
         end = len(text)
         if rule.closes is not None:
-            # The last closing mark is used, since an earlier one may be a part of a tool's output.
+            # The last closing mark counts, since earlier ones may be part of a tool's output.
             end = max((close.start() for close in rule.closes.finditer(text, head.end())), default=end)
             if rule.opens.search(text, end):
                 end = len(text)
@@ -213,8 +213,8 @@ class _Reader:
     def _passage(
         self, value: Raw, start: int, end: int, rule: _Rule, head: Any, number: tuple[int, int] | None = None
     ) -> Passage:
-        """Return a passage. `number` is the index of this result and the number of all, in a text of results
-        only."""
+        """Return a passage. In a text that has only results, `number` is the index of this result and the
+        number of all results."""
         groups = head.groupdict()
         tool, command = groups.get("tool") or "", groups.get("command") or ""
         written = ""
