@@ -118,7 +118,7 @@ class Linear:
         compiled = re2.compile(pattern, options)
         self.pattern = pattern
         self.groups: int = compiled.groups
-        self._ask: _Ask = compiled._regexp.Match if _HAS_ENGINE else _package(compiled)
+        self._ask: _Ask = compiled._regexp.Match if HAS_ENGINE else _package(compiled)
         self.here: Callable[[bytes, int, int], _Spans] = partial(self._ask, _HERE)
         """This function takes (text, start, end) and returns the spans of the match that begins at `start`,
         or only `NOWHERE`. 0 <= start <= end <= length must hold. The function is faster than `match`."""
@@ -178,9 +178,9 @@ def _has_engine() -> bool:
         return False
 
 
-_HAS_ENGINE = _has_engine()
+HAS_ENGINE = _has_engine()
 _ANYWHERE, _HERE, _WHOLE = (
-    (re2._Anchor.UNANCHORED, re2._Anchor.ANCHOR_START, re2._Anchor.ANCHOR_BOTH) if _HAS_ENGINE else (0, 1, 2)
+    (re2._Anchor.UNANCHORED, re2._Anchor.ANCHOR_START, re2._Anchor.ANCHOR_BOTH) if HAS_ENGINE else (0, 1, 2)
 )
 
 

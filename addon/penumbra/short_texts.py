@@ -8,7 +8,7 @@ that limit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, update_wrapper
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar, cast
 from weakref import WeakSet
@@ -57,6 +57,7 @@ def remembered(entries: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
         # Most functions have one argument and are called very often.
         call: Any = of_one if len(signature(function).parameters) == 1 else of_several
+        update_wrapper(call, function)
         call.cache_clear = cached.cache_clear
         return cast("Callable[P, T]", call)
 

@@ -22,7 +22,7 @@ from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
 from penumbra.conversation import read
 from penumbra.redaction.redactor import Redactor
-from penumbra.redaction.shared_patterns import _Late
+from penumbra.redaction.shared_patterns import late
 from penumbra.wire.document import Document
 from support import examples, hostile_texts
 from support.alphabets import of_module, of_pattern
@@ -98,13 +98,16 @@ BOUNDED = {  # The reason for which each pattern can't take long.
 WAYS = "search|finditer|findall|subn?|split|match|fullmatch"
 
 
+LATE = type(late(b""))
+
+
 def patterns_in(value: object, depth: int = 0) -> Iterator[re.Pattern[Any]]:
     """Yield the patterns in a module's value."""
     inner: list[Any] = []
     if isinstance(value, re.Pattern):
         yield value
-    elif isinstance(value, _Late):
-        yield re.compile(value.pattern, value._flags)
+    elif isinstance(value, LATE):
+        yield re.compile(value.pattern, value.flags)
     elif isinstance(value, dict):
         inner = [*value.values()]
     elif isinstance(value, list | tuple | set | frozenset):

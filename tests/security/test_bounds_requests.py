@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import gc
 import json
+import pkgutil
 import re
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import pytest
 
-from penumbra.apis import identity, parts, recognise, result_blocks, session
+import penumbra
+from penumbra.apis import identity, recognise, session
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import string_values
 from penumbra.compress import time_budget
-from penumbra.compress.calls import tools
-from penumbra.compress.families import several_outputs
 from penumbra.compress.result import Redacted
-from penumbra.compress.stages import grouping
 from penumbra.config.settings import load
-from penumbra.conversation import ambiguity, read, rewrite
+from penumbra.conversation import read, rewrite
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Request, Rewritten
 from penumbra.expand import query as expand
-from penumbra.redaction import names, other_bodies, redactor
+from penumbra.redaction import names, redactor
+from penumbra.redaction.names import Strength
 from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.values import Style
 from penumbra.store.decisions import Decision
-from penumbra.wire import request_path
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 from penumbra.wire.prefix_memory import PrefixMemory
@@ -160,8 +163,7 @@ def test_members_are_taken_out_without_a_look_at_all_that_stands_before():
             return super().__getitem__(key)
 
     body = json.dumps([{"_forge": 1, "role": "user", "n": n} for n in range(2_000)]).encode()
-    document = Document(body)
-    document._structure = Bytes(body)
+    document = Document(Bytes(body))
     for item in document.items(document.root):
         document.remove_member(document.members(item)["_forge"])
     assert looked < 20 * len(body)
@@ -220,13 +222,16 @@ def test_a_request_that_takes_too_long_goes_on_with_redaction_alone_and_for_good
     assert not again.decisions
 
 
-def test_what_is_nested_deeply_is_not_read_again_at_every_level():
+def _refused(document: Document) -> None:
+    with pytest.raises(NotJson, match="nested too deeply"):
+        list(string_values(document, document.root))
+
+
+def test_deep_nesting_is_not_read_again_at_every_level():
     inner = b"[" + b",".join([b"1"] * 100_000) + b"]"
     for begin, end in ((b'{"a":', b"}"), (b"[", b"]")):
         document = Document(begin * 900 + inner + end * 900)
-        with pytest.raises(NotJson, match="nested too deeply"):
-            list(string_values(document, document.root))
-        assert document._parsed.opened <= 60 * len(document.data)
+        assert calls(_refused, document) < 2_000
         # These documents are as deep as real ones, or deep and small.
         for count, value in ((30, inner), (900, b'"x"')):
             document = Document(begin * count + value + end * count)
@@ -284,25 +289,57 @@ def test_of_a_line_of_megabytes_what_one_search_may_cost_is_searched():
     assert "matching line in 2 lines]" in _ask("first\n" + "ab" * 100_000 + "z\n", "z")
 
 
-_JUDGE = names.Names().judge
-REMEMBERED: dict[str, Callable[[str], Any]] = {
-    "ids of calls": parts.is_telling,
-    "openings": session.stable,
-    "tools": tools.category,
-    "skipped tools": lambda text: tools.skips(text, frozenset(("x",))),
-    "hints": redactor.read_hint,
-    "announced commands": several_outputs._announced,
-    "paths of hits": grouping._is_path,
-    "names": _JUDGE,
-    "members": other_bodies._kind,
-    "types": lambda text: other_bodies._is("call types", text),
-    "members of results": lambda text: result_blocks._fits(text, "blocks"),
-    "roles": result_blocks._plain,
-    "doubled members": ambiguity._plain,
-    "paths": request_path.normal,
-    "headers": identity._is_header,
-    "keys of queries": identity._is_query,
+LRU = type(lru_cache(len))
+KNOWN = {
+    "asks": False,
+    "kind": "call types",
+    "method": "POST",
+    "section": "blocks",
+    "skip_tools": frozenset(("x",)),
+    "strength": Strength.WEAK,
+    "style": Style.CODE,
 }
+"""The arguments that are no texts from outside, by the names of parameters."""
+
+OTHER_CACHES = (
+    *("rules", "rule_schemas", "apis.session", "store.records", "compress.families.family"),
+    *("compress.calls.classify", "compress.calls.shell", "compress.calls.unknown_tools", "expand.reference"),
+    *("compress.families.patterns", "compress.stages.line_numbers", "compress.token_estimate"),
+    *("conversation.line_index", "expand.expansions", "external.dispatch", "metrics.amounts"),
+    *("metrics.tool_use", "redaction.restore.restorer", "retry.refusals"),
+)
+"""Modules with other caches of texts: names in rules, and texts whose length the callers limit."""
+
+
+def _remembering() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the functions that remember their results."""
+    yield "openings", session.stable
+    yield "hints", redactor.read_hint
+    yield "names", names.Names().judge
+    for found in pkgutil.walk_packages(penumbra.__path__, "penumbra."):
+        module = None if found.name.endswith("__main__") else import_module(found.name)
+        for name, value in vars(module).items() if module else ():
+            if (
+                hasattr(value, "cache_clear")
+                and not isinstance(value, LRU)
+                and value.__module__ == found.name
+            ):
+                yield f"{found.name}.{name}", value
+
+
+REMEMBERED = dict(_remembering())
+
+
+def test_other_functions_remember_no_texts_from_outside() -> None:
+    others = {
+        value.__module__.removeprefix("penumbra.")
+        for found in pkgutil.walk_packages(penumbra.__path__, "penumbra.")
+        if not found.name.endswith("__main__")
+        for value in vars(import_module(found.name)).values()
+        if isinstance(value, LRU) and "str" in value.__wrapped__.__annotations__.values()
+    }
+    assert others - set(OTHER_CACHES) == set()
+    assert len(REMEMBERED) > 25
 
 
 class Text(str):
@@ -312,31 +349,25 @@ class Text(str):
 @pytest.mark.parametrize("kind", REMEMBERED)
 def test_long_texts_are_not_kept(kind: str) -> None:
     text = Text("1/" + "a1b." * 40_000)
-    REMEMBERED[kind](text)
+    parameters = signature(REMEMBERED[kind]).parameters
+    REMEMBERED[kind](*(KNOWN.get(name, text) for name in parameters))
     there = weakref.ref(text)
     del text
     gc.collect()
     assert there() is None
 
 
-def test_names_that_nobody_gives_are_credentials_at_once() -> None:
-    """Such names keep callers apart, and are not split into words, which took a second for 80 KB."""
-    name = "a1-" * 100_000
-    assert identity._is_header(name)
-    assert identity._is_query(name)
-
-
-@pytest.mark.parametrize("where", ["_is_header", "_is_query"])
-def test_more_names_than_anybody_gives_are_not_looked_at(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of the names count: another value is another caller."""
-    looked: list[str] = []
-    monkeypatch.setattr(identity, where, lambda name: bool(looked.append(name)))
-    many = {f"a{number}": "v" for number in range(5_000)}
+@pytest.mark.parametrize("where", ["headers", "query"])
+@pytest.mark.parametrize(
+    "given", [{"a1-" * 100_000: "v"}, {f"a1-{number}": "v" for number in range(5_000)}], ids=["long", "many"]
+)
+def test_names_beyond_the_limits_are_credentials_and_are_not_split(where: str, given: dict[str, str]) -> None:
+    """Such names keep callers apart; splitting one of 80 KB into words takes a second."""
 
     def scope(names: dict[str, str]) -> bytes:
-        of = (names, {}) if where == "_is_header" else ({}, names)
-        return identity.Credentials.of("h:443", "peer", *of).scope(b"k")
+        of = {"headers": {}, "query": {}, where: names}
+        return identity.Credentials.of("h:443", "peer", **of).scope(b"k")
 
-    assert scope(many) == scope(dict(reversed(many.items())))
-    assert scope(many) != scope(many | {"a7": "w"})
-    assert not looked
+    assert scope(given) == scope(dict(reversed(given.items())))
+    assert scope(given) != scope(given | {next(iter(given)): "w"})
+    assert calls(scope, given) < 100 + 25 * len(given)

@@ -9,7 +9,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.usage import added, flat
 from penumbra.conversation.incoming import Incoming
 from penumbra.expand.hidden_exchanges import Answered
-from penumbra.flow.report import _sent
+from penumbra.flow.report import sent_request
 from penumbra.metrics.events import Summary
 from penumbra.metrics.journal import Journal
 from penumbra.redaction.redact_calls import shown_names
@@ -82,7 +82,7 @@ def test_a_request_shows_its_names_so() -> None:
     callers.close()
     [shown] = accepted.rewritten.shown
     incoming = Incoming(accepted.request.api, body, {}, {}, "")
-    sent = _sent("api.anthropic.com", incoming, accepted, Summary(), (), changed=True)
+    sent = sent_request("api.anthropic.com", incoming, accepted, Summary(), (), changed=True)
     assert [tool.name for tool in sent.tools] == list(sent.called)
     for name in (shown.tool, shown.call_id, accepted.model, *sent.called):
         assert "[REDACTED:" in name

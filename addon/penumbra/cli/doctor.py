@@ -413,7 +413,7 @@ def main(arguments: Sequence[str]) -> int:
 def checks(environment: Mapping[str, str]) -> Iterator[Check]:
     """Yield all checks, in the order in which a start needs them."""
     yield from _versions()
-    yield _clock(datetime.now(UTC).date())
+    yield clock(datetime.now(UTC).date())
     yield from _settings(environment)
     yield port(environment)
     yield from prefixes(environment)
@@ -447,7 +447,7 @@ def _versions() -> Iterator[Check]:
     yield ok("mitmproxy_rs", text)
 
 
-def _clock(today: date) -> Check:
+def clock(today: date) -> Check:
     """Check the clock, since certificates and stored rows expire by it."""
     released = rules.load("advisories.yaml")["date"]
     if today < released:
@@ -478,7 +478,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
     for line in remarks(settings):
         yield note("settings", line)
     yield from _unusable(settings)
-    yield from _rules(settings.rules, environment)
+    yield from own_rules(settings.rules, environment)
     yield store(settings, environment)
 
 
@@ -499,7 +499,7 @@ def _unusable(settings: Settings) -> Iterator[Check]:
         yield bad("settings", one_line(str(error)))
 
 
-def _rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:
+def own_rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:
     """Check the user's own rules."""
     from penumbra import user_rules
     from penumbra.rule_schemas import RuleError

@@ -251,7 +251,8 @@ class Dispatcher:
         self._secret = secret
         self._compressed = compressed
         self._shared = shared or Shared()
-        self._flights: dict[bytes, _Flight] = {}
+        self.flights: dict[bytes, _Flight] = {}
+        """The calls in progress, by the keys of their responses."""
 
     async def outcomes(
         self, strategy: Strategy, asks: Sequence[Ask], deadline: float, *, cost_check: bool = True
@@ -273,7 +274,7 @@ class Dispatcher:
 
     def cancel(self) -> None:
         """End all calls."""
-        for flight in self._flights.values():
+        for flight in self.flights.values():
             if flight.task is not None:
                 flight.task.cancel()
 
@@ -310,13 +311,13 @@ class Dispatcher:
     def _flight(self, strategy: Strategy, ask: Ask, name: bytes) -> _Flight:
         """Return the call that is in progress for this text, or a new one, and count the caller as
         waiting."""
-        flight = self._flights.get(name)
+        flight = self.flights.get(name)
         if flight is not None:
             flight.waiters += 1
             self.metrics.shared += 1
             return flight
         # The caller is counted first, since an eager task begins the call before the next line.
-        flight = self._flights[name] = _Flight(waiters=1)
+        flight = self.flights[name] = _Flight(waiters=1)
         flight.task = asyncio.create_task(self._fly(flight, strategy, ask, name))
         return flight
 
@@ -346,7 +347,7 @@ class Dispatcher:
             _log.warning("Penumbra: strategy %s failed: %s", strategy.name, errors.place(error))
             return NoResponse("error")
         finally:
-            del self._flights[name]
+            del self.flights[name]
 
     async def _call(self, flight: _Flight, strategy: Strategy, task: Task) -> Response:
         breaker, shared = self._shared.breaker(strategy, task), self._shared

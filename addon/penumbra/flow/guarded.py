@@ -22,7 +22,7 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from penumbra.errors import place
 
-_LIFE = ("load", "configure", "running", "update", "done")
+LIFE = ("load", "configure", "running", "update", "done")
 """Hooks of the addon itself. Their errors are shown to the operator."""
 _OUTWARD = ("next_layer", "server_connect", "http_connect", "requestheaders", "request", "websocket_message")
 """Hooks after which data goes to a server."""
@@ -36,7 +36,7 @@ class Guarded:
 
     def __init_subclass__(cls) -> None:
         for name, method in list(vars(cls).items()):
-            if (name in hooks.all_hooks and name not in _LIFE) or name.startswith("penumbra_"):
+            if (name in hooks.all_hooks and name not in LIFE) or name.startswith("penumbra_"):
                 setattr(cls, name, _guarded(name, method))
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:

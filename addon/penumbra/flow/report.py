@@ -127,7 +127,7 @@ class Reports:
         shown = [entry for entry in rewritten.shown if entry.new]
         with handle:
             is_changed = summary.changed > 0 or bool(accepted.hidden)
-            entry = _sent(host, incoming, accepted, summary, shown, changed=is_changed, most=_STEP)
+            entry = sent_request(host, incoming, accepted, summary, shown, changed=is_changed, most=_STEP)
             state.turn = turn = self._journal.sent(entry)
             if handle.settings.page_originals == "on":
                 self._texts.keep(handle, accepted, turn.results)
@@ -165,7 +165,9 @@ class Reports:
         results: Sequence[ResultRecord] = ()
         changed = summary.changed > 0 or bool(accepted.hidden)
         new = [entry for entry in rewritten.shown if entry.new]
-        entry = replace(_sent(host, incoming, accepted, summary, new, changed=changed), is_observed=True)
+        entry = replace(
+            sent_request(host, incoming, accepted, summary, new, changed=changed), is_observed=True
+        )
         if accepted.request.settings.observe:
             # No caller has waited for this work, so it added nothing to the request's time.
             turn = self._journal.sent(replace(entry, milliseconds=0.0))
@@ -290,7 +292,7 @@ _ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
 """Formats in which the client marks the prefix to be cached."""
 
 
-def _sent(
+def sent_request(
     host: str,
     incoming: Incoming,
     accepted: Accepted,

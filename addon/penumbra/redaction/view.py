@@ -122,22 +122,22 @@ class View:
 def undisguised(data: bytes) -> Iterator[View]:
     """Yield the view of a text without its disguises, if it has any."""
     if DISGUISE.search(data) is not None:
-        yield from _build(data, _disguises(data), FAR)
+        yield from _build(data, disguises(data), FAR)
 
 
-def _disguises(data: bytes) -> Iterator[re.Match[bytes] | Found]:
+def disguises(data: bytes) -> Iterator[re.Match[bytes] | Found]:
     at = sampled = 0
     for number, match in enumerate(DISGUISE.finditer(data), 1):
         yield match
         at = match.end()
         if not number % _SAMPLE:
             if at - sampled < _SAMPLE * _FULL:
-                yield from _many(data, at)
+                yield from many_disguises(data, at)
                 return
             sampled = at
 
 
-def _many(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
+def many_disguises(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
     """Yield the disguises after `at`. This is faster than `DISGUISE` if the text has many of them."""
     run = at
     for begin in _BEGIN.finditer(data, at):

@@ -123,7 +123,7 @@ class SharedStore:
         self._waiting: deque[_Batch] = deque()
         self._round_trips = 0
         self._delayed = DelayedRows()
-        self._doubtful: set[bytes] = set()
+        self.doubtful: set[bytes] = set()
         """Names of rows that other proxies may read although this proxy did not use their values."""
         self._wanted = asyncio.Event()
         self._trial: asyncio.Future[None] | None = None
@@ -240,7 +240,7 @@ class SharedStore:
             back = [*add, *(row for row in put if row.name in former)]
             replies = await self._ask(commands, [_taking_back(back, former)] if back else [])
             if replies is None and not self.is_whole:
-                self._doubtful.update(row.name for row in back)
+                self.doubtful.update(row.name for row in back)
         if replies is None:
             return None
         added = [reply is not None for reply in replies[: len(add)]]
@@ -378,7 +378,7 @@ class SharedStore:
         while not self.is_whole:
             self._wanted.clear()
             with suppress(TimeoutError):
-                pause = self.outage.pause(hurries=bool(self._doubtful))
+                pause = self.outage.pause(hurries=bool(self.doubtful))
                 await asyncio.wait_for(self._wanted.wait(), pause)
             trial = self._trial = self._trial or asyncio.get_running_loop().create_future()
             try:
@@ -386,7 +386,7 @@ class SharedStore:
             finally:
                 self._trial = None
                 trial.set_result(None)
-        self._doubtful.clear()
+        self.doubtful.clear()
         for method in self._returning:
             if (call := method()) is not None:
                 call()

@@ -188,7 +188,7 @@ class TwoProxies:
         for store in self.stores:
             store.outage.clock = self.clock
             store.patience = _PATIENCE
-        channel = self.stores[0].news._channel
+        channel = self.stores[0].news.command([])[1]
         await until(lambda: self.redis.client.pubsub_numsub(channel)[0][1] >= 2)
         await until(lambda: all(store.figures.round_trips >= 2 for store in self.stores))
         self._turns: list[Any] = [("user", "Why is it so?")]
@@ -240,7 +240,7 @@ class TwoProxies:
         for way, store in zip(self.ways, self.stores, strict=True):
             way.mend()
             store.patience = _PATIENCE
-        await until(lambda: all(store.is_whole or not store._doubtful for store in self.stores))
+        await until(lambda: all(store.is_whole or not store.doubtful for store in self.stores))
         if settled:
             await until(lambda: all(store.is_whole for store in self.stores))
             self.clock.ahead += 100

@@ -72,7 +72,7 @@ def test_arguments_are_refused():
 
 def test_rules_of_the_users_own_are_checked(tmp_path):
     def told():
-        return [str(check) for check in doctor._rules("", {"XDG_CONFIG_HOME": str(tmp_path)})]
+        return [str(check) for check in doctor.own_rules("", {"XDG_CONFIG_HOME": str(tmp_path)})]
 
     assert told() == []
     folder = tmp_path / "penumbra" / "rules"
@@ -85,7 +85,7 @@ def test_rules_of_the_users_own_are_checked(tmp_path):
         ]
     finally:
         user_rules.use(None)
-    (missing,) = doctor._rules(str(tmp_path / "none"), {})
+    (missing,) = doctor.own_rules(str(tmp_path / "none"), {})
     assert missing.state is State.BAD
 
 
@@ -187,8 +187,8 @@ def test_newer_packages_come_by_what_has_installed_these(tmp_path):
 
 
 def test_a_clock_that_is_wrong_is_noted():
-    assert doctor._clock(RULES["date"]).state is State.OK
-    assert doctor._clock(RULES["date"].replace(year=1970)).state is State.NOTE
+    assert doctor.clock(RULES["date"]).state is State.OK
+    assert doctor.clock(RULES["date"].replace(year=1970)).state is State.NOTE
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`penumbra wrap` without a process of its own: arguments, environment, and the line at the end."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -171,8 +172,9 @@ def test_a_proxy_is_joined_only_with_a_certificate_of_this_user(tmp_path, monkey
     ca, link = tmp_path / "ca.pem", tmp_path / "link.pem"
     ca.write_text("")
     link.symlink_to(ca)
-    entry = {"proxy": "127.0.0.1:7", "version": proxy_process.__version__, "pid": 7}
-    monkeypatch.setattr(proxy_process, "_listens", lambda place: True)
+    listening = socket.create_server(("127.0.0.1", 0))
+    place = f"127.0.0.1:{listening.getsockname()[1]}"
+    entry = {"proxy": place, "version": proxy_process.__version__, "pid": 7}
 
     def joined(path):
         monkeypatch.setattr(proxy_process.running, "running", lambda where: [entry | {"ca": str(path)}])

@@ -215,12 +215,8 @@ def unfolded(text: str) -> str:
     """Return the text that `fold` was given: every marker written out."""
     lines: list[str] = []
     for line in text.split("\n"):
-        counts = folding._counts(line)
-        if counts is None:
-            lines.append(line)
-        else:
-            period, repeats = counts
-            lines += lines[len(lines) - period :] * repeats
+        marker = re.fullmatch(r"\[the (?:line|(\d+) lines) above (\d+) more times?\]", line)
+        lines += lines[-int(marker[1] or 1) :] * int(marker[2]) if marker else [line]
     return "\n".join(lines)
 
 

@@ -46,13 +46,14 @@ class Bench:
     http: Http = field(default_factory=Http)
 
     def __post_init__(self) -> None:
+        self.compressed = Table(self.database, SCHEMA, 86_400.0)
         self.dispatcher = self.another()
         self.strategy = of_service(
             CompressionService(self.service.url, "", self.model, self.timeout, False), self.http
         )
 
     def another(self) -> Dispatcher:
-        return Dispatcher(SECRET, Table(self.database, SCHEMA, 86_400.0), shared=self.shared)
+        return Dispatcher(SECRET, self.compressed, shared=self.shared)
 
     async def outcomes(self, *asks: Ask, deadline: float = 20.0, **more: Any) -> list[Outcome]:
         return await self.dispatcher.outcomes(self.strategy, asks, deadline, **more)
@@ -168,7 +169,7 @@ async def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
 
 async def test_an_answer_that_came_behind_the_look_into_the_store_is_used(service: Service) -> None:
     async with running(service) as bench:
-        stored = bench.dispatcher._compressed
+        stored = bench.compressed
         looked, answered = asyncio.Event(), asyncio.Event()
 
         class Late:
@@ -184,7 +185,7 @@ async def test_an_answer_that_came_behind_the_look_into_the_store_is_used(servic
                     await answered.wait()
                 return found
 
-        bench.dispatcher._compressed = Late()  # type: ignore[assignment]
+        bench.dispatcher = Dispatcher(SECRET, Late())  # type: ignore[arg-type]
         slow = asyncio.create_task(bench.outcomes(ask()))
         await looked.wait()
         [quick] = await bench.outcomes(ask())
@@ -207,7 +208,7 @@ async def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(servi
         assert late == Outcome(None, "deadline")
         patient.cancel()
         hold.set()
-        while bench.dispatcher._flights:
+        while bench.dispatcher.flights:
             await asyncio.sleep(0.001)
         [now] = await bench.outcomes(ask())
         assert now.how == "hit"
@@ -221,7 +222,7 @@ async def test_what_waits_for_a_place_when_the_deadline_passes_is_never_sent(ser
         outcomes = await bench.outcomes(*(ask(text(n)) for n in range(30)), deadline=0.3)
         assert {outcome.how for outcome in outcomes} == {"deadline"}
         hold.set()
-        while bench.dispatcher._flights:
+        while bench.dispatcher.flights:
             await asyncio.sleep(0.001)
     assert len(service.asked) <= 10
 
@@ -265,7 +266,7 @@ async def test_whatever_happens_is_an_outcome(does: Does, how: str, service: Ser
     async with running(service, timeout=0.3 if does.hang else 20) as bench:
         [outcome] = await bench.outcomes(ask())
         assert outcome == Outcome(None, how)
-        assert not bench.dispatcher._flights
+        assert not bench.dispatcher.flights
 
 
 async def test_an_answer_is_cleaned_before_it_is_kept(service: Service) -> None:

@@ -40,6 +40,9 @@ CHANGED: dict[str, dict[str, Any]] = {
 }
 
 
+LRU = type(functools.cache(len))
+
+
 class Handles:
     """The handles of one process."""
 
@@ -50,10 +53,10 @@ class Handles:
         return self.engines.handle(settings, EngineSettings.of(settings, rules))
 
 
-def is_open(engine: Engine) -> bool:
+async def is_open(engine: Engine) -> bool:
     """Return whether an engine's threads and database still work."""
     try:
-        engine._workers.submit(int).result()
+        await engine.cleaned("text")
         engine.database.submit(lambda connection: None).result()
     except RuntimeError:
         return False
@@ -84,13 +87,13 @@ def test_an_engine_closes_after_its_last_handle(
         shared = first.share()
         for one in (first, first, second):
             one.end()
-            assert is_open(first.engine)
+            assert await is_open(first.engine)
         shared.end()
-        assert not is_open(first.engine)
+        assert not await is_open(first.engine)
         later.end()
-        assert is_open(later.engine)
+        assert await is_open(later.engine)
         handles.engines.close(at_once=False)
-        assert not is_open(later.engine)
+        assert not await is_open(later.engine)
 
     asyncio.run(go())
 
@@ -101,8 +104,8 @@ def test_what_is_in_flight_at_the_end_goes_on_unless_all_ends(at_once: bool) -> 
         handles = Handles()
         with handles.begin(MEMORY) as handle:
             handles.engines.close(at_once=at_once)
-            assert is_open(handle.engine) is not at_once
-        assert not is_open(handle.engine)
+            assert await is_open(handle.engine) is not at_once
+        assert not await is_open(handle.engine)
 
     asyncio.run(go())
 
@@ -161,7 +164,7 @@ def _texts(value: Any, seen: set[int], depth: int = 12) -> Iterator[str]:
 
 def _caches(value: Any) -> Iterator[Any]:
     """The value, or what the cache keeps that it is, or that its function was made with."""
-    if isinstance(value, functools._lru_cache_wrapper):
+    if isinstance(value, LRU):
         yield gc.get_referents(value)
     elif isinstance(value, FunctionType):
         for cell in value.__closure__ or ():

@@ -12,12 +12,13 @@ from mitmproxy.addonmanager import traverse
 from mitmproxy.test import taddons, tflow, tutils
 
 from penumbra.addon import Penumbra
-from penumbra.flow.guarded import _LIFE, Guarded
+from penumbra.flow import bodies
+from penumbra.flow.guarded import LIFE, Guarded
 
 
 def hooks_of(addon: Any) -> Iterator[str]:
     for name in hooks.all_hooks:
-        if name not in _LIFE and callable(getattr(addon, name, None)):
+        if name not in LIFE and callable(getattr(addon, name, None)):
             yield name
 
 
@@ -106,7 +107,7 @@ def test_a_failure_before_the_engine_sends_nothing_unsearched(monkeypatch, redac
         async def broken(*_):
             raise ZeroDivisionError("hunter2")
 
-        monkeypatch.setattr(addon.requests, "_incoming", broken)
+        monkeypatch.setattr(bodies, "decoded", broken)
         with taddons.context(addon) as context:
             context.configure(addon, penumbra_database="memory", penumbra_redact_secrets=redact)
             flow = tflow.tflow(

@@ -190,7 +190,7 @@ def test_what_is_on_its_way_when_they_are_cleared_is_not_kept(is_cleared: bool) 
         if is_cleared:
             texts.clear()
         handle.ready.set()
-        await asyncio.gather(*texts._tasks)
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
         return texts.get(7)
 
     assert asyncio.run(kept()) == (None if is_cleared else ("before", "after"))

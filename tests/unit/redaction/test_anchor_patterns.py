@@ -50,12 +50,12 @@ def test_a_text_full_of_disguises_shows_the_same() -> None:
     drawn = random.Random(7)
     for _ in range(2_000):
         data = b"".join(drawn.choices(pieces, k=drawn.randint(1, 14)))
-        found = [match.span() for match in view._many(data)]
+        found = [match.span() for match in view.many_disguises(data)]
         assert found == [match.span() for match in view.DISGUISE.finditer(data)], data
 
 
 def test_it_makes_no_difference_how_full_of_disguises_a_text_is() -> None:
     full, plain = 40 * b"\\u0041,", 40 * b"a b c d e f " + 9 * b"%41,"
     for data in (full + plain + full, plain + full + plain, 40 * b"\\" + b"u0041" + full, full):
-        found = [match.span() for match in view._disguises(data)]
+        found = [match.span() for match in view.disguises(data)]
         assert found == [match.span() for match in view.DISGUISE.finditer(data)], data

@@ -8,6 +8,7 @@ import pytest
 
 from penumbra import redact, redact_many
 from penumbra.redaction import RedactionError
+from penumbra.redaction.finders.assignments import Assignments
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support import secret_contexts as contexts
@@ -195,7 +196,7 @@ def test_failure_tells_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*_: object) -> None:
         raise ValueError(TOKEN)
 
-    monkeypatch.setattr(broken, "_spans", fail)
+    monkeypatch.setattr(Assignments, "find", fail)
     with pytest.raises(RedactionError) as caught:
         broken.redact(TOKEN)
     assert TOKEN not in str(caught.value)

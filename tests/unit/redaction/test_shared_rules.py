@@ -5,6 +5,7 @@ from __future__ import annotations
 from penumbra import rules
 from penumbra.redaction import rule, ruleset
 from penumbra.redaction.redactor import Redactor
+from support.work_counts import calls
 
 USERS = {
     "secrets/acme.yaml": {
@@ -16,11 +17,10 @@ SECRET = "acme_q8zk2mvt41lx9rwpz0bt"
 
 
 def test_engines_share_it() -> None:
-    one, other = Redactor(b"k"), Redactor(b"another key")
-    assert one._anchors is other._anchors
+    Redactor(b"k")
+    assert calls(Redactor, b"another key") < 5_000
     replaced = ruleset.load("[[rules]]\nid = 'x'\nregex = 'acme_[a-z0-9]{20}'\nkeywords = ['acme_']", "mine")
     third = Redactor(b"k", ruleset.merged(rule.read(), replaced))
-    assert third._anchors is not one._anchors
     assert SECRET not in third.redact(f"see {SECRET}").text
 
 

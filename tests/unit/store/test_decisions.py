@@ -24,31 +24,31 @@ SHORT = Decision(
 KEPT = Decision(None, Facts())
 
 
-def opened(path, ttl=DAY, max_bytes=64 * MEGABYTE, schema=SCHEMA):
-    return Table(Database(path, max_bytes), schema, ttl)
+class Book(Table):
+    """A table of decisions with a database of its own."""
+
+    def __init__(self, path):
+        self.database = Database(path, 64 * MEGABYTE)
+        super().__init__(self.database, SCHEMA, DAY)
 
 
 def run(coroutine):
     return asyncio.run(coroutine)
 
 
-def close(book):
-    book._database.close()
-
-
 def test_many_new_rows_change_few_pages(tmp_path):
-    book = opened(tmp_path / "x.sqlite")
+    book = Book(tmp_path / "x.sqlite")
     facts = replace(KEPT.facts, bytes_before=9, bytes_after=9, characters_before=9, lines_before=1)
 
     def log_pages(mode):
         checkpoint = f"PRAGMA wal_checkpoint({mode})"
-        return run(book._database.run(lambda connection: connection.execute(checkpoint).fetchone()))[1]
+        return run(book.database.run(lambda connection: connection.execute(checkpoint).fetchone()))[1]
 
     run(book.put({os.urandom(16): Decision(None, facts) for _ in range(4_000)}))
     log_pages("TRUNCATE")
     run(book.put({os.urandom(16): Decision(None, facts) for _ in range(500)}))
     assert 20 < log_pages("PASSIVE") < 100
-    close(book)
+    book.database.close()
 
 
 def test_tables_in_the_order_of_their_keys_as_releases_made_them_go_on(tmp_path):
@@ -62,41 +62,41 @@ def test_tables_in_the_order_of_their_keys_as_releases_made_them_go_on(tmp_path)
         connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.close()
     for earlier, decision in (({}, SHORT), ({b"a": SHORT}, KEPT), ({b"a": KEPT}, SHORT)):
-        book = opened(path)
+        book = Book(path)
         assert run(book.get([b"a"])) == earlier
         run(book.put({b"a": decision}))
-        close(book)
+        book.database.close()
 
 
 def test_a_second_process_sees_what_the_first_wrote(tmp_path):
-    first, second = opened(tmp_path / "p"), opened(tmp_path / "p")
+    first, second = Book(tmp_path / "p"), Book(tmp_path / "p")
     assert run(second.get([b"a"])) == {}
     run(first.put({b"a": SHORT}))
     assert run(second.get([b"a"])) == {b"a": SHORT}
-    close(first)
-    close(second)
+    first.database.close()
+    second.database.close()
 
 
 def test_many_keys_are_looked_up_in_batches(tmp_path):
     keys = [str(number).encode() for number in range(2000)]
-    book = opened(tmp_path / "p")
+    book = Book(tmp_path / "p")
     run(book.put(dict.fromkeys(keys, KEPT)))
-    close(book)
-    book = opened(tmp_path / "p")
+    book.database.close()
+    book = Book(tmp_path / "p")
     assert len(run(book.get(keys))) == 2000
-    close(book)
+    book.database.close()
 
 
 def test_the_file_and_its_folder_belong_to_the_user(tmp_path):
     path = tmp_path / "state" / "p.sqlite"
     old = os.umask(0)
     try:
-        book = opened(path)
+        book = Book(path)
         run(book.put({b"a": KEPT}))
         for file in path.parent.iterdir():
             assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        close(book)
+        book.database.close()
     finally:
         os.umask(old)
 
@@ -104,13 +104,13 @@ def test_the_file_and_its_folder_belong_to_the_user(tmp_path):
 def test_a_disk_that_fails_is_told_once_and_memory_takes_over(tmp_path, caplog):
     blocked = tmp_path / "file"
     blocked.write_text("")
-    book = opened(blocked / "p.sqlite")
+    book = Book(blocked / "p.sqlite")
     with caplog.at_level(logging.WARNING):
         run(book.put({b"a": SHORT}))
         run(book.put({b"b": KEPT}))
     assert run(book.get([b"a", b"b"])) == {b"a": SHORT, b"b": KEPT}
     assert [record.getMessage().startswith(WARNING_ID) for record in caplog.records] == [True]
-    close(book)
+    book.database.close()
 
 
 def test_a_file_that_is_no_database_is_moved_aside_at_the_start(tmp_path, caplog):
@@ -122,12 +122,12 @@ def test_a_file_that_is_no_database_is_moved_aside_at_the_start(tmp_path, caplog
     assert [record.getMessage().startswith(MOVED_ID) for record in caplog.records] == [True]
     (aside,) = tmp_path.glob("p.2*")
     assert aside.read_bytes().startswith(b"this is no database")
-    book = opened(path)
+    book = Book(path)
     run(book.put({b"a": SHORT}))
-    close(book)
-    book = opened(path)
+    book.database.close()
+    book = Book(path)
     assert run(book.get([b"a"])) == {b"a": SHORT}
-    close(book)
+    book.database.close()
     assert len(caplog.records) == 1
 
 

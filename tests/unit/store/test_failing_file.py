@@ -64,28 +64,23 @@ def locked(stores: Stores, path: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+def _with_pragma(stores: Stores, begin: str, end: str) -> Iterator[None]:
+    """Run a pragma on the connection to the file, and another one once the test has gone on."""
+    file = stores.database.file.open
+    assert file is not None
+    stores.database.submit(lambda _: file.execute(f"PRAGMA {begin}").fetchall()).result()
+    yield
+    stores.database.submit(lambda _: file.execute(f"PRAGMA {end}").fetchall()).result()
+
+
 @contextlib.contextmanager
 def full(stores: Stores, path: Path) -> Iterator[None]:
-    def at_most(pages: int) -> None:
-        connection = stores.database.file._file or stores.database.file.open
-        assert connection is not None
-        connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
-
-    stores.database.submit(lambda connection: at_most(1)).result()
-    yield
-    stores.database._thread.submit(at_most, 10**6).result()
+    yield from _with_pragma(stores, "max_page_count = 1", "max_page_count = 1000000")
 
 
 @contextlib.contextmanager
 def read_only(stores: Stores, path: Path) -> Iterator[None]:
-    def only(value: str) -> None:
-        connection = stores.database.file._file or stores.database.file.open
-        assert connection is not None
-        connection.execute(f"PRAGMA query_only = {value}")
-
-    stores.database.submit(lambda connection: only("on")).result()
-    yield
-    stores.database._thread.submit(only, "off").result()
+    yield from _with_pragma(stores, "query_only = on", "query_only = off")
 
 
 Failure = Callable[[Stores, Path], AbstractContextManager[None]]
