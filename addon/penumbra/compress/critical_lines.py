@@ -66,6 +66,7 @@ class _Patterns:
     names: Any
     opening: Any
     stated: Any
+    within: Any
     quoted: Any
     warning: Any
     run_passed: Any
@@ -92,7 +93,7 @@ def _patterns() -> _Patterns:
     marks.Compile()
     stated = joined([f"{content['before']}(?:{joined(content['statement'])})", *content["stated"]])
     by_line = ("run_failed", "run_ended", "placed_warning")
-    single = ("nothing", "names", "opening", "quoted", "warning", "run_passed")
+    single = ("nothing", "names", "opening", "within", "quoted", "warning", "run_passed")
     return _Patterns(
         critical=Linear(f"(?im){joined(content['critical'])}".encode()),
         some_pass=Linear(f"(?m){joined(content['passed'])}".encode()),
@@ -153,15 +154,17 @@ def says_as_much(line: str, other: str) -> bool:
     return is_critical(other) and severity(others) <= severity(data)
 
 
-def is_stated(line: bytes) -> bool:
-    """True if a line states a failure, as programs do, and does not only mention one.
+def is_stated(line: bytes, is_part: bool = False) -> bool:
+    """Return whether a line states a failure, as programs do, and does not only mention one. A part of a very
+    long line (`is_part`) may state a failure anywhere.
 
             src/a.c:120:9: error: expected ';'                     states a failure
             We still can't tell conflicts from failed merges.      only mentions failures
 
     Unknown tools print prose about failures as often as failures.
     """
-    return bool(_patterns().stated.search(line))
+    patterns = _patterns()
+    return bool(patterns.stated.search(line) or (is_part and patterns.within.search(line)))
 
 
 def is_quoted(line: bytes) -> bool:

@@ -166,14 +166,18 @@ class FailureLines:
                 same.is_spread = same.is_spread or place != same.place
                 kind.is_spread = kind.is_spread or place != kind.place
             return
-        classed = self._classes[line] if line in self._classes else self._class(line)
+        is_part = data[max(0, start - 1) : start] not in (b"", b"\n") or data[end : end + 1] not in (
+            b"",
+            b"\n",
+        )
+        classed = self._classes[line] if line in self._classes else self._class(line, is_part)
         if classed is not None:
             self._note(line, start, end, *classed)
 
-    def _class(self, line: bytes) -> tuple[Severity, bytes] | None:
+    def _class(self, line: bytes, is_part: bool) -> tuple[Severity, bytes] | None:
         how = severity_unless_passing(line)
         is_bare = self.is_stated or is_quoted(line)
-        if how is not None and is_bare and not is_stated(line):
+        if how is not None and is_bare and not is_stated(line, is_part):
             how = None
         if len(self._classes) >= _KINDS:
             self._classes.clear()

@@ -470,6 +470,15 @@ def shown_by(command: str, text: str) -> str:
     return shortened(text, "Bash", {"command": command}).text
 
 
+@pytest.mark.parametrize("around", ["{}", "begun\n{}\nended\n"], ids=["alone", "among lines"])
+@pytest.mark.parametrize("call", [("Bash", {"command": "./x"}), ("mcp__a__b", {"id": 7})], ids=str)
+def test_an_error_within_a_very_long_line_is_shown(call: tuple[str, dict[str, Any]], around: str) -> None:
+    words = " ".join(f"word{n}of{n * 7}" for n in range(4_000))
+    text = shortened(around.format(f"{words} Error: disk 7 is full {words}"), *call).text
+    assert "Error: disk 7 is full" in text
+    assert len(text) < 20_000
+
+
 def test_prose_of_an_unknown_tool_is_no_failure() -> None:
     lines = [f"Paragraph {n} of {n * 7919 % 1009} tells how nothing is done here." for n in range(400)]
     lines[100:100] = SPOKEN

@@ -35,6 +35,8 @@ _DEEPEST = 64
 """The depth from which members are only counted, since each further depth parses its content once more."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
 """The percentages of the byte limit for names of objects, beginnings of long strings, and failures."""
+_LEAST = 16
+"""The characters that count for a shorter unit, since the time grows with the number of units."""
 _MARK = 6
 """The average bytes of the mark for a gap. They are few, since all gaps of an object share one mark."""
 _MORE, _TRIES = 1.5, 8
@@ -91,7 +93,7 @@ class _Tree:
         self.parents.append(parent)
         self.members.append(0)
         self.ends.append(len(self.texts))
-        self.left -= len(text)
+        self.left -= max(len(text), _LEAST)
         return len(self.texts) - 1
 
     def _add_members(self, source: str, number: int, depth: int) -> None:
