@@ -405,10 +405,10 @@ class AnthropicTurns(BlockTurns):
     new_block = AnthropicBlock
 
     def kind(self, event: Event) -> EventKind | None:
-        return _KINDS.get(_type(event.document))
+        return _KINDS.get(event.type)
 
     def is_error(self, event: Event) -> bool:
-        return _type(event.document) == "error"
+        return event.type == "error"
 
     def note(self, event: Event, document: Document) -> None:
         start = event.members.get("message")
@@ -417,7 +417,7 @@ class AnthropicTurns(BlockTurns):
             members = document.members(start)
             self.seen.id = str(document.plain(members.get("id")) or "")
             self.seen.diagnosis = _diagnosis(document, members)
-        self.finished |= _type(document) == "message_stop"
+        self.finished |= event.type == "message_stop"
 
     def reason(self, document: Document) -> Raw | None:
         members = document.top
@@ -443,18 +443,12 @@ class AnthropicTurns(BlockTurns):
         return AnthropicFormat().block(document, block)
 
     def read_whole(self, document: Document) -> Turn:
-        if (kind := _type(document)) != "message":
-            return Turn(failed=kind == "error")
         members = document.top
+        if (kind := document.text_of(members.get("type"))) != "message":
+            return Turn(failed=kind == "error")
         self.seen.id = document.text_of(members.get("id"))
         self.seen.diagnosis = _diagnosis(document, members)
         return super().read_whole(document)
-
-
-def _type(document: Document | None) -> str:
-    if document is None:
-        return ""
-    return document.text_of(document.top.get("type"))
 
 
 def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | None:

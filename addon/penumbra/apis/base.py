@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from penumbra.apis.usage import Ending
 from penumbra.wire.document import Document
-from penumbra.wire.framing import Piece
+from penumbra.wire.framing import Piece, SseEvent
 from penumbra.wire.json_values import NotJson, encode
 
 
@@ -30,6 +30,16 @@ class Event:
     """The event's JSON; None for an event without JSON, such as a comment."""
     is_changed: bool = False
     """True if the document no longer equals the JSON that was received."""
+    members: dict[str, Raw] = field(init=False)
+    """The members of the document; none if it is no object."""
+    type: str = field(init=False)
+    """Type of the event, by its JSON or else by its SSE field; empty if it has none."""
+
+    def __post_init__(self) -> None:
+        document = self.document
+        self.members = document.top if document is not None else {}
+        named = document.string(self.members.get("type")) if document is not None else ""
+        self.type = named or (self.piece.name if isinstance(self.piece, SseEvent) else "")
 
     @classmethod
     def read(cls, piece: Piece) -> Event:
@@ -40,16 +50,11 @@ class Event:
         except NotJson:
             return cls(piece, None)
 
-    @property
-    def members(self) -> dict[str, Raw]:
-        """The members of the document; empty if the document is not an object."""
-        return self.document.top if self.document is not None else {}
-
     def settle(self) -> None:
         """Apply all edits to the document, so that the result can be read and edited again."""
         if self.document is not None and self.document.edits:
             self.document = Document(self.document.render())
-            self.is_changed = True
+            self.members, self.is_changed = self.document.top, True
 
     def copy(self) -> Event:
         document = Document(self.document.data) if self.document is not None else None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from msgspec import Raw
@@ -191,7 +192,12 @@ def member(members: Mapping[str, Raw], name: str) -> Raw | None:
     """Return the member with a name in camel case, or with the same name in snake case."""
     if name in members:
         return members[name]
-    return members.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
+    return members.get(_in_snake_case(name))
+
+
+@cache
+def _in_snake_case(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
 def call_token(document: Document, call: Raw) -> str:

@@ -44,7 +44,7 @@ from penumbra.apis.turns import Framing, Turns
 from penumbra.apis.upstream_error import described, openai_error
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
-from penumbra.wire.framing import Piece, SseEvent
+from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
 
 CALLS = {
@@ -431,7 +431,7 @@ class ResponsesTurns(Turns):
         return read_turn(self.seen.sources(), self.seen.end, self.injected_tool)
 
     def is_error(self, event: Event) -> bool:
-        return _name(event) in _FAILED or "error" in event.members
+        return event.type in _FAILED or "error" in event.members
 
     def failed_by(self, event: Event) -> Failure:
         assert event.document is not None
@@ -453,7 +453,7 @@ class ResponsesTurns(Turns):
         return self.framing.piece("response.failed", encode(value))
 
     def read(self, event: Event, document: Document) -> Iterable[Event]:
-        name = _name(event)
+        name = event.type
         if name in _BEGINS:
             return self._begin(event, document)
         if name not in _ENDS:
@@ -482,7 +482,7 @@ class ResponsesTurns(Turns):
         return (event,)
 
     def _item_event(self, event: Event, document: Document) -> Iterable[Event]:
-        members, name, seen = event.members, _name(event), self.seen
+        members, name, seen = event.members, event.type, self.seen
         place = document.plain(members.get("output_index"))
         if isinstance(place, int):
             item = members.get("item")
@@ -549,11 +549,6 @@ class ResponsesTurns(Turns):
         error = described(failure, self.injected_tool)
         kind = error.type if error.type not in ("error", "response.failed") else ""
         return openai_error(error.status or 502, error.message, kind, error.code)
-
-
-def _name(event: Event) -> str:
-    named = event.document.string(event.members.get("type")) if event.document is not None else ""
-    return named or (event.piece.name if isinstance(event.piece, SseEvent) else "")
 
 
 def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
