@@ -152,8 +152,8 @@ class ConverseTurns(BlockTurns):
         return document.top.get("stopReason")
 
     def is_continuable(self) -> bool:
-        blocks = self.seen.blocks.values()
-        is_known = all(isinstance(block, ConverseBlock) and block.known for block in blocks)
+        blocks = self.seen.blocks
+        is_known = all(isinstance(block, ConverseBlock) and block.known for _, block in blocks)
         return is_known and self.seen.stop_reason in _CONTINUABLE
 
     def error_body(self, failure: Failure) -> bytes:

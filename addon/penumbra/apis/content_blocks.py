@@ -75,12 +75,15 @@ class Content:
 
 @dataclass(slots=True)
 class _Turn:
-    blocks: dict[int, Block] = field(default_factory=dict)
+    blocks: list[tuple[int, Block]] = field(default_factory=list)
+    """The blocks with their numbers, in the order of their beginnings."""
+    latest: dict[int, int] = field(default_factory=dict)
+    """Position in `blocks` of the last block with each number. Some servers use a number for several."""
     hidden: set[int] = field(default_factory=set)
-    """Indexes of blocks that are calls of the injected tool."""
+    """Positions of the blocks that are calls of the injected tool."""
     shows_calls: bool = False
     open: int = -1
-    """The index of the current block; -1 between blocks."""
+    """Position of the current block; -1 between blocks."""
     stop_reason: str = ""
     id: str = ""
     diagnosis: CacheDiagnosis | None = None
@@ -158,37 +161,39 @@ class BlockTurns(Turns):
         index = document.plain(members.get(self.index))
         if not isinstance(index, int):
             return (event,)
-        if kind is EventKind.BLOCK_BEGINS or index not in seen.blocks:
-            seen.blocks[index] = self.new_block()
-            # A number that begins again stands for another block, which may be visible.
-            seen.hidden.discard(index)
-        seen.open = index if kind is not EventKind.BLOCK_ENDS else -1
+        if kind is EventKind.BLOCK_BEGINS or index not in seen.latest:
+            seen.latest[index] = len(seen.blocks)
+            seen.blocks.append((index, self.new_block()))
+        at = seen.latest[index]
+        seen.open = at if kind is not EventKind.BLOCK_ENDS else -1
         if kind is EventKind.BLOCK_BEGINS:
-            self._begin(index, document, members.get(self.begins))
+            self._begin(at, document, members.get(self.begins))
         elif kind is EventKind.BLOCK_GROWS and isinstance(
             delta := document.plain(members.get("delta")), dict
         ):
-            seen.blocks[index].add(delta)
-        if index in seen.hidden:
+            seen.blocks[at][1].add(delta)
+        if at in seen.hidden:
             return ()
         shown = self._before + index
         if seen.hidden:
-            shown -= sum([hidden < index for hidden in seen.hidden])
+            numbers = [number for number, _ in seen.blocks]
+            visible = {number for other, number in enumerate(numbers) if other not in seen.hidden}
+            shown -= sum([number < index for number in set(numbers) - visible])
         self._next = max(self._next, shown + 1)
         if shown != index:
             document.replace(members[self.index], shown)
         return (event,)
 
-    def _begin(self, index: int, document: Document, begun: Raw | None) -> None:
+    def _begin(self, at: int, document: Document, begun: Raw | None) -> None:
         if begun is None or not isinstance(first := document.plain(begun), dict):
             return
-        self.seen.blocks[index].start(first)
+        self.seen.blocks[at][1].start(first)
         if (call := self._read(document, begun).call) is None:
             return
         is_hidden = call.name == self.injected_tool
         self.hidden_names.note([call.id], hidden=is_hidden)
         if is_hidden:
-            self.seen.hidden.add(index)
+            self.seen.hidden.add(at)
         self.seen.shows_calls |= not is_hidden
 
     def put_right(self, event: Event) -> None:
@@ -198,11 +203,13 @@ class BlockTurns(Turns):
         self.usage.add(event.document, event.document.root, self.hidden_usage, self.metrics)
 
     def turn(self) -> Turn:
-        contents = {index: self._put_together(block) for index, block in sorted(self.seen.blocks.items())}
-        kept = [index for index, content in contents.items() if content.is_returnable]
+        blocks = self.seen.blocks
+        order = sorted(range(len(blocks)), key=lambda at: blocks[at][0])
+        contents = {at: self._put_together(blocks[at][1]) for at in order}
+        kept = [at for at, content in contents.items() if content.is_returnable]
         if self.finished:
-            return self._turn([contents[index] for index in kept], contents.values(), contents.values())
-        sent = [contents[index] for index in self._complete(kept, contents)]
+            return self._turn([contents[at] for at in kept], contents.values(), contents.values())
+        sent = [contents[at] for at in self._complete(kept, contents)]
         return self._turn(sent, contents.values(), sent)
 
     def _put_together(self, block: Block) -> Content:
@@ -236,15 +243,11 @@ class BlockTurns(Turns):
         """Return whether a block is a call of the injected tool."""
         return content.call is not None and content.call.name == self.injected_tool
 
-    def _complete(self, indexes: Iterable[int], contents: dict[int, Content]) -> list[int]:
+    def _complete(self, places: Iterable[int], contents: dict[int, Content]) -> list[int]:
         """Return the blocks of a cut-off message that a request may contain. Unfinished blocks other than
         texts, unanswered calls, and reasoning at the end are left out."""
         seen = self.seen
-        kept = [
-            index
-            for index in indexes
-            if index not in seen.hidden and (index != seen.open or contents[index].is_text)
-        ]
+        kept = [at for at in places if at not in seen.hidden and (at != seen.open or contents[at].is_text)]
         while kept and contents[kept[-1]].signature is not None:
             kept.pop()
         return kept

@@ -114,7 +114,7 @@ class ChatMessage:
     _content: list[Any] = field(default_factory=list)
     """The pieces of text, or the content parts."""
     _at: dict[int, ChatCall] = field(default_factory=dict)
-    """The latest call of each index. Some providers use one index for several calls."""
+    """The latest call of each index. Some providers use one index, or one id, for several calls."""
 
     @property
     def text(self) -> str:
@@ -130,13 +130,14 @@ class ChatMessage:
 
     def add_call(self, fragment: dict[str, Any]) -> ChatCall:
         """Add a fragment to its call, and return the call."""
-        index, call_id = fragment.get("index"), fragment.get("id")
+        index, call_id, function = fragment.get("index"), fragment.get("id"), fragment.get("function")
         last = self.calls[-1] if self.calls else None
         call = self._at.get(index) if isinstance(index, int) else last
-        if call is None or (call_id and call.id and call_id != call.id):
-            same = (other for other in self.calls if call_id and other.id == call_id)
-            if (call := next(same, None)) is None:
-                self.calls.append(call := ChatCall())
+        if call is not None and call_id and call.id and call_id != call.id:
+            call = next((other for other in self.calls if other.id == call_id), None)
+        name = function.get("name") if isinstance(function, dict) else None
+        if call is None or is_another(name, call.name, begun=any(call.pieces)):
+            self.calls.append(call := ChatCall())
         if isinstance(index, int):
             self._at[index] = call
         call.add(fragment)
@@ -155,6 +156,12 @@ class ChatMessage:
         if self.calls:
             message["tool_calls"] = [call.whole() for call in self.calls]
         return encode(message)
+
+
+def is_another(name: object, before: str, *, begun: bool) -> bool:
+    """Return whether a fragment with this name belongs to another call than the fragments before it. No name
+    goes on after the arguments have begun."""
+    return begun and bool(name) and name != before
 
 
 def call_token(name: str, arguments: str) -> str:
@@ -669,15 +676,17 @@ class ChatArguments(CallArguments):
     ) -> list[Event]:
         call_id = document.text_of(item.get("id"))
         call = self._calls.get(key)
-        # Some providers use one index for several calls.
-        before: list[Event] = []
-        if call is not None and call_id and call.id and call_id != call.id:
-            before, call = self._flush([key]), None
-        if call is None:
-            call = self._calls[key] = Call(id=call_id)
         shape = "custom" if "custom" in item else "function"
         made = document.members(item.get(shape))
         name = document.text_of(made.get("name"))
+        # Some providers use one index for several calls.
+        before: list[Event] = []
+        if call is not None and (
+            (call_id and call.id and call_id != call.id) or is_another(name, call.name, begun=call.opened)
+        ):
+            before, call = self._flush([key]), None
+        if call is None:
+            call = self._calls[key] = Call(id=call_id)
         call.name += "" if name == call.name else name
         value = made.get(_SHAPES[shape])
         if value is None or not call.name:

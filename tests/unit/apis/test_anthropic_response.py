@@ -355,10 +355,15 @@ def test_what_is_left_of_a_message_that_breaks_off() -> None:
     assert [block["type"] for block in content] == ["thinking", "text", "tool_use"]
 
 
-def test_a_number_that_begins_anew_names_another_block() -> None:
-    """A block that follows a hidden call under the same number is the model's own, and is shown."""
+@pytest.mark.parametrize("reason", ["tool_use", "end_turn"])
+def test_two_blocks_of_one_number(reason: str) -> None:
+    """A block that follows a hidden call under the same number is shown, and the call is answered."""
     hidden = call(0, PHANTOM, "toolu_p", json.dumps({"id": "shadow_0"}))
-    out, (turn,) = every_cut(stream, [start() + hidden + text(0, "own words") + end("end_turn", 3)])
-    assert b"own words" in out
-    assert turn.injected == ()
-    assert turn.text == "own words"
+    first = start() + hidden + text(0, "own words") + text(1, "more") + end(reason, 3)
+    out, (turn, _) = every_cut(stream, [first, SECOND])
+    content = sdk_message(out)["content"]
+    assert [block["type"] for block in content] == ["text", "text", "thinking", "text", "tool_use"]
+    assert turn.injected == (InjectedCall("toolu_p", '{"id": "shadow_0"}'),)
+    assert turn.text == "own wordsmore"
+    assert turn.message is not None
+    assert [block["type"] for block in json.loads(turn.message)["content"]] == ["tool_use", "text", "text"]

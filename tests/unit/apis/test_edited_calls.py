@@ -160,6 +160,8 @@ def chat_stream() -> bytes:
         # One index for two calls, each whole.
         chunk([call(2, TEXT, "Edit", "d")]),
         chunk([call(2, TEXT + "<", "Edit", "e")]),
+        # One index and one id for two calls.
+        chunk([call(2, TEXT, "Bash", "e")]),
         chunk([{"index": 3, "id": "f", "type": "custom", "custom": {"name": "Edit", "input": FREE[:5]}}]),
         chunk([{"index": 3, "custom": {"input": FREE[5:]}}], "tool_calls"),
         {
@@ -179,7 +181,9 @@ def chat_calls(data: bytes) -> dict[str, str]:
     for event in events(data):
         for choice in event["choices"]:
             for call in choice["delta"].get("tool_calls", ()):
-                current[call["index"]] = key = call.get("id") or current[call["index"]]
+                if given := call.get("id"):
+                    current[call["index"]] = given + "'" * (given in texts)
+                key = current[call["index"]]
                 given = call.get("function", {}).get("arguments") or call.get("custom", {}).get("input", "")
                 texts[key] = texts.get(key, "") + given
     return texts
@@ -281,7 +285,7 @@ STREAMS: dict[str, tuple[str, bytes, Calls, dict[str, str]]] = {
         "openai_chat",
         chat_stream(),
         chat_calls,
-        {"a": CUT, "b": TEXT, "d": EDITED, "e": EDITED + "<", "f": FREE_EDITED},
+        {"a": CUT, "b": TEXT, "d": EDITED, "e": EDITED + "<", "e'": TEXT, "f": FREE_EDITED},
     ),
     "responses": (
         "openai_responses",

@@ -218,22 +218,25 @@ def test_a_name_in_pieces_is_waited_for() -> None:
         assert (call["function"]["name"], call["function"]["arguments"]) == ("".join(pieces), "{}")
 
 
-def test_calls_without_an_index_and_calls_that_share_one() -> None:
-    whole = [
-        {"id": "p", "function": {"name": PHANTOM, "arguments": "{}"}},
-        {"id": "r", "function": {"name": "bash", "arguments": "{}"}},
+@pytest.mark.parametrize("ids", ["pr", "cc"], ids=["two ids", "one id"])
+@pytest.mark.parametrize("indexes", [(), (0, 1), (0, 0)], ids=["no index", "two indexes", "one index"])
+def test_two_calls_however_they_are_numbered(ids: str, indexes: tuple[int, ...]) -> None:
+    calls: list[dict[str, Any]] = [
+        {"id": id_, "function": {"name": name, "arguments": "{}"}}
+        for id_, name in zip(ids, (PHANTOM, "bash"), strict=True)
     ]
-    for calls in (whole, [{**call, "index": 0} for call in whole]):
-        data = chunk(0, role="assistant", content="", tool_calls=calls) + chunk(0, reason="tool_calls") + DONE
-        out, (turn,) = every_cut(stream, [data])
-        assert [call.id for call in turn.injected] == ["p"]
-        assert turn.real_calls == ("r",)
-        assert PHANTOM.encode() not in out
-        assert b'"bash"' in out
-        assert turn.message is not None
-        assert [call["id"] for call in json.loads(turn.message)["tool_calls"]] == ["p", "r"]
-        real = data.replace(PHANTOM.encode(), b"read")
-        assert every_cut(stream, [real])[0] == real
+    for call, index in zip(calls, indexes, strict=False):
+        call["index"] = index
+    data = chunk(0, role="assistant", content="", tool_calls=calls) + chunk(0, reason="tool_calls") + DONE
+    out, (turn,) = every_cut(stream, [data])
+    assert ([call.id for call in turn.injected], turn.real_calls) == ([ids[0]], (ids[1],))
+    assert PHANTOM.encode() not in out
+    assert b'"bash"' in out
+    assert turn.message is not None
+    made = [(call["id"], call["function"]["name"]) for call in json.loads(turn.message)["tool_calls"]]
+    assert made == [(ids[0], PHANTOM), (ids[1], "bash")]
+    real = data.replace(PHANTOM.encode(), b"read")
+    assert every_cut(stream, [real])[0] == real
 
 
 def test_everything_in_one_chunk() -> None:
