@@ -1,4 +1,4 @@
-"""Decisions about results and reasoning that the provider has seen without Penumbra.
+"""This module decides about results and reasoning that the provider has seen without Penumbra.
 
 A change to a prefix that the provider has cached costs the cache, and newer Anthropic models refuse thinking
 blocks whose prefix has changed (`rules/thinking.yaml`). If a response after a result did not pass through

@@ -1,5 +1,5 @@
-"""Checks for requests that the provider may read differently than Penumbra, so that secrets could reach the
-provider unsearched.
+"""This module recognises requests that the provider may read differently than Penumbra, so that secrets could
+reach the provider unsearched.
 
 A host, a content type or a member of an object that occurs twice is ambiguous: Penumbra reads the last
 member, but a provider may read the first, or may ignore case and underscores in names. Only members that

@@ -1,4 +1,4 @@
-"""The price of a change to a prefix that the provider has cached, and the savings of later turns.
+"""This module computes what a change to a cached prefix costs, and what later turns save by it.
 
 The unit is the price of one uncached input token. After a change to a result of `before` tokens, with
 `cached` tokens of the cached prompt after it, all of these tokens are written again once, and every later
@@ -64,7 +64,7 @@ class Verdict:
     count: int
     """Number of changes, counted from the end of the request; 0 if none pays."""
     once: float
-    """Cost of this request; negative if it saves at once."""
+    """Cost of this request; a negative number if the change saves at once."""
     each: float
     """Saving of each later turn."""
     line: str

@@ -26,7 +26,7 @@ _FARTHEST = 9
 """The greatest ordinal in a name."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _LONGEST_TOOL = 256
-"""The longest name of a tool in a reference, in characters: APIs take none that is longer."""
+"""The longest name of a tool in a reference, in characters. APIs take no longer names."""
 
 
 def is_plain(call_id: str) -> bool:
@@ -113,7 +113,7 @@ _SEARCHED = 16_000
 """The longest text that is searched for secrets, in characters. Of a longer command, the name shows only the
 beginning."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
-"""A change of folder before a command; names leave it out, since it does not distinguish commands."""
+"""A change of folder before a command. Names leave the folder out, since it distinguishes no commands."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")

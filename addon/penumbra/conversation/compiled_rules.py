@@ -1,5 +1,4 @@
-"""The rules for secrets, which a thread compiles while the proxy starts. Requests wait until the rules are
-compiled."""
+"""This module compiles the rules for secrets in a thread while the proxy starts. Requests wait for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of tokens that a model takes, and that its clients believe it takes (`rules/windows.yaml`).
+"""This module knows how many tokens a model takes, and how many its clients expect (`rules/windows.yaml`).
 
 A `Bounds` limits the originals that the model gets after a turn. The limit of tokens is the model's window,
 or what a refusal has named. Originals may take half of the tokens that the turn has left below the limit,

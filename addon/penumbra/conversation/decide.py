@@ -1,9 +1,9 @@
-"""Decisions about the form of each tool result. The first of these that applies wins:
+"""This module decides about the form of each tool result. The first of these forms that applies is sent:
 
-- the decision of a plan for the whole request
-- an earlier decision, since the first forwarded form is final
+- the form of a plan for the whole request
+- the form of an earlier decision, since the first forwarded form is final
 - the form that the provider has already seen without Penumbra
-- a reference, if the same text stands earlier in the request
+- a reference, if an earlier result of the request has the same text
 - the text as the pipeline or an external compressor has shortened it
 """
 

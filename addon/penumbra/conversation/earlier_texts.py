@@ -1,5 +1,5 @@
-"""The earlier texts of a request to which a later result may refer: results as they were forwarded, and
-arguments of calls.
+"""This module collects the texts of a request to which a later result may refer: results as they were
+forwarded, and arguments of calls.
 
 A reference replaces a result that is identical to an earlier one of the same request (`same`), or repeated
 lines of any other result (`by_reference`). Both depend on the request alone, in which the referent always
@@ -121,8 +121,8 @@ class TextsSoFar:
     """For each key, True if the result keeps its form and shows some of the output; always True for arguments
     of calls."""
     ambiguous: set[bytes] = field(default_factory=set)
-    """Keys of results whose id has occurred again: references of earlier turns to them stay, but no new ones
-    are made."""
+    """Keys of results whose id has occurred again. References of earlier turns to these results stay, but
+    there are no new references to them."""
     reformed: set[bytes] = field(default_factory=set)
     """Keys of results that lost lines in this request: an earlier reference may rely on one of those
     lines."""
@@ -262,7 +262,7 @@ class EarlierTexts:
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
-        # A superseded or recovered result shows too little for new references; earlier references to it stay.
+        # A superseded or recovered result shows too little for new references, but earlier references stay.
         is_lasting, is_lossy = facts.how not in ("superseded", "recovered"), facts.loss >= Loss.LOSSY
         so_far = self.so_far
         if call_id not in so_far.unique:
@@ -354,8 +354,8 @@ class EarlierTexts:
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """Return the output in an incoming text. Most callers need the output twice: to compare the text and
-        to note it."""
+        """Return the output in an incoming text. The last output is kept, since a text is mostly compared
+        first and noted afterwards."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
             last = self._output = text, call, output_of(text, call)

@@ -297,7 +297,7 @@ class Engine:
             hidden=inputs.outside.counts,
             betas=betas,
             usage_scale=context_windows.usage_scale_of_request(request, rewritten, limits),
-            room=context_windows.bounds(
+            bounds=context_windows.bounds(
                 limits,
                 context_windows.of_request(request),
                 again=request.settings.recover == "auto",

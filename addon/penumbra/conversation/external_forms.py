@@ -1,4 +1,4 @@
-"""Forms of new results from external compressors.
+"""This module gets the forms of new results that external compressors make.
 
 The compressors are off by default, so they are imported when the first request needs one.
 """

@@ -72,7 +72,7 @@ class Accepted(Struct, frozen=True):
     """New value of the header `anthropic-beta`; empty if the header stays."""
     restoration: Restoration | None = None
     """Values that may be put back into the response."""
-    room: Bounds = NOT_KNOWN
+    bounds: Bounds = NOT_KNOWN
     """The size limit for originals in later turns of the response."""
     usage_scale: UsageScale | None = None
     """Scale of the usage that the client gets; None if the client gets the provider's own figures."""

@@ -1,4 +1,4 @@
-"""Texts of a request that may change, and their keys in the ledger of decisions.
+"""This module holds the texts of a request that may change, and makes their keys in the ledger of decisions.
 
 An `Item` is a text of a tool result, which may be shortened. A `Searched` is another value of a result, or
 user text that may be a result: only its secrets are removed. Decisions about both are remembered, so that a

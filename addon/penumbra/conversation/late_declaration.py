@@ -1,9 +1,9 @@
-"""Decisions whether a request declares the injected tool, and when a small conversation first does so.
+"""This module decides whether a request declares the injected tool, and when a small conversation first does.
 
-Every request after a declaration contains it, which costs a small conversation more than it may ever save. A
-conversation that begins small therefore does without the tool, and shortens nothing that needs the tool,
-until the tool saves more than it costs. Tools come first in the prefix that the provider has cached, so a
-late declaration costs the whole cached prefix once.
+Every request after a declaration repeats the declaration, which costs a small conversation more than the tool
+may ever save. A conversation that begins small therefore does without the tool, and shortens nothing that
+needs the tool, until the tool saves more than it costs. Tools come first in the prefix that the provider has
+cached, so a late declaration costs the whole cached prefix once.
 
 Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), which costs no cache. With these
 APIs all conversations wait, and declare the tool after the newest message when something is first left out of

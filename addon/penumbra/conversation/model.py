@@ -1,4 +1,5 @@
-"""Values that the steps of a request pass on: the request that was read, plans, results, and the sent body.
+"""This module defines the values that the steps of a request pass on: the request that was read, plans,
+results, and the sent body.
 
 A `Mentions` finds the names that a conversation uses before one of its results. Later messages don't count,
 so that every later request finds the same names; of a long conversation only the latest part is read.

@@ -1,4 +1,4 @@
-"""Results in histories that the provider keeps, to which later results may refer.
+"""This module knows the results in histories that the provider keeps, to which later results may refer.
 
 A response is remembered with the results before it, under its id and for its credential, so that they are
 known in a request that continues the response. A provider may drop parts of a history: everything before a
@@ -96,9 +96,9 @@ def _is_compaction(document: Document, message: Raw) -> bool:
 
 
 MOST = 128
-"""The number of results of a history that are remembered, the latest ones."""
+"""The number of results that are remembered of a history. The latest ones are."""
 _MORE = (ProviderResult(b"", b"", "", "", complete=False),)
-"""A history whose results are unknown."""
+"""This value means that the results of a history are unknown."""
 _REFUSED = (
     "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
     "duplicates can't be told by reference; send the whole history, or leave session_id or dedup out"
@@ -110,15 +110,13 @@ _UNKNOWN = "Penumbra knows of one only what came with this credential and with t
 def results_before(request: Request, prepared: Prepared | None) -> tuple[ProviderResult, ...]:
     """Return the results of the history before a request. Raises OverrideError if the request names a session
     whose results can't be known for certain."""
+    if not is_elsewhere(request.document):
+        return ()
     is_sure = keeps_all(request.document, request.conversation.messages)
-    if _wants_duplicates(request):
-        if not is_sure:
-            raise OverrideError(_REFUSED.format(_MAY_DROP))
-        if prepared is None or not prepared.is_followed:
-            raise OverrideError(_REFUSED.format(_UNKNOWN))
-    if prepared is not None and prepared.is_followed and is_sure:
-        return prepared.provider_results
-    return _MORE if is_elsewhere(request.document) else ()
+    is_followed = prepared is not None and prepared.is_followed
+    if _wants_duplicates(request) and not (is_sure and is_followed):
+        raise OverrideError(_REFUSED.format(_UNKNOWN if is_sure else _MAY_DROP))
+    return prepared.provider_results if prepared is not None and is_followed and is_sure else _MORE
 
 
 def _wants_duplicates(request: Request) -> bool:
@@ -126,8 +124,7 @@ def _wants_duplicates(request: Request) -> bool:
     settings = request.settings
     if not (settings.session_id and settings.dedup and settings.shortens):
         return False
-    has_results = request.api.kind == "messages" and bool(request.items)
-    return has_results and is_elsewhere(request.document)
+    return request.api.kind == "messages" and bool(request.items)
 
 
 def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult, ...]:

@@ -1,4 +1,4 @@
-"""The steps from a request that was read to the body that is sent.
+"""This module takes the steps from a request that was read to the body that is sent.
 
 `compose` plans smaller forms where they pay, gives every result its form (`rewrite`), shrinks a request that
 is too large, and bounds a request for a summary. These functions may run outside of the event loop, and do no
@@ -55,7 +55,7 @@ class Forms:
     starts: list[int] = field(default_factory=list)
     """Offsets of the messages when the edits were made."""
     size: int = 0
-    """Bytes of the edits, roughly."""
+    """Approximate bytes of the edits."""
     unedited: int = 0
     """The number of remembered edits that are not made in the document yet."""
     settled: int = 0

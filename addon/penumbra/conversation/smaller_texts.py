@@ -1,4 +1,4 @@
-"""Smaller forms of one text.
+"""This module makes smaller forms of one text.
 
 `shorten` cuts a text to a limit: it keeps the head, the tail, and windows around critical lines. JSON stays
 JSON: an object keeps its keys and gets `truncated` and `originalLength`; an array keeps its first items and

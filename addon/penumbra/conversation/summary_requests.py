@@ -1,4 +1,4 @@
-"""Requests for a summary of an agent's history, which are recognised here and cut if they would not fit.
+"""This module recognises requests for a summary of an agent's history, and cuts them if they do not fit.
 
 Agents ask for a summary when a conversation comes near its limit, so the request itself is likely to be too
 large. A bounded request keeps the bytes of its last message, and as many of the newest messages as fit, tool

@@ -1,4 +1,4 @@
-"""Threads for work that would block the event loop, shared fairly among callers.
+"""This module does work that would block the event loop in threads, which callers share fairly.
 
 Each caller has a queue, and its work is done in order. A caller never has more than one piece of work in
 progress, and the callers at one address never occupy all threads. A small request therefore never waits for a
@@ -9,8 +9,9 @@ piece belongs to the caller that has waited longest, so that large requests proc
 is under way at a time: Python computes in one thread, so two of them would take as long, and all others would
 wait for both.
 
-A request is a `Turn` of its caller and may consist of several pieces. Once one is done, the others of the
-same request come before all other work: otherwise all requests would end late together.
+A request is a `Turn` of its caller and may consist of several pieces. Once a
+piece is done, the others of its request come before all other work: otherwise all requests would end late
+together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The part of the injected tool that needs the database.
+"""This module is the part of the injected tool that needs the database.
 
 `prepare` declares the tool in a request and puts hidden exchanges back; `texts` answers calls of the tool;
 `remember` keeps a response for later requests. The tools are at the beginning of the prefix that a provider

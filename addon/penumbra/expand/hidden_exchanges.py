@@ -185,7 +185,7 @@ class Conditions:
     """`Conditions` are the settings, headers and state by which a request gets the injected tool."""
 
     wanted: bool
-    """True if a conversation without the tool may get it. A conversation with the tool always keeps it."""
+    """True if a conversation without the tool may get one. A conversation with the tool always keeps it."""
     at_stake: bool
     """True if the prefix of a conversation that began without Penumbra must not change."""
     hint: bool
@@ -193,7 +193,7 @@ class Conditions:
     betas: str = ""
     """The value of the header `anthropic-beta`."""
     counting: bool = False
-    """True if the request only counts tokens: it gets no tool, and nothing is recorded."""
+    """True if the request only counts tokens. Such a request gets no tool, and nothing is recorded."""
     editing: bool = False
     """True if secrets are put back into edits, so that the tool explains placeholders differently."""
     inline: bool = False
@@ -219,11 +219,13 @@ class Prepared:
     threaded: bool = False
     """True if the provider keeps the history, and later requests may carry only new messages."""
     declared_at: bytes = b""
-    """See `PastResponse`."""
+    """The hash of the prefix up to the message after which the tool is declared; empty if the tool is
+    declared with the client's tools."""
     begins: bool = False
     """True if no earlier response is known to have had the injected tool."""
     inherit: Inherit | None = None
-    """Called when the request is accepted; None without a conversation of an earlier login."""
+    """The function that is called when the request is accepted; None without a conversation of an earlier
+    login."""
     earlier: bytes = b""
     """Key of the same conversation under an earlier login; empty if there is none."""
     provider_results: tuple[ProviderResult, ...] = ()

@@ -85,7 +85,7 @@ class Done:
     broken: str = ""
     """Reason why the stream breaks off after `out`; empty if the stream ends regularly."""
     orphans: tuple[str, ...] = ()
-    """See `Turn.orphans`."""
+    """Signatures of reasoning that later requests must not contain, as in `Turn.orphans`."""
     pending: tuple[bytes, ...] = ()
     """Results of the last turn's hidden calls, which the provider does not have."""
 
@@ -108,11 +108,11 @@ class ToolLoop:
         self._before = request
         """The request that the last continuation extends."""
         self._broken = False
-        """The response can't be read, and goes to the client as it comes."""
+        """True if the response can't be read, so that the client gets it unchanged."""
         self._ended: Turn | None = None
         """The current turn, once it has ended."""
         self._shown = self._shows = False
-        """The client got a part of the response, and a part of the current turn."""
+        """Two flags: the client got a part of the response, and a part of the current turn."""
 
     @property
     def keep_alive(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Answers to queries about originals: the whole text, a range of lines, or matching lines.
+"""This module answers queries about originals with the whole text, a range of lines, or matching lines.
 
 An answer is at most one page long, so that it is never shortened again; the last line of a page says how to
 get the next page. Line numbers are those at the beginnings of the original's lines. The lines of an original

@@ -1,4 +1,4 @@
-"""References to originals, and the declaration of the injected tool.
+"""This module makes references to originals, and the declaration of the injected tool.
 
 A reference is a keyed hash of scope and redacted original: equal texts of one conversation have one
 reference, and only the installation's key can make one. A reference in incoming text has no meaning: a marker
@@ -111,7 +111,7 @@ class References:
 
 
 NAMES = ("expand_context", "penumbra_expand_context")
-"""The second name is used where a client's tool has the first one."""
+"""The names of the injected tool. The second name is used where a client's tool has the first one."""
 
 EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
 """Names in conversations in which secret values are put back into edits. Their description differs, and a

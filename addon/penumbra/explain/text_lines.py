@@ -19,8 +19,8 @@ MOST_LINES = 8_000
 _LONGEST = 2_000
 _COLUMNS = 84
 LONGEST_SEARCHED, _MOST_SEARCHED, _SECONDS = 250_000, 1_000_000, 1.0
-"""Limits of the search for secrets: characters of one piece of text, characters of all pieces, and seconds
-after which no further piece is searched, since all requests wait meanwhile."""
+"""The limits of the search for secrets are characters of one piece of text, characters of all pieces, and
+seconds after which no further piece is searched, since all requests wait meanwhile."""
 _MOST_BRACES = 1_000_000
 """Number of braces from which a body is not read, since each JSON object takes time."""
 TOO_MUCH_TO_READ = "There is too much in it to be shown here."

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 def _patience(accepted: Accepted) -> float:
     """Return the seconds by which the beginning of a stream may be delayed; 0 if the request is small."""
     body = accepted.rewritten.body
-    if not accepted.room.is_near(body) and not is_elsewhere(accepted.request.document):
+    if not accepted.bounds.is_near(body) and not is_elsewhere(accepted.request.document):
         return 0.0
     return _LARGE_PATIENCE if len(body) >= _LARGE_BYTES else _PATIENCE
 

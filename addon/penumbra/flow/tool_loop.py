@@ -70,7 +70,7 @@ class LoopedResponse:
         originals."""
         if accepted.prepared is None or accepted.find is None:
             return None
-        body, portions = accepted.rewritten.body, Portions(accepted.room)
+        body, portions = accepted.rewritten.body, Portions(accepted.bounds)
         return cls(handle, accepted.prepared, accepted.find, body, portions=portions)
 
     @property

@@ -349,7 +349,7 @@ class WebSockets:
         prepared, find, body = accepted.prepared, accepted.find, accepted.rewritten.body
         if waiting.looped is not None and prepared is not None and find is not None:
             looped = waiting.looped
-            looped.prepared, looped.find, looped.portions = prepared, find, Portions(accepted.room)
+            looped.prepared, looped.find, looped.portions = prepared, find, Portions(accepted.bounds)
         request = body if prepared is not None else self._renamed(socket, body)
         waiting.begun = False
         waiting.loop.again(request)

@@ -1,1 +1,2 @@
-"""Retries of requests that a provider refuses as too large or for another reason that Penumbra can mend."""
+"""This package retries requests that a provider refuses as too large or for another reason
+that Penumbra can mend."""

@@ -1,4 +1,5 @@
-"""A reader of the first events of a stream, since some providers refuse with status 200 and an error event.
+"""This module reads the first events of a stream, since some providers refuse with status 200 and an error
+event.
 
 A request can't be sent again once a byte has reached the client. Events that a provider sends before it has
 looked at the request (a message starts, a response was created) therefore wait for the next event, which may

@@ -1,4 +1,4 @@
-"""Sizes of the texts that answer the model's questions about originals.
+"""This module limits the texts that answer the model's questions about originals.
 
 A client does not know of a hidden request, and can't help if the provider refuses that request as too large.
 The question is therefore answered again with a smaller part, and finally with a sentence alone.
