@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import ahocorasick_rs
 
@@ -26,9 +26,8 @@ from penumbra.redaction.finders.places import FINDERS, USER_LISTS, file_in, lone
 from penumbra.redaction.finders.printed import TRANSCRIPTS, Printed, printed_by
 from penumbra.redaction.finders.tokens import (
     MAY_GO_ON,
-    AnchorPattern,
+    Anchor,
     around,
-    at_anchor,
     begins_word,
     everywhere,
     prefixed_tokens,
@@ -108,43 +107,12 @@ class Scan:
     """Values by placeholder that are secrets in any surroundings."""
 
 
-@dataclass(frozen=True)
-class _Owners:
-    """An `_Owners` has the rules and finders of one anchor."""
-
-    begins: tuple[Rule, ...]
-    """Rules whose matches begin with the anchor."""
-    around: tuple[Rule | Finder, ...]
-    """Rules and finders whose matches contain the anchor anywhere."""
-    bounded: bool
-    """True if the anchor counts only at the beginning of a word."""
-
-    @classmethod
-    def of(cls, owners: list[Rule | Finder]) -> _Owners:
-        begins: list[Rule] = []
-        around: list[Rule | Finder] = []
-        for owner in owners:
-            if isinstance(owner, Finder) or owner.whole or owner.before:
-                around.append(owner)
-            else:
-                begins.append(owner)
-        bounded = all(rule.boundary and not rule.group and not rule.checksum for rule in begins)
-        return cls(tuple(begins), tuple(around), bounded)
-
-    @cached_property
-    def pattern(self) -> AnchorPattern:
-        """The common pattern of the rules in `begins`. The first use compiles it, since most anchors never
-        occur."""
-        return AnchorPattern.of(self.begins)
-
-
 _FINDERS = (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, *RECORDS, SQL_ROWS, TRANSCRIPTS, USER_LISTS)
 
 
 @lru_cache(maxsize=2)
-def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Owners], ahocorasick_rs.BytesAhoCorasick]:
-    """Return the owners of each anchor, and the automaton that finds anchors. Redactors with the same rules
-    share both."""
+def _anchors(rules: tuple[Rule, ...]) -> tuple[list[Anchor], ahocorasick_rs.BytesAhoCorasick]:
+    """Return the anchors and the automaton that finds them. Redactors with the same rules share both."""
     owners: dict[bytes, list[Rule | Finder]] = {}
     everyone: tuple[Rule | Finder, ...] = (*rules, *_FINDERS)
     for owner in everyone:
@@ -156,7 +124,7 @@ def _anchors(rules: tuple[Rule, ...]) -> tuple[list[_Owners], ahocorasick_rs.Byt
     # lines would still need the anchors.)
     kind = ahocorasick_rs.Implementation.ContiguousNFA
     automaton = ahocorasick_rs.BytesAhoCorasick(list(owners), implementation=kind)
-    return list(map(_Owners.of, owners.values())), automaton
+    return list(map(Anchor.of, owners.values())), automaton
 
 
 class Redactor:
@@ -289,35 +257,37 @@ class Redactor:
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """Yield the secrets that rules and finders find around their anchors."""
+        # The end of the last secret of each rule, by id.
         done: dict[str, int] = {}
-        # For each anchor, the offset before which none of its rules has another secret.
+        # For each anchor, the end of what all of its rules have found, and the next offset of a match.
         over: dict[int, int] = {}
+        following: dict[int, int] = {}
         seen: dict[int, list[int]] = {}
-        owners, automaton = self._anchors
+        anchors, automaton = self._anchors
         found = automaton.find_matches_as_indexes(low, overlapping=True)
         last = {number: start for number, start, _ in found}
         for count, (number, start, _) in enumerate(found):
             if not count % _CHECKED:
                 time_budget.check()
-            stands = owners[number]
-            if stands.around:
+            anchor = anchors[number]
+            if anchor.around:
                 seen.setdefault(number, []).append(start)
-            if not stands.begins:
+            if not anchor.begins or start < over.get(number, 0):
                 continue
-            if stands.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
+            if anchor.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
                 continue
-            if start < over.get(number, 0):
+            wraps = anchor.wraps(data, start)
+            if not wraps and start >= following.get(number, 0):
+                following[number] = anchor.following(data, start, last[number])
+            if not wraps and start < following[number]:
                 continue
-            shared = stands.pattern
-            if (following := shared.following(data, start, last[number])) > start:
-                over[number] = following
-            elif begun := _begun(shared, data, start, done):
+            if begun := anchor.secrets(data, start, wraps, done):
                 yield from begun
-                if stands.bounded:
-                    over[number] = min(done.get(rule.id, 0) for rule in stands.begins)
+                if anchor.bounded:
+                    over[number] = min(done.get(rule.id, 0) for rule in anchor.begins)
         places: dict[str, tuple[Rule | Finder, list[int]]] = {}
         for number, starts in seen.items():
-            for owner in owners[number].around:
+            for owner in anchors[number].around:
                 places.setdefault(owner.id, (owner, []))[1].extend(starts)
         for owner, starts in places.values():
             starts.sort()
@@ -352,20 +322,6 @@ def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
             low = parts.pop()[0]
         parts.append((low, high))
     return parts
-
-
-def _begun(shared: AnchorPattern, data: bytes, start: int, done: dict[str, int]) -> list[Span]:
-    """Return the secrets that begin with an anchor. `done` has the end of the last secret of each rule, by
-    id, and is updated."""
-    wraps = shared.wraps(data, start)
-    begun: list[Span] = []
-    for rule in shared.rules:
-        if start >= done.get(rule.id, 0) and (span := at_anchor(rule, data, start, wraps)):
-            done[rule.id] = span.end
-            begun.append(span)
-    # If one rule finds a value within its line, longer values of other rules don't count.
-    whole = [span for span in begun if b"\n" not in data[span.start : span.end]]
-    return whole or begun
 
 
 def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:

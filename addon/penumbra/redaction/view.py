@@ -51,7 +51,7 @@ texts in other scripts have many such first bytes."""
 _BACKSPACE, _BACKSLASH = 0x08, 0x5C
 _BACKSLASHES = re.compile(rb"\\+")
 _LONGEST_LETTER = 40
-_FULL, _SAMPLE = 64, 32
+_FULL, _SAMPLE = 64, 8
 """A text has many disguises if `_SAMPLE` of them lie within `_SAMPLE * _FULL` bytes."""
 _LETTERS = re.compile(_LETTER)
 GLUE = -1

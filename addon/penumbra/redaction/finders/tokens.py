@@ -15,8 +15,9 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from penumbra import rules
 from penumbra.linear import Found, Linear, latin1
@@ -25,7 +26,7 @@ from penumbra.redaction.finders.value_reading import before_bar, between_entitie
 from penumbra.redaction.judgement import is_favourite, is_secret
 from penumbra.redaction.names import Strength, is_program_name
 from penumbra.redaction.rule import Allow, Rule, compile_pattern, without_groups
-from penumbra.redaction.span import Rank, Span
+from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import (
     Style,
     entropy,
@@ -193,8 +194,6 @@ _WRAPS = re.compile(
     rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
 )
 """This pattern matches a word at the end of a line, and a word at the beginning of the next line."""
-_WRAPS_SIMPLY = _WRAPS.pattern.replace(b",}+", b",}")
-"""This pattern is `_WRAPS` for RE2, which does not support possessive quantifiers."""
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
@@ -263,49 +262,71 @@ def _within(rule: Rule, data: bytes, start: int, end: int) -> Iterator[Span]:
 
 
 @dataclass(frozen=True)
-class AnchorPattern:
-    """An `AnchorPattern` is one pattern for all rules with the same anchor. If it does not match at an
-    anchor, no rule can match there; that is the case for most anchors."""
+class Anchor:
+    """An `Anchor` has the rules and finders of one anchor."""
 
-    rules: tuple[Rule, ...]
-    matches: Linear | None
-    """The pattern; None if a rule allows no such pattern, so that every rule has to be tried."""
-    reach: int
-    """Greatest number of bytes from the beginning of the anchor to the end of a match."""
+    begins: tuple[Rule, ...]
+    """Rules whose matches begin with the anchor."""
+    around: tuple[Rule | Finder, ...] = ()
+    """Rules and finders whose matches contain the anchor anywhere."""
 
     @classmethod
-    def of(cls, rules: Sequence[Rule]) -> AnchorPattern:
-        """Return the pattern for rules whose secrets begin with the anchor."""
-        reach = max(rule.window for rule in rules) + _AFTER_WRAP
-        looks = [_whatever_is_around(rule) for rule in rules]
-        if not all(looks):
-            return cls(tuple(rules), None, reach)
-        if any(map(_may_be_wrapped, rules)):
-            looks.append(_WRAPS_SIMPLY)
-        any_look = b"|".join(b"(?:%b)" % look for look in looks)
-        return cls(tuple(rules), Linear(any_look, latin1(_MEMORY * len(looks))), reach)
+    def of(cls, owners: Iterable[Rule | Finder]) -> Anchor:
+        begins: list[Rule] = []
+        around: list[Rule | Finder] = []
+        for owner in owners:
+            if isinstance(owner, Finder) or owner.whole or owner.before:
+                around.append(owner)
+            else:
+                begins.append(owner)
+        return cls(tuple(begins), tuple(around))
 
-    def following(self, data: bytes, anchor: int, last: int) -> int:
-        """Return the first offset, from `anchor` on, at which a rule may match. `last` is the offset of the
-        last anchor in the text.
+    @cached_property
+    def bounded(self) -> bool:
+        """True if the anchor counts only at the beginning of a word."""
+        return all(rule.boundary and not rule.group and not rule.checksum for rule in self.begins)
+
+    @cached_property
+    def reach(self) -> int:
+        """Greatest number of bytes from the beginning of the anchor to the end of a match."""
+        return max(rule.window for rule in self.begins) + _AFTER_WRAP
+
+    @cached_property
+    def _may_wrap(self) -> bool:
+        return any(map(_may_be_wrapped, self.begins))
+
+    @cached_property
+    def _pattern(self) -> Linear | None:
+        """One pattern for all rules in `begins`; None if a rule does not allow that, so that each rule has to
+        be tried. The first use compiles the pattern, since most anchors never occur."""
+        looks = [_whatever_is_around(rule) for rule in self.begins]
+        if not all(looks):
+            return None
+        return Linear(b"|".join(b"(?:%b)" % look for look in looks), latin1(_MEMORY * len(looks)))
+
+    def following(self, data: bytes, at: int, last: int) -> int:
+        """Return the first offset, from `at` on, at which a rule may match a text without line breaks.
+        `last` is the offset of the last anchor in the text.
 
         One search covers the next anchors too: each search releases Python's lock, which takes longer than
-        the search if other threads want the lock.
+        the search itself while other threads want the lock.
         """
-        if self.matches is None:
-            return anchor
-        last = min(last, anchor + _AHEAD)
+        if self._pattern is None:
+            return at
+        last = min(last, at + _AHEAD)
         end = min(last + self.reach, len(data))
-        if last == anchor:
-            start = self.matches.here(data, anchor, end)[0][0]
+        if last == at:
+            start = self._pattern.here(data, at, end)[0][0]
         else:
-            start = self.matches.place(data, anchor, end)[0]
+            start = self._pattern.place(data, at, end)[0]
         return start if start >= 0 else last + 1
 
     def wraps(self, data: bytes, anchor: int) -> bool:
         """Return whether a line break may divide a token at an anchor. If so, the line is wide, or the next
         line begins with a random word."""
-        if _WRAPS.match(data, anchor, anchor + self.reach) is None or data[anchor - 1 : anchor] in _JOINTS:
+        if not self._may_wrap or data[anchor - 1 : anchor] in _JOINTS:
+            return False
+        if _WRAPS.match(data, anchor, anchor + self.reach) is None:
             return False
         run = _RUN.match(data, anchor)
         rest = _REST.match(data, run.end()) if run else None
@@ -313,6 +334,17 @@ class AnchorPattern:
             return False
         is_wide = run.end() - _line_begin(data, anchor) >= _LEAST_WIDTH
         return is_wide or is_opaque(rest[1].decode("ascii"))
+
+    def secrets(self, data: bytes, at: int, wraps: bool, done: dict[str, int]) -> list[Span]:
+        """Return the secrets that begin with the anchor at `at`. `wraps` is true if a line break may divide
+        them. `done` has the end of the last secret of each rule, by id, and is updated."""
+        begun: list[Span] = []
+        for rule in self.begins:
+            if at >= done.get(rule.id, 0) and (span := at_anchor(rule, data, at, wraps)):
+                done[rule.id] = span.end
+                begun.append(span)
+        # If one rule finds a value within its line, longer values of other rules don't count.
+        return [span for span in begun if b"\n" not in data[span.start : span.end]] or begun
 
 
 def _whatever_is_around(rule: Rule) -> bytes:
