@@ -9,7 +9,7 @@ Its internal engine is therefore called directly if it is available.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -158,6 +158,19 @@ class Linear:
                 return
             # After an empty match at `start`, the next search must begin one place later.
             start = found[1] + (found[1] == start)
+
+
+def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
+    """Yield the indexes of the lines in which a pattern over bytes matches. One search covers many lines."""
+    data = utf8("\n".join(lines))
+    index = start = 0
+    while start <= len(data) and (found := pattern.search(data, start)):
+        index += data.count(b"\n", start, found.start())
+        yield index
+        end = data.find(b"\n", found.start())
+        if end < 0:
+            return
+        index, start = index + 1, end + 1
 
 
 _Ask = Callable[[Any, bytes, int, int], _Spans]

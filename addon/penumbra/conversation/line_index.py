@@ -17,7 +17,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import re2
 
@@ -27,6 +27,7 @@ from penumbra.compress.result import ShownBefore
 from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.call_names import NamedCalls
+from penumbra.linear import lines_with
 from penumbra.short_texts import forgettable
 
 _CONVERSATIONS = 32
@@ -136,21 +137,6 @@ def _without_times(line: str) -> str:
         return line
     timeless = _TIME.sub("·", line)
     return timeless if len(timeless) >= LEAST_CHARACTERS else line
-
-
-def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
-    """Yield positions of the lines in which an RE2 pattern over bytes finds something."""
-    data = encode("\n".join(lines))
-    position = start = 0
-    for found in pattern.finditer(data):
-        if found.start() < start:
-            continue
-        position += data.count(b"\n", start, found.start())
-        yield position
-        end = data.find(b"\n", found.start())
-        if end < 0:
-            return
-        position, start = position + 1, end + 1
 
 
 class EarlierText(NamedTuple):

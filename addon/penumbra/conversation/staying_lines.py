@@ -20,7 +20,7 @@ from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.stages import search_hits
-from penumbra.conversation.line_index import lines_with
+from penumbra.linear import lines_with
 
 _AROUND = 3
 """The most lines of a paragraph that belong to a failure, on each side of it."""

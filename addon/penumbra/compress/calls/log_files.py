@@ -9,7 +9,7 @@ from fnmatch import translate
 
 from penumbra import rules
 from penumbra.compress.size import encode
-from penumbra.linear import Linear
+from penumbra.linear import Linear, lines_with
 from penumbra.rule_schemas.shell_rules import LogRules
 from penumbra.short_texts import remembered
 
@@ -47,6 +47,8 @@ class _Rules:
     installed: _Globs
     unclear: frozenset[str]
     line: Linear
+    anywhere: Linear
+    """This pattern matches in a text if `line` matches in one of its lines."""
     beginning: int
     share: float
 
@@ -61,6 +63,7 @@ def _rules() -> _Rules:
         _Globs.of(read.installed),
         frozenset(read.unclear),
         Linear(pattern.encode()),
+        Linear(f"(?m){pattern}".encode()),
         read.beginning,
         read.share,
     )
@@ -77,16 +80,14 @@ def is_log(path: str, text: str) -> bool:
         return False
     lines = [line for line in _spread(text) if line.strip()]
     wanted = table.share * len(lines)
-    of_logs = others = 0
-    for line in lines:
-        if table.line.search(encode(line[: table.beginning])) is not None:
-            of_logs += 1
-        else:
-            others += 1
-        # The remaining lines can't change the result.
-        if of_logs >= wanted or len(lines) - others < wanted:
-            break
-    return bool(lines) and of_logs >= wanted
+    of_logs = 0
+    beginnings = [line[: table.beginning] for line in lines]
+    for index in lines_with(table.anywhere, beginnings):
+        # Some patterns match a line break as a blank.
+        of_logs += table.line.search(encode(beginnings[index])) is not None
+        if of_logs >= wanted:
+            return True
+    return False
 
 
 @rules.until_changed
