@@ -1,5 +1,5 @@
-"""The command `penumbra`: it runs a program through the proxy, starts the proxy alone, and shows and changes
-its state."""
+"""The command `penumbra` runs a program through the proxy, starts the proxy alone, and shows and changes its
+state."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _OWN = (
     *("wrap", "discover", "replay", "local", "service", "stats", "page", "pause", "resume"),
     *("doctor", "ca", "forget", "rules", "secrets"),
 )
-"""Commands that have modules of their own; `_MODULES` names modules that are shared or named otherwise."""
+"""Commands with their own modules. `_MODULES` names the modules whose names differ."""
 _MODULES = {"resume": "pause", "rules": "rules_command"}
 _RUNNING = ("wrap", "local")
 _WANTING = ("wrap", "replay", "local", "rules", "secrets")
-"""Commands that print their usage without arguments."""
+"""Commands that print their usage if they get no arguments."""
 HELP = ("-h", "--help")
 COMMANDS = (*_STARTS, *_OWN, "help")
 FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
@@ -79,15 +79,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command. `USAGE` lists the exit codes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not os.environ.get("HOME", "-"):
-        # An empty HOME would mean the root of the disk.
+        # An empty HOME would stand for the root of the disk.
         del os.environ["HOME"]
     try:
         code = _obey(given)
         sys.stdout.flush()
         raise SystemExit(code)
     except BrokenPipeError:
-        # A reader that closes the pipe, such as `head`, has seen enough. Buffered output must not fail again
-        # at the exit.
+        # A reader such as `head` has closed the pipe. Buffered output must not fail again at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(_PIPE) from None
     except Failure as failure:
@@ -167,7 +166,8 @@ def versions() -> str:
 
 
 def script() -> Path:
-    """Return the script for mitmproxy's `-s`, which is in an installed package, but beside it in a clone."""
+    """Return the script for mitmproxy's `-s`. An installed package contains it; in a clone it is beside the
+    package."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "main.py"
     return inside if inside.exists() else package.parent / "main.py"

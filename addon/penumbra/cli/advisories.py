@@ -16,13 +16,14 @@ from penumbra import rules
 
 _NAME = "penumbra-proxy"
 _BROTLI = "brotli>=1.2.1"
-"""The first version in which a body can't overwrite memory; mitmproxy before 12.3 does not allow it."""
+"""The first version in which a body can't overwrite memory. mitmproxy before 12.3 does not allow this
+version."""
 _OF_PIPX, _OF_UV = "pipx_metadata.json", "uv-receipt.toml"
 """Files that pipx and uv write into the environments that they make."""
 
 
 def newer(packages: Sequence[str], prefix: str = sys.prefix) -> str:
-    """Return the command that installs newer versions of some packages for this Python."""
+    """Return the command that installs newer versions of these packages for this Python."""
     folder = Path(prefix)
     root = folder.parent
     if (root / "scripts" / "venv").is_file() and (root / "addon" / "penumbra").is_dir():
@@ -36,12 +37,13 @@ def newer(packages: Sequence[str], prefix: str = sys.prefix) -> str:
 
 
 def alone(requirement: str, prefix: str = sys.prefix) -> str:
-    """Return the command that installs one package and leaves all others as they are."""
+    """Return the command that installs one package and changes no others."""
     return f"{_pip(Path(prefix))} --no-deps {shlex.quote(requirement)}"
 
 
 def _pip(folder: Path) -> str:
-    """Return the command that installs packages for this Python. Environments of uv and pipx have no pip."""
+    """Return the command that installs packages for this Python. Environments of uv and pipx have no
+    `pip`."""
     if (folder / _OF_PIPX).exists():
         return f"pipx runpip {_NAME} install"
     python = shlex.quote(sys.executable)
@@ -71,7 +73,7 @@ def holes() -> list[Hole]:
 
 
 def holes_of(package: str, version: str) -> list[Hole]:
-    """Return the known vulnerabilities of a version; none if it is empty (the package is not installed)."""
+    """Return the known vulnerabilities of a version. An empty version (not installed) has none."""
     return [
         Hole(
             package=package,
@@ -93,7 +95,7 @@ def _usual(package: str, fixed: str) -> str:
 
 
 def _held_back(package: str, fixed: str) -> str:
-    """Return why mitmproxy allows no version without a vulnerability; empty if it does."""
+    """Return why mitmproxy forbids all versions without a vulnerability; empty if one is allowed."""
     latest = next((found[1] for wanted in _wanted() if (found := _most(package, wanted))), "")
     if not latest or parts(latest) >= parts(fixed):
         return ""

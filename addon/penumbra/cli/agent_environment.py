@@ -1,4 +1,4 @@
-"""This module makes the environment variables by which a program uses the proxy and trusts its CA."""
+"""This module makes the environment variables for a program that uses the proxy and trusts its CA."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def entries(value: str) -> list[str]:
-    """Return the entries of a variable such as `NO_PROXY`, which commas or spaces separate."""
+    """Return the entries of a variable such as `NO_PROXY`, with commas or spaces between them."""
     return [entry for entry in _SEPARATOR.split(value) if entry]
 
 
 def covers_llm_host(entry: str, extra: tuple[str, ...] = ()) -> bool:
     """Return whether an entry of `NO_PROXY` (`*`, a host or a domain) applies to the host of a provider.
 
-    `extra` are globs of further hosts. Local hosts don't count: requests to them bypass the proxy anyway.
+    `extra` are globs of further hosts. Local hosts don't count, since requests to them always bypass the
+    proxy.
     """
     domain = _domain(entry)
     providers = rules.load_as("providers.yaml", Providers).providers
@@ -65,10 +66,10 @@ _BUNDLES = (
     "CARGO_HTTP_CAINFO",
     "GIT_SSL_CAINFO",
 )
-"""Variables that name a file of certificates which programs read instead of their own ones. The file
-therefore includes the public certificates."""
+"""Variables with a file of certificates that programs read instead of their own. The file therefore includes
+the public certificates."""
 _ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
-"""Variables that name a file of certificates which programs read in addition to their own."""
+"""Variables with a file of certificates that programs read in addition to their own."""
 NAMED_FILES = (*_BUNDLES, *_ADDED)
 SHELLS = ("sh", "fish", "powershell")
 
@@ -81,7 +82,7 @@ class Programs:
     """True if git's configuration names certificates. GIT_SSL_CAINFO would override them, so it is not set,
     and git's connections are not decrypted."""
     node_uses_proxy: bool = True
-    """True if the variables make Node's `fetch` use the proxy, which prints a warning in Node 22."""
+    """True if Node's `fetch` should use the proxy by these variables. Node 22 prints a warning then."""
 
 
 def variables(
@@ -111,13 +112,14 @@ def variables(
 
 
 def no_proxy(environment: Mapping[str, str], is_llm_host: Callable[[str], bool]) -> str:
-    """Return the value of `NO_PROXY`: this machine, and the existing entries that apply to no LLM host."""
+    """Return the value of `NO_PROXY`. It has this machine and those existing entries that apply to no LLM
+    host."""
     named = [entry for name in _spelled(("NO_PROXY",)) for entry in entries(environment.get(name, ""))]
     return ",".join(dict.fromkeys([*(entry for entry in named if not is_llm_host(entry)), *LOOPBACK]))
 
 
 def upstream(environment: Mapping[str, str]) -> str:
-    """Return the proxy that the environment names for HTTPS; empty if it names none."""
+    """Return the HTTPS proxy that the environment names; empty if there is none."""
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         if value := environment.get(name, "").strip():
             return value if "://" in value else f"http://{value}"

@@ -1,7 +1,7 @@
-"""`penumbra ca` shows, makes and removes the CA certificate that the proxy signs with. It changes no trust
-store of the system.
+"""`penumbra ca` shows, makes and removes the proxy's CA certificate. The trust stores of the system stay
+unchanged.
 
-The certificate of a CA made here permits the domains of LLM hosts only: a stolen key is of no use for others.
+A CA made here can sign only for the domains of LLM hosts, so a stolen key is useless for other hosts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OwnCa:
     certificate: x509.Certificate
 
     def lacks(self, hosts: Iterable[str]) -> list[str]:
-        """Return the hosts (globs) that the CA may not sign for."""
+        """Return those hosts (globs) for which the CA may not sign."""
         allowed = constraints_of(self.certificate)
         lacking = []
         for host in hosts:
@@ -83,8 +83,8 @@ def domain(glob: str) -> str:
 
 
 def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
-    """Make a CA in the files that mitmproxy reads. It may sign for the hosts of the rules and for the globs
-    in `hosts`; for all hosts if that is None. Raises OSError."""
+    """Make a CA in the files that mitmproxy reads. The CA may sign for the hosts of the rules and for the
+    globs in `hosts`, or for all hosts if `hosts` is None. Raises OSError."""
     key, certificate = _key_and_certificate(_permitted(hosts))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     public = certificate.public_bytes(serialization.Encoding.PEM)
@@ -97,17 +97,17 @@ def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
         NAME.encode(), None, certificate, None, serialization.NoEncryption()
     )
     for path, content in (
-        # Without this file, mitmproxy would write it at the first start, and the folder may be read-only by
-        # then.
+        # mitmproxy would write this file at the first start, but the folder may be read-only then.
         (folder / f"{NAME}-dhparam.pem", DEFAULT_DHPARAM),
         (certificate_file(folder), public),
         (folder / f"{NAME}-ca-cert.cer", public),
         (folder / f"{NAME}-ca-cert.p12", package),
     ):
         path.write_bytes(content)
-        # The umask must not matter: a user who can write this file decides which certificates programs trust.
+        # The mode must not depend on the umask, since users with write access decide which certificates
+        # programs trust.
         path.chmod(0o644)
-    # The key's file is written last and in one step: if it exists, all files exist.
+    # The file of the key is written last and in one step. If this file exists, all files exist.
     draft = ca_file(folder).with_suffix(f".{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(secret + public)
@@ -127,7 +127,7 @@ def read(folder: Path) -> OwnCa:
 
 
 def _permitted(hosts: Iterable[str] | None) -> list[x509.GeneralName] | None:
-    """Return the names that a CA may sign for; None if it may sign for all."""
+    """Return the names for which a CA may sign; None for all names."""
     if hosts is None:
         return None
     local = rules.load_as("providers.yaml", Providers).local
@@ -152,7 +152,7 @@ def _general(name: str) -> x509.GeneralName:
 def _key_and_certificate(
     names: list[x509.GeneralName] | None,
 ) -> tuple[rsa.RSAPrivateKey, x509.Certificate]:
-    """Return a CA as mitmproxy makes it, with the names that it may sign for."""
+    """Return a CA like mitmproxy's that may sign only for these names."""
     what = "LLM hosts" if names is not None else "any host"
     key, plain = create_ca("Penumbra on this machine", f"Penumbra, for {what}", _BITS)
     if names is None:
@@ -223,7 +223,7 @@ def _show() -> int:
     whose = "Penumbra's own" if folder == own_folder() else "mitmproxy's"
     print(f"certificate  {certificate_file(folder)} ({whose})")
     print(f"key          {ca_file(folder)}")
-    # Names of hosts are listed first, then ranges of addresses.
+    # Host names come first, then ranges of addresses.
     names = ", ".join(sorted(ca.names, key=lambda name: "/" in name)) or "any host"
     print(textwrap.fill(f"signs for    {names}", 100, subsequent_indent=" " * 13, break_on_hyphens=False))
     print(f"valid until  {ca.until:%Y-%m-%d}")

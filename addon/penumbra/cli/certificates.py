@@ -1,5 +1,5 @@
-"""This module finds the files of the CA that the proxy signs with, and makes the bundle: one file with that
-certificate and the public ones."""
+"""This module finds the files of the proxy's CA, and makes the bundle: a file with the CA certificate and the
+public certificates."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ class Certificates:
 
 
 def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the CA to use: the one that the user names; else Penumbra's if its CA exists; else
-    mitmproxy's if its CA exists, since programs may trust it already; else Penumbra's. Raises Failure."""
+    """Return the folder of the CA to use. The user's choice comes first, then Penumbra's CA if it exists,
+    then mitmproxy's CA if it exists, which programs may trust already, and at last a new CA of Penumbra.
+    Raises Failure."""
     named = Path(os.path.expanduser(confdir))
     if confdir.startswith("~") and not named.is_absolute():
         raise Failure(
@@ -73,8 +74,8 @@ def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.en
 
 
 def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
-    """Return the bundle beside a CA certificate, after writing it if it is missing or outdated. A bundle that
-    contains the files in `extra`, too, gets a name of its own.
+    """Return a CA certificate with its bundle, which is written if it is missing or outdated. A bundle that
+    also contains the files in `extra` has another name.
 
     Programs use a bundle instead of their own certificates, and must still trust the hosts whose connections
     are not decrypted.
@@ -122,7 +123,7 @@ def _joined(certificates: Iterable[bytes]) -> bytes:
 
 
 def _written(bundle: Path, content: bytes) -> Path:
-    """Write a bundle, unless the file has this content already, so that its folder may be read-only."""
+    """Write a bundle unless the file already has this content, since its folder may be read-only."""
     if bundle.exists() and bundle.read_bytes() == content:
         return bundle
     draft = bundle.with_suffix(f".{os.getpid()}")

@@ -1,7 +1,7 @@
-"""This module has what all commands share: arguments, settings, standard input, and failures.
+"""This module has functions for all commands: for arguments, settings, standard input, and failures.
 
-A failure is one line and an exit code. Settings and rules are imported only where they are read, since help
-needs neither.
+A failure is one line and an exit code. Settings and rules are imported only in the functions that read them,
+since the help needs neither.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tu
 
 
 def settings() -> Settings:
-    """Return the settings in the environment and the YAML file. Raises Failure. Commands that need no setting
-    call this, too."""
+    """Return the settings in the environment and the YAML file. Commands without settings call this to report
+    errors. Raises Failure."""
     from penumbra.config.settings import SettingsError, config_path, load
 
     try:
@@ -105,13 +105,13 @@ def print_json(value: Any) -> None:
 
 
 def piped_text(name: str) -> str:
-    """Return all of standard input. `name` is the word for it in the hint that a user at a terminal gets."""
+    """Return all of standard input. `name` is its name in the hint for a user at a terminal."""
     if sys.stdin.isatty():
         print(f"penumbra: reading the {name} from the terminal, up to Ctrl-D", file=sys.stderr)
     return sys.stdin.buffer.read().decode("utf-8", "replace")
 
 
 def print_left_out(problems: Sequence[str]) -> None:
-    """Print the problems of those rules that are not used."""
+    """Print the problems of the rules that are left out."""
     for problem in problems:
         print(f"penumbra: left out: {one_line(problem)}", file=sys.stderr)

@@ -1,7 +1,8 @@
-"""`penumbra doctor` prints one line for each check, with the remedy. Nothing is changed.
+"""`penumbra doctor` prints one line with a remedy for each check. The command changes nothing.
 
 The checks cover versions, settings, the port, variables that bypass the proxy, the store and the CA
-certificate. A handshake with each kind of installed client shows whether it trusts the certificate.
+certificate. A TLS handshake with each kind of installed client shows whether this client trusts the
+certificate.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Check:
     """Subject of the check in one word, for programs that read the output."""
     text: str
     fix: str = ""
-    """Command that helps, or advice."""
+    """A command that helps, or advice."""
 
     def __str__(self) -> str:
         words = ("ok", "note", "BAD")
@@ -139,11 +140,12 @@ _CLIENTS = {
         *("--resolve", "{host}:{port}:127.0.0.1", "https://{host}:{port}/"),
     ),
 }
-"""Commands, by kind of client, that make a TLS connection to a host and port."""
+"""Commands that make a TLS connection to a host and port, by kind of client."""
 
 
 def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each kind of installed client and why it does not trust the CA in a folder; empty if it does."""
+    """Yield each kind of installed client, with the reason why this client does not trust the CA (empty if it
+    does)."""
     with _server(folder) as port:
         for name, words in _CLIENTS.items():
             if program := shutil.which(words[0], path=environment.get("PATH")):
@@ -192,7 +194,7 @@ def _serve(listener: socket.socket, context: ssl.SSLContext) -> None:
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> str:
-    """Return the first line of a failing program's errors; empty if it succeeds."""
+    """Return the first line of a failed program's errors; empty if the program succeeds."""
     try:
         done = subprocess.run(
             command, env=dict(environment), capture_output=True, text=True, timeout=_SECONDS
@@ -213,12 +215,12 @@ _BASES = (
     "ANTHROPIC_VERTEX_BASE_URL",
 )
 _SETTINGS = ("~/.claude/settings.json", "~/.claude/settings.local.json")
-"""Settings files of Claude Code; their `env` overrides variables of the environment."""
+"""Settings files of Claude Code, whose `env` overrides variables of the environment."""
 _READ_THERE = (*_BASES, "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "NODE_EXTRA_CA_CERTS")
 
 
 def port(environment: Mapping[str, str]) -> Check:
-    """Check the port that `penumbra proxy` uses; `penumbra wrap` chooses a free one itself."""
+    """Check the port of `penumbra proxy`. (`penumbra wrap` chooses a free port itself.)"""
     for entry in running.running(running.folder(environment)):
         if _PORT in entry.get("ports", ()):
             paused = ", paused" if entry.get("is_paused") else ""
@@ -359,8 +361,8 @@ def _problems(folder: Path) -> Iterator[Check]:
 
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check by TLS handshakes whether clients trust the CA: in this shell's environment if it names a proxy
-    of Penumbra, otherwise in that of `penumbra wrap`."""
+    """Check by TLS handshakes whether clients trust the CA. They run in this shell's environment if it names
+    a proxy of Penumbra, otherwise in an environment like that of `penumbra wrap`."""
 
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
@@ -411,7 +413,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def checks(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Yield all checks, in the order in which a start needs them."""
+    """Yield all checks, in the order of the steps of a start."""
     yield from _versions()
     yield clock(datetime.now(UTC).date())
     yield from _settings(environment)
@@ -422,7 +424,7 @@ def checks(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _versions() -> Iterator[Check]:
-    """Check Python and the packages. One note names all packages that only a later Python can renew."""
+    """Check Python and the packages. One note names all packages whose newer versions need a later Python."""
     advisories = rules.load("advisories.yaml")
     names = list(dict.fromkeys(entry["package"] for entry in advisories["holes"]))
     found = {name: holes_of(name, version_of(name)) for name in names}
@@ -448,7 +450,7 @@ def _versions() -> Iterator[Check]:
 
 
 def clock(today: date) -> Check:
-    """Check the clock, since certificates and stored rows expire by it."""
+    """Check the clock, which decides when certificates and stored rows expire."""
     released = rules.load("advisories.yaml")["date"]
     if today < released:
         text = f"the clock says {today}, which is before this release was made ({released})"
@@ -483,7 +485,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _unusable(settings: Settings) -> Iterator[Check]:
-    """Check further settings that prevent a start."""
+    """Check for other settings that prevent a start."""
     from mitmproxy import flowfilter
 
     from penumbra.redaction import RuleError, ruleset

@@ -76,7 +76,7 @@ def _there(paths: Sequence[Path] | Iterator[Path], what: str) -> Iterator[tuple[
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a database may be deleted. Raises Failure if it is another program's."""
+    """Return whether a database may be deleted. Raises Failure for a database of another program."""
     if not path.is_file():
         return True
     try:

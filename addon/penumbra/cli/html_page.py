@@ -1,4 +1,4 @@
-"""This module makes HTML pages of one file each, without scripts and without links to other hosts; all text
+"""This module makes HTML pages without scripts and without links to other hosts, each as one file. All text
 is escaped."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pre { overflow: auto; max-height: 30rem; border: 1px solid var(--line); padding:
 
 
 def page(title: str, note: str, body: Iterable[str]) -> str:
-    """Return a page with a heading, a note below it, and `body`, which has lines of HTML."""
+    """Return a page with a heading, a note below the heading, and the lines of HTML in `body`."""
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -47,7 +47,7 @@ def page(title: str, note: str, body: Iterable[str]) -> str:
 
 
 def terms(lines: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the HTML of a list of terms, each with its text."""
+    """Yield the HTML of a list of terms with their texts."""
     yield "<dl>"
     yield from (f"<dt>{escaped(term)}</dt><dd>{escaped(text)}</dd>" for term, text in lines)
     yield "</dl>"
@@ -56,8 +56,8 @@ def terms(lines: Iterable[Sequence[str]]) -> Iterator[str]:
 def table(
     title: str, heads: Sequence[str], rows: Iterable[tuple[Sequence[str], float]], bar: int
 ) -> Iterator[str]:
-    """Yield the HTML of a table below a heading. Each row has its cells, and the length (0 to 1) of the bar
-    in the column `bar`."""
+    """Yield the HTML of a table with a heading. A row is its cells and the length (0 to 1) of the bar in
+    column `bar`."""
     yield f"<h2>{escaped(title)}</h2><div class=wide><table><thead><tr>"
     yield "".join(f"<th>{head.capitalize()}</th>" for head in heads)
     yield "</tr></thead><tbody>"

@@ -1,4 +1,5 @@
-"""This module makes a report of the history as one HTML file: sums, and shares with confidence intervals."""
+"""This module makes a report of the history as one HTML file, with sums and with shares that have confidence
+intervals."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _NOTE = (
 
 
 def html(days: Mapping[str, Mapping[str, Any]], version: str) -> str:
-    """Return the report. `days` maps dates (YYYY-MM-DD) to the history's records; `version` is Penumbra's."""
+    """Return the report. `days` maps dates (YYYY-MM-DD) to records of the history. `version` is Penumbra's
+    version."""
     sums = Amounts()
     by_day = {day: Amounts.of(record.get("all", {})) for day, record in sorted(days.items())}
     for each in by_day.values():
@@ -91,11 +93,10 @@ def _rows(sums: Amounts, conversations: Sequence[Amounts]) -> Iterator[tuple[str
 
 
 def share(parts: Sequence[tuple[float, float]]) -> str:
-    """Return the sum of the parts divided by the sum of the wholes, in percent, with a 95 % confidence
-    interval.
+    """Return the quotient of the two sums in percent, with a 95 % confidence interval.
 
-    Each pair is a part and a whole of one conversation. The interval is that of a ratio of means (linearised
-    variance), and needs `_LEAST` conversations.
+    Each pair is a part and a whole of one conversation. The interval is for a ratio of means (linearised
+    variance) and needs `_LEAST` conversations.
     """
     whole = sum(each for _, each in parts)
     if whole <= 0:

@@ -29,8 +29,8 @@ _SECONDS = 5.0
 
 
 def main(given: Sequence[str]) -> int:
-    """Pause or resume the proxies and return the exit code, which is 1 if one does not react. Raises Failure
-    if none runs."""
+    """Pause or resume the proxies and return the exit code, which is 1 if a proxy does not react. Raises
+    Failure if no proxy runs."""
     command, *words = given
     parser = Parser(command)
     parser.add_argument("port", nargs="?", type=_port)
@@ -43,7 +43,7 @@ def main(given: Sequence[str]) -> int:
         raise Failure("no proxy is running here" + ("" if port is None else f" at port {port}"))
     for entry in asked:
         if entry["is_paused"] is pauses:
-            # This proxy has the wanted state already, and the signal would toggle it.
+            # The signal toggles the state, and this proxy already has the wanted state.
             continue
         try:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)
@@ -72,5 +72,5 @@ def _obeyed(entry: dict[str, Any], pauses: bool) -> int:
 
 
 def _entries() -> list[dict[str, Any]]:
-    """Return the running proxies that can pause. The signal would end a proxy of an earlier release."""
+    """Return the running proxies that can pause. Proxies of earlier releases would end at the signal."""
     return [entry for entry in running.running(running.folder()) if "is_paused" in entry]

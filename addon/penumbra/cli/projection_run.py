@@ -1,4 +1,5 @@
-"""This module has what `discover` and `replay` share: the engine, the progress line, and the output."""
+"""This module has the parts that `discover` and `replay` share: the engine, the progress line, and the
+output."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _NAME, _CALL = 38, 50
 
 
 def lines(figures: Figures, read: list[str]) -> Iterator[str]:
-    """Yield all lines of the output. `read` has those about the files that were read."""
+    """Yield all lines of the output. `read` are the lines about the files that were read."""
     results, requests = figures.results, figures.requests
     yield "A projection of the savings with Penumbra. Nothing was changed, nothing was sent."
     yield ""
@@ -48,7 +49,7 @@ def lines(figures: Figures, read: list[str]) -> Iterator[str]:
 
 
 def headline(figures: Figures) -> Iterator[str]:
-    """Yield the sums, each with its share."""
+    """Yield a line with its share for each sum."""
     results, requests = figures.results, figures.requests
     shortened = f"{results.changed:,} of {counted(results.results, 'result')} would be shorter"
     yield f"results    {shortened}: {change(results.before, results.after)} of the tokens of results"
@@ -93,7 +94,7 @@ def dollars(amount: float) -> str:
 
 
 def secrets(figures: Figures) -> str:
-    """Return the number of secrets that were sent, by rule, as text."""
+    """Return a text with the number of secrets that were sent, by rule."""
     total = figures.secrets.total()
     if not total:
         return "none found"
@@ -154,7 +155,7 @@ _MOST_ROWS = 200
 
 
 def _html(figures: Figures, read: Sequence[str]) -> str:
-    """Return the page of the figures."""
+    """Return an HTML page with the figures."""
     note = f"A projection: the results as a proxy would have sent them. {_LIMITS}"
     words = [*read, *(headline(figures) if figures.requests.count else ())]
     body = html_page.terms(line.split(None, 1) for line in words)
@@ -186,7 +187,7 @@ def _html_largest(figures: Figures) -> Iterator[str]:
 
 
 _SECONDS = 0.2
-"""Least seconds between two updates of the progress line."""
+"""Shortest time in seconds between two updates of the progress line."""
 
 
 def projector(command: str, *, adopts: bool) -> Projector:
@@ -210,7 +211,7 @@ def parser(command: str) -> Parser:
 
 
 def worked_out(work: Coroutine[Any, Any, None], progress: Progress) -> bool:
-    """Run the work and return whether it was completed: a user may stop it with Ctrl-C."""
+    """Run the work, which a user may stop with Ctrl-C, and return whether it was completed."""
     try:
         asyncio.run(work)
     except KeyboardInterrupt:
@@ -231,7 +232,7 @@ class Progress:
     """A `Progress` shows a progress line on standard error, if that is a terminal."""
 
     def __init__(self, total: int) -> None:
-        """`total` is the sum of all numbers that `advance` will get."""
+        """Make a progress line. `total` is the sum of all numbers that `advance` will get."""
         self._total = max(1, total)
         self._done = 0
         self._shown = 0.0
@@ -241,7 +242,7 @@ class Progress:
         self._done += done
 
     def show(self, words: str) -> None:
-        """Show the percentage done and `words`, unless the line was updated recently."""
+        """Show the completed percentage and `words`, unless the line was updated recently."""
         if self._is_on and time.monotonic() - self._shown >= _SECONDS:
             self._shown = time.monotonic()
             share = min(99, 100 * self._done // self._total)

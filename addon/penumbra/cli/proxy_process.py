@@ -1,6 +1,6 @@
-"""This module finds or starts the proxy that a wrapped program uses.
+"""This module finds or starts the proxy for a wrapped program.
 
-A proxy started for one program is a process of its own. The terminal's signals don't reach it. It reads one
+A proxy for one program is a separate process that gets no signals from the terminal. This process reads one
 line of JSON, `{"command", "arguments"}`, from standard input, and ends when standard input is closed. It
 writes lines of JSON to standard output: `{"listens": …}` or `{"failed": …, "code": …}`, then `{"ended": …}`
 with the totals. mitmproxy's own output goes to standard error.
@@ -37,11 +37,12 @@ sys.path.append(sys.argv[1])
 from penumbra.cli.start import serve_wrapped
 raise SystemExit(serve_wrapped())
 """
-"""Code that starts the proxy. Python runs it with `-P`, and so imports nothing from the working folder."""
+"""Code that starts the proxy. Python runs this code with `-P` and so imports nothing from the working
+folder."""
 _ROOT = str(Path(__file__).resolve().parents[2])
-"""Folder that contains the package, which is not installed in a clone."""
+"""Folder that contains the package. (In a clone, the package is not installed.)"""
 _LOG_BYTES = 1_000_000
-"""Bytes of a log above which it is renamed and a new one begun."""
+"""Size in bytes above which a log is renamed and a new one begins."""
 
 
 class Started:
@@ -58,8 +59,8 @@ class Started:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # These keep Ctrl-C, which is for the wrapped program, from the proxy: the first on POSIX, the
-                # second on Windows.
+                # These arguments keep Ctrl-C, which is for the wrapped program, away from the proxy: the
+                # first on POSIX, the second on Windows.
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -96,7 +97,7 @@ class Started:
 
 
 class Joined:
-    """A `Joined` is a proxy that was running already and that other programs may use, too."""
+    """A `Joined` is a proxy that was already running. Other programs may use it, too."""
 
     is_shared = True
 
@@ -107,7 +108,7 @@ class Joined:
         self._before = entry.get("totals", {})
 
     def end(self) -> Mapping[str, Any]:
-        """Return what was added to the proxy's totals, by all its programs, since this one joined."""
+        """Return the growth of the proxy's totals, by all its programs, since this program joined."""
         time.sleep(running.SECONDS * 1.2)
         for entry in running.running(running.folder()):
             if entry.get("pid") == self._pid:
@@ -119,8 +120,8 @@ Proxy = Started | Joined
 
 
 def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return a running proxy that a program may use, or None: one that a user has started, or the one that
-    HTTPS_PROXY names."""
+    """Return a running proxy that a program may use, or None. A user has started it, or HTTPS_PROXY names
+    it."""
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))
@@ -136,7 +137,7 @@ def _hosts(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def difference(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return by how much totals have grown. Totals are numbers, and lists and mappings of numbers."""
+    """Return the growth of totals, which are numbers or lists and mappings of numbers."""
     grown: dict[str, Any] = {}
     for name, value in now.items():
         old = before.get(name)
@@ -186,7 +187,7 @@ class _Lines:
         self._lines.put(b"")
 
     def next(self, seconds: float) -> dict[str, Any]:
-        """Return the object in the next line; an empty one if no line comes within so many seconds."""
+        """Return the object in the next line, or an empty object if no line arrives within `seconds`."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:

@@ -34,7 +34,7 @@ Settings and rules count as in the proxy. Exit code 0, or 1 if no file holds a c
 
 
 class _Counts:
-    """A `_Counts` counts the requests and files that were read, and those that were not."""
+    """A `_Counts` has the numbers of requests and files that were read, and of those that were not."""
 
     def __init__(self) -> None:
         self.read = dict.fromkeys(("files", "requests", "others", "already", "unreadable", "cut"), 0)
@@ -94,7 +94,7 @@ def _flows(path: Path, counts: _Counts) -> Iterator[http.HTTPFlow]:
 
 
 def _foreign(paths: Sequence[Path]) -> str:
-    """Return a line about files in which no request could be read."""
+    """Return a line about the files without a readable request."""
     names = ", ".join(one_line(path.name) for path in paths)
     return f"{names}: neither flows of mitmproxy (`mitmdump -w FILE`) nor HAR that can be read"
 

@@ -37,7 +37,7 @@ from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import broken_patterns, problems
 
 _LOOKS = ("command_family", "all others")
-"""Stages whose input is the text that a command family gets."""
+"""Stages with the same input as a command family."""
 _LOST = {
     Loss.NONE: "nothing was lost",
     Loss.REVERSIBLE: "the text itself says how to restore it",
@@ -46,7 +46,7 @@ _LOST = {
 
 
 def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
-    """Return the policy of the settings. `lossy` says that lines may be left out."""
+    """Return the policy for the settings. With `lossy`, lines may be left out."""
     return Policy(
         mode=mode,
         lossy=lossy,
@@ -62,7 +62,7 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     call = classify(tool, arguments)
     trials: list[Trial] = []
     output = ToolOutput(text, tool, arguments, "call")
-    # The proxy knows the call, too, and searches with the same hint.
+    # The proxy also knows the call and searches with the same hint.
     redact = partial(default().redact, hint=hint(arguments))
     result = pipeline.shorten(output, policy, redact, lambda _: reference.SAMPLE, trace=trials.append)
     left_out = "may be left out" if policy.lossy else "may not be left out"
@@ -112,7 +112,7 @@ def _measure(text: str) -> str:
 
 
 def _family(call: Call, body: str) -> str:
-    """Return the family's name, and the reason if it does nothing."""
+    """Return the name of the family, and if the family does nothing, the reason."""
     named = families().get(call.family)
     if named is None:
         return f"none: {_why_none(call)}"
@@ -142,7 +142,7 @@ def _why_none(call: Call) -> str:
 
 
 def _stages(trials: list[Trial]) -> Iterator[str]:
-    """Yield the outcome of each stage, in order; the stages that did nothing come last, by reason."""
+    """Yield the outcome of each stage, in order. Stages without effect come last, grouped by reason."""
     idle: dict[str, list[str]] = {}
     for trial in trials:
         if trial.after is None:
@@ -204,7 +204,7 @@ _Dumper.add_representer(
 
 
 def as_yaml(value: Any) -> str:
-    """Return a part of a rule file as YAML, with the keys in their given order."""
+    """Return a part of a rule file as YAML. The order of keys stays."""
     return yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100_000)
 
 
@@ -228,7 +228,7 @@ Example:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the action and return the exit code, which is 1 if rules are wrong."""
+    """Run the action and return the exit code, which is 1 if a rule is wrong."""
     asked, rest = action("rules", arguments, ("try", "check"))
     return (_check if asked == "check" else _try)(rest)
 

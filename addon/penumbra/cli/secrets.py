@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _key(settings: Settings) -> bytes | None:
-    """Return the proxy's key; None if there is none. This command makes no key."""
+    """Return the proxy's key; None if there is none yet. This command never makes a key."""
     shared = shared_place(settings)
     path = database_path(settings)
     return shared.installation_key() if shared else existing_key(path.with_suffix(".key") if path else None)
@@ -87,7 +87,7 @@ def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Ru
 
 
 def _files() -> dict[str, str]:
-    """Return the rule file of each rule, by the rule's id; the first file if two have the rule."""
+    """Return the file of each rule, by the rule's id. If two files have the rule, the first one counts."""
     files: dict[str, str] = {}
     for file in rules.load_folder("secrets"):
         listed, _ = entries(SecretRule, file.content, "rules", "id", file.name)
@@ -100,14 +100,14 @@ def _files() -> dict[str, str]:
 def _report(
     scan: Scan, known: Mapping[str, Rule], files: Mapping[str, str], *, is_lasting: bool
 ) -> Iterator[str]:
-    """Yield a line with the place of each placeholder in the redacted text, never a secret. `is_lasting` says
-    that a proxy makes the same placeholders."""
+    """Yield a line without the secret for each placeholder, with its place in the redacted text. `is_lasting`
+    is true if a proxy makes the same placeholders."""
     counts: Counter[str] = Counter()
     for number, line in enumerate(scan.text.split("\n"), 1):
         for match in placeholder.PATTERN.finditer(line):
             rule = scan.rules.get(match[0])
             if rule is None:
-                continue  # The text had this placeholder before.
+                continue  # The text already contained this placeholder.
             counts[rule] += 1
             size = len(scan.values[match[0]])
             yield f"line {number}: {match[0]} for {size:,} characters, by {rule}: {_why(rule, known)}" + (

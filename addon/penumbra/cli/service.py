@@ -1,4 +1,4 @@
-"""`penumbra service` prints a service definition that keeps a proxy running, and installs nothing."""
+"""`penumbra service` prints the definition of a service that keeps a proxy running. It installs nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _program() -> list[str]:
 
 
 def _systemd(command: Sequence[str]) -> str:
-    # systemd expands `%`, and variables that begin with `$`.
+    # systemd expands `%` and variables after `$`.
     line = shlex.join(command).replace("%", "%%").replace("$", "$$")
     return f"""\
 # mkdir -p ~/.config/systemd/user && penumbra service > ~/.config/systemd/user/penumbra.service

@@ -1,5 +1,5 @@
 """This module starts mitmdump or mitmweb with the addon. The proxy listens on loopback by default and prints
-little; a failure of the start is printed as one line at the end."""
+little. If the start fails, one line at the end says why."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def worded(message: str) -> str:
 
 
 def argument_problem(opts: options.Options, given: argparse.Namespace) -> str:
-    """Return an error for the first unacceptable value; empty without one, or if mitmproxy reports it."""
+    """Return an error for the first unacceptable value; empty if there is none, or if mitmproxy reports
+    it."""
     return next(_problems(opts, given), "")
 
 
@@ -104,7 +105,7 @@ def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]
 
 
 def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
-    """Return why a value does not fit an option; empty if it does."""
+    """Return why a value does not fit an option; empty if the value fits."""
     described = optmanager.dump_dicts(opts, [name])[name]
     kind = described["type"]
     if value is None and kind in ("str", "int"):
@@ -118,7 +119,7 @@ def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
 
 
 def _no_mode(value: str) -> str:
-    """Return why a text is no proxy mode of mitmproxy; empty if it is one."""
+    """Return why a text is not a proxy mode of mitmproxy; empty if the text is one."""
     try:
         ProxyMode.parse(value)
     except ValueError as error:
@@ -130,14 +131,14 @@ def _no_mode(value: str) -> str:
 LOOPBACK = "127.0.0.1"
 _CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (?:request to|response from) ")
 _COLUMNS = ("tls", "icon", "path", "comment", "method", "status", "size", "time")
-"""Columns of mitmweb's list of flows: the default ones, and the comment, which Penumbra writes."""
+"""Columns of mitmweb's list of flows: the default ones and the comment, which Penumbra writes."""
 _Parser = Callable[[options.Options], argparse.ArgumentParser]
 _log = logging.getLogger(__name__)
 
 
 class Quiet(logging.Filter):
-    """A `Quiet` keeps two kinds of log records from the terminal: those about connections and streams, and
-    errors during the start, which are reported at its end."""
+    """A `Quiet` keeps two kinds of log records away from the terminal: records about connections and streams,
+    and errors of the start, which are reported at its end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,11 +162,11 @@ class StartErrors(errorcheck.ErrorCheck):
         self._quiet = quiet
 
     async def shutdown_if_errored(self) -> None:
-        """Raise Failure if an error was logged so far."""
-        # Records that other tasks are logging must be complete first.
+        """Raise Failure if an error was logged."""
+        # Other tasks that are just logging errors run first.
         await asyncio.sleep(0)
         if self.logger.has_errored:
-            # A local capture that could not begin can crash the interpreter when it exits.
+            # After a local capture that failed to begin, the interpreter may crash at its exit.
             captures = any(mode.startswith("local") for mode in ctx.options.mode)
             raise Failure("\n".join(_errors(self.logger.has_errored)), is_abrupt=captures)
 
@@ -176,10 +177,10 @@ class StartErrors(errorcheck.ErrorCheck):
 
 
 class Starter:
-    """A `Starter` gets the reports of a start. This one prints hints for a user at a terminal."""
+    """A `Starter` gets the reports of a start. This class prints hints for a user at a terminal."""
 
     is_wrap = False
-    """True if the proxy serves one program, and ends with it."""
+    """True if the proxy serves one program and ends with that program."""
 
     def listens(self, servers: Sequence[Server], trusted: Certificates, hosts: Sequence[str]) -> None:
         """Report, in the event loop, that the proxy listens. `hosts` are the LLM hosts of the settings."""
@@ -187,7 +188,7 @@ class Starter:
             print(hints(servers, trusted), flush=True)
 
     def ended(self, totals: Mapping[str, Any]) -> None:
-        """Report the totals at the end. Nothing is to be done here: the terminal has shown them."""
+        """Report the totals at the end. This class does nothing, since the terminal has shown them."""
 
 
 class _Greeting:
@@ -203,7 +204,7 @@ class _Greeting:
 
 
 class _OtherPlainHttp:
-    """An `_OtherPlainHttp` streams a wrapped program's plain HTTP requests to hosts that are no LLM hosts."""
+    """An `_OtherPlainHttp` streams plain HTTP requests of a wrapped program to hosts other than LLM hosts."""
 
     def __init__(self, addon: Penumbra) -> None:
         self._addon = addon
@@ -231,7 +232,7 @@ class _Face:
         self.quiet = Quiet()
 
     def furnish(self, master: Master) -> None:
-        """Add Penumbra's addon at the position of script addons, and set Penumbra's defaults."""
+        """Add Penumbra's addon where mitmproxy adds scripts, and set Penumbra's defaults."""
         _add_after(master, "proxyserver", self.addon)
         if self.starter.is_wrap:
             master.addons.add(_OtherPlainHttp(self.addon))
@@ -252,7 +253,8 @@ class _Face:
         parser.epilog = options_help()
         parser.set_defaults(filter_args=[])
         try:
-            # Arguments are parsed here first, so that an error is printed last, and help is no failure.
+            # Arguments are parsed here first, so that an error is printed last and the help does not count as
+            # a failure.
             problem = argument_problem(opts, parser.parse_args(self.given))
         except SystemExit as ended:
             raise _Done(ended.code) from None
@@ -265,7 +267,7 @@ class _Face:
         raise Failure(f"{self.command}: {message} (`penumbra {self.command} --help` names all)", code=2)
 
     def settled(self, args: argparse.Namespace) -> dict[str, Any]:
-        """Check all options before anything is opened, and return those to set. Raises Failure."""
+        """Check all options before anything is opened, and return the options to set. Raises Failure."""
         words = list(args.filter_args)
         if words and not words[0].startswith(FILTER_BEGINNINGS):
             raise Failure(
@@ -284,7 +286,7 @@ class _Face:
             raise Failure(_too_open(shown[0]), code=2)
         self.addon.configure(set(ctx.options.keys()))
         greeting = _Greeting(self.starter, self._certificates(), self.addon.settings.hosts)
-        # The file with this process's figures must exist before a reader sees the report.
+        # The file with the figures of this process must exist before the report.
         _add_after(ctx.master, "penumbra", greeting)
         expression = " ".join(words)
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()
@@ -298,7 +300,7 @@ class _Face:
         if confdir == certificates.DEFAULT:
             ctx.options.update(confdir=str(trusted.ca.parent))
         if trusted.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
-            # A company that decrypts all traffic has added its certificate to the system's.
+            # If a company decrypts all traffic, the system's certificates contain the company's certificate.
             ctx.options.update(ssl_verify_upstream_trusted_ca=str(trusted.bundle))
         lacking = ["any host"] if any_host and read(trusted.ca.parent).names else []
         lacking = lacking or read(trusted.ca.parent).lacks((*provider_hosts(), *settings.hosts))
@@ -316,7 +318,7 @@ def prepare_ca(
     hosts: Iterable[str] | None = (),
 ) -> Certificates:
     """Make the CA if there is none, and the bundle if it is outdated. A new CA may sign for the hosts of the
-    rules and for the globs in `hosts`; for all hosts if that is None. Raises Failure."""
+    rules and for the globs in `hosts`, or for all hosts if `hosts` is None. Raises Failure."""
     folder = certificates.folder_in_use(confdir, environment)
     ca = certificate_file(folder)
     try:
@@ -345,7 +347,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
     """Run mitmdump or mitmweb, and return its exit code. Raises Failure."""
     face = _Face(command, given, starter or Starter())
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Each line must reach a file or a pipe at once.
+        # Each line must get into a file or a pipe at once.
         sys.stdout.reconfigure(line_buffering=True)
 
     class Dump(dump.DumpMaster):
@@ -368,7 +370,8 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
         if isinstance(ended.__context__, exceptions.OptionsError):
-            # mitmproxy has printed which option is wrong; its own exit code would be that of a port in use.
+            # mitmproxy has printed which option is wrong. Its own exit code would mean that the port is in
+            # use.
             return WRONG
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     face.starter.ended(totals.record(face.addon.journal))
@@ -455,7 +458,7 @@ _BASES = {
     "api.openai.com": ("OPENAI_BASE_URL", "/v1"),
     "generativelanguage.googleapis.com": ("GOOGLE_GEMINI_BASE_URL", ""),
 }
-"""Variables from which agents read the base URL of their provider, each with the path of that URL."""
+"""Variables with the base URL of a provider, which agents read, and the path in this URL, by host."""
 _ALL_TRAFFIC = ("transparent", "wireguard", "tun")
 
 
@@ -468,7 +471,7 @@ class Server:
     data: str = ""
     """Part of the mode after its colon: a URL, or names of programs."""
     host: str = ""
-    """Address that the mode listens on; empty if it listens on none."""
+    """Address on which the mode listens; empty if it does not listen."""
     port: int = 0
 
     @property
@@ -492,7 +495,8 @@ def hints(servers: Iterable[Server], certificates: Certificates) -> str:
 
 
 def _proxy(server: Server, certificates: Certificates) -> list[str]:
-    """Return lines to paste into a shell. They have no comments, which an interactive zsh would run."""
+    """Return lines to paste into a shell. The lines have no comments, since an interactive zsh would run
+    them."""
     ca = shlex.quote(str(certificates.ca))
     lines = [
         "Point an agent at Penumbra, in the shell that starts the agent:",
@@ -558,7 +562,7 @@ _PROXIES = ("regular", "upstream")
 
 
 class _Wrap(Starter):
-    """A `_Wrap` reports to the process that has started this proxy for one program."""
+    """A `_Wrap` reports to the process that started this proxy for one program."""
 
     is_wrap = True
 
@@ -566,7 +570,7 @@ class _Wrap(Starter):
         self._report = report
 
     def tell(self, **line: Any) -> None:
-        """Write a line of JSON; a closed pipe is no error."""
+        """Write a line of JSON. A closed pipe is not an error."""
         with contextlib.suppress(OSError):
             os.write(self._report, orjson.dumps(line) + b"\n")
 
@@ -585,11 +589,11 @@ class _Wrap(Starter):
 
 
 def _wait(end: Callable[[], object]) -> None:
-    """Call `end` once standard input is closed. This runs in a thread: not every event loop can wait for
-    it."""
+    """Call `end` when standard input is closed. The function runs in a thread, since not every event loop can
+    wait for a pipe."""
     while os.read(0, 4096):
         pass
-    # The loop may have ended first.
+    # The event loop may already have ended.
     with contextlib.suppress(RuntimeError):
         end()
 
@@ -598,7 +602,7 @@ def serve_wrapped() -> int:
     """Run a wrapped program's proxy on the pipes that `proxy_process` describes, and return its exit code."""
     wrap = _Wrap(os.dup(1))
     os.dup2(2, 1)
-    # Bytes are read one by one, since a buffer could take bytes for which `_wait` waits.
+    # Bytes are read one by one, since a buffer could read bytes that `_wait` waits for.
     asked = orjson.loads(_line(0))
     try:
         code = start(asked["command"], asked["arguments"], starter=wrap)
@@ -606,7 +610,7 @@ def serve_wrapped() -> int:
         wrap.tell(failed=str(failure), code=failure.code)
         return failure.code
     if code:
-        # mitmproxy has printed the reason into the log.
+        # mitmproxy has written the reason to the log.
         wrap.tell(failed="", code=code)
     return code
 

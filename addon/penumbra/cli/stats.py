@@ -1,4 +1,4 @@
-"""`penumbra stats` prints the figures of the proxies that run here, and those of the last week."""
+"""`penumbra stats` prints the figures of the proxies that run here and of the last week."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _print_unused(store: Path | None, *, is_json: bool) -> int:
 
 
 def _days(path: Path | None, count: int) -> dict[str, Any]:
-    """Return the last days in the database; none if it can't be read, or is not on this machine."""
+    """Return the last days in the database; none if the database can't be read or is not on this machine."""
     try:
         if path is None or not path.exists() or (key := existing_key(path.with_suffix(".key"))) is None:
             return {}
@@ -98,7 +98,7 @@ def _days(path: Path | None, count: int) -> dict[str, Any]:
 
 
 def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line for each day, and one for all of them."""
+    """Yield a line for each day and a line for all days together."""
     yield "day             requests   tokens saved, net   of input   money, net   misses   asked   secrets"
     week = Amounts()
     for day, record in sorted(days.items()):
@@ -112,7 +112,8 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line about requests that are not yet in the history, which is written every few seconds."""
+    """Yield a line about requests that are not yet in the history. The history is written every few
+    seconds."""
     if requests := sum(process.get("not_in_history", 0) for process in processes):
         yield f"{counted(requests, 'request')} of these processes still to be added to the days"
 

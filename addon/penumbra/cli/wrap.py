@@ -46,7 +46,8 @@ _OF_THE_TERMINAL = tuple(
 
 
 class NotRunnable(Exception):
-    """A `NotRunnable` is raised if the program can't be run. `code` is a shell's exit code in this case."""
+    """A `NotRunnable` is raised if the program can't be run. `code` is the exit code of a shell in this
+    case."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -127,7 +128,8 @@ def _terminal_modes() -> list[Any]:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Yield a list of processes, and pass signals on to them, except those that the terminal sends them."""
+    """Yield a list of processes, and pass signals on to these processes except those that the terminal sends
+    to them."""
     children: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
@@ -204,8 +206,8 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
 
 
 def read(given: Sequence[str], environment: Mapping[str, str]) -> Namespace:
-    """Return the arguments of `wrap`, which end at the first other word; from there on, words are the
-    program's. Raises Failure."""
+    """Return the arguments of `wrap`. They end at the first word that is not an option, which begins the
+    command line of the program. Raises Failure."""
     parser = Parser("wrap")
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--log", default="", metavar="FILE")
@@ -230,7 +232,7 @@ def read(given: Sequence[str], environment: Mapping[str, str]) -> Namespace:
 
 
 def summary(totals: Mapping[str, Any]) -> str:
-    """Return a line with the figures of the time in which the program ran; empty if there was no traffic."""
+    """Return a line with the figures from the program's run; empty if there was no traffic."""
     requests = totals.get("requests", 0) + totals.get("refused", 0)
     if not requests:
         return ""
@@ -272,7 +274,7 @@ def _proxy(arguments: Namespace, environment: Mapping[str, str]) -> proxy_proces
 
 
 def _upstream(environment: Mapping[str, str]) -> str:
-    """Return the upstream proxy; empty if that is a proxy of Penumbra, so that no request is read twice."""
+    """Return the upstream proxy. It is empty for a proxy of Penumbra, so that no request is read twice."""
     url = agent_environment.upstream(environment)
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
     return "" if url.removeprefix("http://").rstrip("/") in ours else url
