@@ -1,1 +1,1 @@
-"""Classification of tool calls, by the tool's name and arguments: a category, a command and its family."""
+"""Classification of tool calls by name and arguments: the category, the command and its family."""

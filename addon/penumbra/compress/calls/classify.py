@@ -1,7 +1,7 @@
 """Classification of tool calls: category, command, family and path.
 
-The call determines what kind of text its result should be. Other modules then examine the text, which may
-contradict the call. No function here raises, whatever the arguments are.
+The call determines the expected kind of its result. Other modules then examine the text, which may contradict
+the call. No function here raises, for any arguments.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from penumbra.compress.calls.tools import category, first_of, tool_rules, verb
 from penumbra.short_texts import forgettable
 
 MAX_LINE = 200_000
-"""The longest command line that is parsed, in characters."""
+"""The length in characters of the longest command line that is parsed."""
 _REMEMBERED = 512
-"""The number of command lines whose calls are cached, since agents run the same ones again and again."""
+"""The number of command lines whose calls are cached, since agents repeat command lines."""
 _QUOTED = frozenset({"read", "edit", "write"})
 _NUMBER = re.compile(r"[0-9]{1,8}")
 _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
-"""The form of an argument with which `sed` or `tail` starts at a line, such as `20,40p` or `+20`."""
+"""An argument by which `sed` or `tail` begins at a line, such as `20,40p` or `+20`."""
 _SHORT_NUMBERS = 40
-"""The longest argument, in characters, that may name lines, such as `120-180`."""
+"""The length in characters of the longest argument that may name lines, such as `120-180`."""
 _STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 _SHORT_LINE = 4_000
-"""The longest command line whose call is cached, in characters."""
+"""The length in characters of the longest command line whose call is cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A `Call` describes one tool call, and so the kind of result to expect."""
+    """A `Call` describes one tool call and so the expected kind of its result."""
 
     category: str = "other"
-    """A category of `tools.CATEGORIES`. A shell call that shows files, alone or among other things, is
-    `read`."""
+    """A category of `tools.CATEGORIES`. A shell call that shows files is `read`, also if it shows other
+    things."""
     command: tuple[str, ...] = ()
-    """The program and arguments of the command that shaped the output, without wrappers. In a chain, the last
-    command that printed something counts. Empty if no command is known."""
+    """The program and arguments, without wrappers, of the command that shaped the output. In a chain, the
+    last command that printed something counts. Empty if no command is known."""
     family: str = ""
-    """The name of the command family (rules/commands); empty if there is none, or if several made the
+    """The name of the command family (rules/commands); empty if there is none or if several families made the
     output."""
     path: str = ""
     """The file that the call read or edited, or the folder that it searched; empty if unknown."""
@@ -62,15 +62,15 @@ class Call:
     parts: tuple[Part, ...] = ()
     """All commands that printed something, in order, `echo` included."""
     numbers: frozenset[int] = frozenset()
-    """Whole numbers among the arguments of a tool. One of them may be the line where a read begins."""
+    """Whole numbers among the arguments of a tool. A read may begin at one of these lines."""
     signs: frozenset[str] = frozenset()
-    """Marks that the tool writes after a line's number, but that a file may contain, too."""
+    """Marks that the tool writes after line numbers. Files may contain the same marks."""
     line: str = ""
     """The command line as the agent wrote it, for display."""
 
     @property
     def is_quoted(self) -> bool:
-        """True if the result shows files that someone may edit. An edit then quotes the result."""
+        """True if the result shows files that may be edited. An edit then quotes the result."""
         return self.category in _QUOTED and not self._shows(log_files.is_unedited)
 
     @property
@@ -87,12 +87,12 @@ class Call:
 
     @property
     def shows_files(self) -> bool:
-        """True if the result shows only text of files that someone may edit."""
+        """True if the result shows only text of files that may be edited."""
         return self.is_quoted and all(part.read for part in printing_parts(self.parts))
 
     @property
     def is_beside_files(self) -> bool:
-        """True if the result has text of files that someone may edit, and outputs of other commands, too."""
+        """True if the result has text of files that may be edited and also outputs of other commands."""
         return self.is_quoted and not self.shows_files
 
     def of(self, parts: Iterable[Part]) -> Call:
@@ -101,7 +101,7 @@ class Call:
 
     @property
     def first_line(self) -> int:
-        """The line number, in its file, of the first line that a command shows; 0 if unknown."""
+        """The number, in the file, of the first line that a command shows; 0 if unknown."""
         printing = printing_parts(self.parts)
         if len(printing) != 1 or not printing[0].read or not printing[0].path:
             return 0
@@ -115,7 +115,7 @@ class Call:
 
     @property
     def is_coloured(self) -> bool:
-        """True if the colours of the output carry meaning that its text does not."""
+        """True if the colours of the output have a meaning that its text has not."""
         options = shell_rules().coloured
         return any(word.startswith(options) for part in self.parts for word in part.argv[1:])
 
@@ -128,8 +128,8 @@ class Call:
 
 
 def classify(tool: str, arguments: Any) -> Call:
-    """Return the classification of a call of `tool`. `arguments`: usually a dict; a str for freeform tools;
-    or None."""
+    """Return the classification of a call of `tool`. `arguments` are usually a dict, a str for freeform
+    tools, or None."""
     given: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
     if isinstance(given.get("action"), Mapping):
         given = given["action"]
@@ -186,7 +186,8 @@ _remembered = rules.until_changed(forgettable(_REMEMBERED)(_line_call))
 
 @rules.cached
 def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a call that runs a command line, and of the member before that line."""
+    """Return the pattern of a call that runs a command line, and the pattern of the member before the command
+    line."""
     code = tool_rules().code
     calls, members = ("|".join(map(re.escape, names)) for names in (code.calls, code.members))
     return (
@@ -225,7 +226,8 @@ def _are_lines(words: list[str]) -> bool:
 
 
 def printing_parts(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts that determine the kind of an output: no echoes, and brief ones only if all are."""
+    """Return the parts that determine the kind of an output. Echoes are left out, and also brief parts unless
+    all are brief."""
     own = [part for part in parts if not part.echo]
     return [part for part in own if not part.brief] or own
 

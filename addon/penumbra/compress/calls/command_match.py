@@ -3,7 +3,7 @@
 A pattern is written like a command line: `git diff`, `docker|podman compose logs`, `cargo build
 --message-format`. The first word is the program (a glob is allowed), further words are the first operands in
 that order, and words that begin with `-` are options that the command must have. The most specific pattern of
-all families wins; of equally specific ones, the first in `families`.
+all families wins. Among equally specific patterns, the first in `families` wins.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class _Match:
     """The name of the family, or the pattern itself if the commands belong to none."""
     programs: tuple[str, ...]
     operands: tuple[tuple[str, ...], ...]
-    """For each operand, the words and globs that it may be."""
+    """The allowed words and globs for each operand."""
     patterns: tuple[re.Pattern[str], ...]
-    """For each operand, `operands` as one pattern."""
+    """A pattern for each item of `operands`."""
     options: frozenset[str]
     unless: frozenset[str]
 
     @classmethod
     def of(cls, line: str, name: str, unless: Sequence[str]) -> _Match:
-        """Return the match for one line of a rule. `unless`: options that the command must not have."""
+        """Return the match for one line of a rule. `unless` are options that the command must not have."""
         words = line.split()
         operands = tuple(tuple(word.split("|")) for word in words[1:] if not word.startswith("-"))
         options = frozenset(word for word in words[1:] if word.startswith("-"))
@@ -49,7 +49,7 @@ class _Match:
         return len(self.operands) + named + len(self.options)
 
     def fits(self, operands: Sequence[str], options: frozenset[str]) -> bool:
-        """True if operands and options of a command fit; the caller compares the program."""
+        """True if operands and options of a command fit. The caller compares the program."""
         if len(operands) < len(self.patterns) or not self.options <= options:
             return False
         if not self.unless.isdisjoint(options):
@@ -87,7 +87,8 @@ class Commands:
         return cls(_Match.of(line, line, unless) for line in lines)
 
     def name_of(self, argv: Sequence[str]) -> str:
-        """Return the name of the match that fits a command (without wrappers) best; empty if none fits."""
+        """Return the name of the match that fits a command best; empty if none fits. Wrappers must be
+        removed."""
         if not argv:
             return ""
         operands = [word for word in argv[1:] if not word.startswith("-")]
@@ -104,7 +105,7 @@ class Commands:
 
 
 def _by_operand(matches: Sequence[_Match]) -> dict[str, list[_Match]]:
-    """Return the matches for each first operand that they name, in order. The key `""` is for all others."""
+    """Return the matches by first operand, in order. The key `""` is for all other first operands."""
     words = {word for match in matches for allowed in match.operands[:1] for word in allowed}
     by_operand = {
         word: [match for match in matches if not match.operands or match.patterns[0].match(word)]
@@ -123,5 +124,5 @@ def _families() -> Commands:
 
 
 def family_of(argv: Sequence[str]) -> str:
-    """Return the family of a command (without wrappers, see `shell.Part.argv`); empty if it has none."""
+    """Return the family of a command without wrappers (see `shell.Part.argv`); empty if there is none."""
     return _families().name_of(argv)

@@ -13,28 +13,29 @@ from penumbra.compress.size import encode, size
 from penumbra.linear import Linear
 
 MAX_LINES = 16
-"""The most envelope lines that are split off at each end."""
+"""The greatest number of envelope lines that are split off at each end."""
 TAIL_WINDOW = 1_000
-"""The last characters of a text, in which the last line of an envelope must begin."""
+"""The number of characters at the end of a text in which the last line of an envelope must begin."""
 _NOTICES = 4
-"""The most notices of a cut that the shortened text repeats."""
+"""The greatest number of an agent's notices of a cut that the shortened text repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Patterns:
-    """The patterns of envelopes in rules/tools.yaml."""
+    """The patterns for envelopes in rules/tools.yaml."""
 
     heads: re.Pattern[str]
     tails: Linear
-    """A pattern of RE2 for bytes, since RE2 searches backwards for a match at the end of a text."""
+    """A pattern for bytes by RE2, which searches backwards for a match at the end of a text."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]
     last_notice: re.Pattern[str]
-    """Notices of a cut as whole lines at the beginning and at the end of an output."""
+    """Patterns for notices of a cut that are whole lines at the beginning or end of an output."""
     cut: re.Pattern[str]
     sign_of_cut: Linear | None
-    """`cut` for RE2, which is faster if nothing matches; None if RE2 might read the pattern differently."""
+    """`cut` as a pattern for RE2, which is faster without a match; None if RE2 might read the pattern
+    differently."""
     needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
     """Patterns of needless lines. A line stays if the second pattern matches in its envelope."""
     success: re.Pattern[str]
@@ -69,15 +70,15 @@ def _patterns() -> _Patterns:
 
 
 def _any(patterns: Sequence[str]) -> str:
-    """Return a pattern that matches what any of the patterns matches, or nothing if there are none."""
+    """Return the alternatives as one pattern, which never matches if there are none."""
     return "|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)"
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
-    """Return (head, body, tail) of a result; the three together are the text. The body is the output.
+    """Return (head, body, tail) of a result, which together are the text. The body is the output.
 
-    Notices of a cut at the ends of the body go to head and tail, so that they don't hide the kind of the
-    output.
+    Notices of a cut at the ends of the body are moved to head and tail, so that they don't hide the kind of
+    the output.
     """
     patterns = _patterns()
     start = 0
@@ -105,11 +106,11 @@ def split_envelope(text: str) -> tuple[str, str, str]:
 
 
 def without_needless(text: str, is_quoted: bool = False) -> str:
-    """Return the text without the needless lines of its envelope. If there is no output, the line about
-    success stays.
+    """Return the text without the needless lines of its envelope. The line about success stays if there is no
+    output.
 
-    `is_quoted`: the output is a file's content, which may look like an envelope. So the text is changed only
-    if the head of the envelope ends with an opening line.
+    With `is_quoted`, the output is the content of a file, which may look like an envelope. The text is then
+    changed only if the head of the envelope ends with an opening line.
     """
     head, body, tail = split_envelope(text)
     if not head and not tail:
@@ -126,9 +127,9 @@ def without_needless(text: str, is_quoted: bool = False) -> str:
 
 
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
-    """Return the lines of a file that was read by its path, without the tags around them; None if there are
-    no such tags. Tags may be the file's own unless all lines have the numbers that this tool writes.
-    `numbers` are those of the call: the lines begin at one of them, counted from 0 or 1."""
+    """Return the lines of a file that a tool read, without the tool's tags around them; None without such
+    tags. Tags may belong to the file unless all lines have the tool's line numbers. `numbers` are the numbers
+    in the call. The lines begin at one of them, counted from 0 or 1."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
@@ -140,8 +141,7 @@ def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str
 
 
 def is_in_tags(text: str, path: str) -> bool:
-    """True if a text begins with a tool's tag for the file of this path, and then a line number of that
-    tool."""
+    """True if a text begins with a tool's tag for the file of this path and a line number of that tool."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if text.startswith(opening) and re.compile(around.number).match(text, len(opening)):
@@ -150,8 +150,8 @@ def is_in_tags(text: str, path: str) -> bool:
 
 
 def has_own_tags(text: str) -> bool:
-    """True if the tags around the text are the file's own. They look like those of a tool, but the first line
-    does not have that tool's line number."""
+    """True if the tags around the text belong to the file. They look like a tool's tags, but the first line
+    does not have the tool's line number."""
     return any(
         text.startswith(around.opening)
         and text.endswith(around.closing)
@@ -161,8 +161,8 @@ def has_own_tags(text: str) -> bool:
 
 
 def _first_of_counted(text: str, number: re.Pattern[str]) -> int | None:
-    """Return the number of the first line if the lines count up by one to the end, or to notes in brackets;
-    else None."""
+    """Return the number of the first line if all lines up to the end, or up to notes in brackets, count up by
+    one; else None."""
     first = following = None
     lines = iter(text.split("\n"))
     for line in lines:
@@ -182,7 +182,7 @@ _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 
 
 def _needed(lines: list[str], envelope: str, is_empty: bool) -> str:
-    """Return the lines of one end of an envelope that stay."""
+    """Return those lines of one end of an envelope that stay."""
     patterns = _patterns()
     needless = [line for line, unless in patterns.needless if unless is None or not unless.search(envelope)]
     return "".join(
@@ -199,9 +199,9 @@ def tells_failure(head: str, tail: str) -> bool:
 
 
 def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
-    """Return `text`, the shortened form of `whole`. If the agent itself had cut `whole`, a line is added that
-    says so, since counts don't include that cut. The line repeats the agent's notices that are neither in
-    `text` nor in `around`. If the line has more than `space` bytes, it is shortened or left out."""
+    """Return `text`, the shortened form of `whole`. If the agent itself had cut `whole`, a line about this is
+    added, since counts don't include that cut. The line repeats those notices of the agent that are neither
+    in `text` nor in `around`. A line of more than `space` bytes is shortened or left out."""
     notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:
         return text
@@ -215,7 +215,7 @@ def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
 
 
 def is_cut(text: str) -> bool:
-    """True if a text contains a notice that the agent has cut it."""
+    """True if a text contains an agent's notice that the text was cut."""
     return _may_say_cut(encode(text)) and _patterns().cut.search(text) is not None
 
 
@@ -225,5 +225,5 @@ def _may_say_cut(data: bytes) -> bool:
 
 
 _OTHERWISE = re.compile(r"\\[A-Za-mo-qsu-z0-9]|\(\?(?!:)")
-"""Syntax that Python's patterns and RE2 read differently, or that only one of them knows: classes, flags and
+"""Syntax that Python and RE2 read differently, or that only one of them knows: classes, flags and
 lookarounds."""

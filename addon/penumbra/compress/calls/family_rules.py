@@ -1,4 +1,4 @@
-"""The rules that are read from rules/commands. The package `compress.families` applies them."""
+"""The rules in rules/commands. The package `compress.families` applies them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class NamedFamily(NamedTuple):
 
 @rules.cached
 def families() -> Mapping[str, NamedFamily]:
-    """Return all family rules by their names, the user's before ours, in file order.
+    """Return all family rules by name, the user's rules before Penumbra's, in file order.
 
-    A rule that its schema does not allow is left out, and a line of the log names it.
+    A rule that the schema does not allow is left out and logged in one line.
     """
     by_name: dict[str, NamedFamily] = {}
     for file in rules.load_folder("commands"):
@@ -49,7 +49,7 @@ def prints(family: str) -> str:
 
 @rules.cached
 def grouping() -> frozenset[str]:
-    """Return the families with a step that writes what several lines have in common once, above them."""
+    """Return the families with a step that writes the common part of several lines once, above them."""
     return frozenset(
         name
         for name, (rule, _) in families().items()
@@ -59,7 +59,7 @@ def grouping() -> frozenset[str]:
 
 @rules.cached
 def excerpt_sizes() -> Mapping[str, int]:
-    """Return the most bytes of an excerpt of a family's output, for the families whose rule has a limit."""
+    """Return the smallest limit in bytes for an excerpt of the output, by family, where the rule has one."""
     return {
         name: rule.excerpt_bytes for name, (rule, _) in families().items() if rule.excerpt_bytes is not None
     }

@@ -1,4 +1,4 @@
-"""Hints from the arguments of a call, for the scanners of its result."""
+"""Hints from the arguments of a call, for the search for secrets in its result."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from penumbra.compress.calls.tools import tool_rules
 
 _MOST = 4_000
-"""The longest hint, in characters."""
+"""The length in characters of the longest hint."""
 
 
 def hint(arguments: Any) -> str:
-    """Return the path or command of a call, which tells a scanner what kind of text to expect."""
+    """Return the path or command of a call, which tells the search for secrets the expected kind of text."""
     if isinstance(arguments, str):
         return arguments[:_MOST]
     if not isinstance(arguments, dict):

@@ -1,4 +1,4 @@
-"""Outputs that an agent writes as members of JSON: `{"output":"...","exit_code":0}`."""
+"""Outputs that are members of an agent's JSON: `{"output":"...","exit_code":0}`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
 
 MAX_OUTPUTS = 16
-"""The most outputs in one text; a list with more is data."""
+"""The greatest number of outputs in one text. A list with more is data."""
 MAX_REST = 4_000
-"""The most characters of the JSON besides the outputs. A text with more is data that happens to contain
-texts."""
+"""The greatest number of characters in the JSON besides the outputs. A text with more is data with texts in
+it."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -36,7 +36,8 @@ class Output:
 
 
 def outputs(text: str) -> list[Output]:
-    """Return the outputs in a JSON text, in order; empty if it is no envelope of outputs. Never raises."""
+    """Return the outputs in a JSON text, in order; empty if the text is no envelope of outputs. Never
+    raises."""
     if text[:1] not in ("{", "[", " ", "\t", "\r", "\n"):
         return []
     body = text.strip(" \t\r\n")
@@ -64,7 +65,7 @@ def alone(text: str) -> str | None:
 
 
 def is_written_by(tool: str) -> bool:
-    """True if the agent of this tool writes such JSON around an output."""
+    """True if the agent with this tool writes such JSON around an output."""
     return tool in tool_rules().envelopes.json.tools
 
 
@@ -121,8 +122,8 @@ def _asked(data: bytes) -> str:
 
 
 def _placed(text: str, literals: list[tuple[bytes, str]]) -> list[Output]:
-    """Return the outputs with their offsets. Strings of one line, and strings that the text has twice, don't
-    count as outputs."""
+    """Return the outputs with their offsets. Strings of one line and strings that occur twice don't count as
+    outputs."""
     placed: list[Output] = []
     for literal, asked in literals:
         source = literal.decode("utf-8", "surrogatepass")

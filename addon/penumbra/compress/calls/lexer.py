@@ -1,8 +1,8 @@
 """A lexer of shell source, in one pass from left to right.
 
-It knows quoting, redirects, here-documents, comments and nested substitutions as POSIX shells and bash write
-them. Reading never fails: text that a shell would refuse (an open quote, a stray parenthesis) is read as far
-as it makes sense. The lexer looks at every character a bounded number of times, so its cost is linear in the
+The lexer knows the quoting, redirects, here-documents, comments and nested substitutions of POSIX shells and
+bash. Reading never fails: text that a shell would refuse (an open quote, a stray parenthesis) is read as far
+as it makes sense. The lexer reads every character a bounded number of times, so the time is linear in the
 length of the command line.
 """
 
@@ -31,13 +31,13 @@ class Token(NamedTuple):
     text: str
     target: str = ""
     quoted: bool = False
-    """True if the word has quotes in it, so that it is no reserved word."""
+    """True if the word contains quotes and so is no reserved word."""
 
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 _PLAIN_WORD = re.compile(r"[ \t\r]*+([^\s'\"\\$`;&|<>()#]++)(?=[ \t\n;|&)]|\Z)")
-"""A whole word and the blanks before it. No word directly before `<` or `>` matches: it may be a number that
-belongs to the redirect."""
+"""A whole word and the blanks before it. A word directly before `<` or `>` does not match, since it may be
+the number of the redirect."""
 _BLANK = re.compile(r"[ \t\r]+|\\\r?\n")
 _COMMENT = re.compile(r"[^\n]*")
 _REDIRECT = re.compile(r"(\d*|&)(<<<|<<-|<<|<>|<&|>>|>\||>&|>|<)")
@@ -57,7 +57,7 @@ class Lexer:
         self._heredocs: list[tuple[str, bool]] = []
 
     def tokens(self) -> Iterator[Token]:
-        """Yield all tokens in order; bodies of here-documents are left out."""
+        """Yield all tokens in order. Bodies of here-documents are left out."""
         source = self._source
         while self._at < len(source):
             plain = _PLAIN_WORD.match(source, self._at)
@@ -182,7 +182,7 @@ class Lexer:
         return "".join(pieces)
 
     def _substitution(self) -> str:
-        """Return `$(...)`, `${...}`, backticks or `<(...)` unchanged, and a lone `$` as itself."""
+        """Return the source of `$(...)`, `${...}`, backticks or `<(...)`, or a lone `$`."""
         start, source = self._at, self._source
         if source.startswith(("$(", "<(", ">("), start):
             self._at = after_parenthesis(source, start + 2)

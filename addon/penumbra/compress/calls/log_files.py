@@ -14,12 +14,12 @@ from penumbra.rule_schemas.shell_rules import LogRules
 from penumbra.short_texts import remembered
 
 _LOOKED_AT = 240
-"""The most lines of a text that are examined, taken from all over the text."""
+"""The greatest number of lines of a text that are examined. They are from all parts of the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Globs:
-    """`_Globs` are globs for names of files and for their paths, joined to two patterns because there are
+    """A `_Globs` has globs for names and for paths of files. They are joined to two patterns, since there are
     many."""
 
     names: re.Pattern[str]
@@ -27,7 +27,7 @@ class _Globs:
 
     @classmethod
     def of(cls, globs: Iterable[str]) -> _Globs:
-        """Return the globs of a rule: those with a slash are for paths."""
+        """Return the globs of a rule. Globs with a slash are for paths."""
         names: list[str] = []
         paths: list[str] = []
         for glob in globs:
@@ -43,7 +43,7 @@ class _Globs:
 class _Rules:
     names: _Globs
     data: _Globs
-    """Data files, logs included."""
+    """Globs for data files, logs included."""
     installed: _Globs
     unclear: frozenset[str]
     line: Linear
@@ -70,7 +70,7 @@ def _rules() -> _Rules:
 
 
 def is_log(path: str, text: str) -> bool:
-    """True if a text is a log, by its path (empty if it is no file) or by its lines."""
+    """True if a text is a log by its path (empty if the text is no file) or by its lines."""
     table = _rules()
     path = path.replace("\\", "/").lower()
     name = path.rsplit("/", 1)[-1]
@@ -100,7 +100,7 @@ def is_data(path: str) -> bool:
 @rules.until_changed
 @remembered(1_024)
 def is_unedited(path: str) -> bool:
-    """True if a file is never edited: data, and code that is installed."""
+    """True if a file is never edited, because it is data or installed code."""
     return is_data(path) or _is_one(path, _rules().installed)
 
 
@@ -120,5 +120,5 @@ def _spread(text: str) -> list[str]:
         return _LINE.findall(text)[:_LOOKED_AT]
     step = len(text) // _PIECES
     pieces = (text[at : at + _PIECE] for at in range(0, step * _PIECES, step))
-    # The first and the last line of a piece may be cut, and so are not examined.
+    # The first and the last line of a piece are not examined, since they may be incomplete.
     return [line for piece in pieces for line in _LINE.findall(piece)[1:-1][: _LOOKED_AT // _PIECES]]

@@ -1,4 +1,4 @@
-"""Knowledge about programs: their names, whether they print, their effect after a pipe."""
+"""Facts about programs: their names, the extent of their output, and their effect after a pipe."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def is_silent(argv: Sequence[str]) -> bool:
 
 
 def is_brief(argv: Sequence[str]) -> bool:
-    """Return True for commands that print a line or two (`pwd`)."""
+    """Return True for commands that print one or two lines (`pwd`)."""
     return any(tuple(argv[:length]) in _brief() for length in (1, 2, 3))
 
 
@@ -67,7 +67,7 @@ def _reads() -> dict[str, list[ReadRule]]:
 
 
 def _by_program(listed: Iterable[_Rule]) -> dict[str, list[_Rule]]:
-    """Return rules by the first word of their command, in their order."""
+    """Return the rules by the first word of their command, in order."""
     by_program: dict[str, list[_Rule]] = {}
     for rule in listed:
         by_program.setdefault(rule.program.split()[0], []).append(rule)
@@ -92,8 +92,8 @@ def _options_fit(options: frozenset[str], rule: FilterRule | ReadRule) -> bool:
 
 
 def options_of(argv: Sequence[str]) -> frozenset[str]:
-    """Return the arguments before `--` in every spelling that rules may use: `--name=value` is also `--name`,
-    `--name value` is also `--name=value`, `-nvalue` is also `-n=value`, and `-la` is also `-l` and `-a`."""
+    """Return the arguments before `--` in all spellings of rules: `--name=value` also as `--name`, `--name
+    value` also as `--name=value`, `-nvalue` also as `-n=value`, and `-la` also as `-l` and `-a`."""
     words = argv[1 : argv.index("--")] if "--" in argv else argv[1:]
     spelled = {*words}
     for word, value in pairwise([*words, ""]):
@@ -132,7 +132,7 @@ def files(argv: tuple[str, ...], rule: ReadRule) -> list[str]:
 
 
 def _operands(argv: Sequence[str], rule: ReadRule) -> tuple[list[str], bool]:
-    """Return the operands of a reading command, and whether the first is an expression, as for `sed`."""
+    """Return the operands of a reading command, and whether the first one is an expression, as for `sed`."""
     program = rule.program.split()
     takes = shell_rules().read_values.get(program[0], ())
     operands: list[str] = []

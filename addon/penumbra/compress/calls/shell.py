@@ -1,10 +1,10 @@
-"""Parsing of command lines, to find the commands that made the output.
+"""Parsing of command lines, which finds the commands that made the output.
 
 A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
 command that shaped its output. This is the first command if the filters after the pipes only pass, cut or
 select its lines, and otherwise the last filter that makes other text. Programs that only run another one
 (sudo, timeout, npx, docker exec, bash -c, ...) are removed, and commands that print nothing are left out. No
-function here raises, and the cost is linear in the length of the line.
+function here raises, and the time is linear in the length of the line.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from penumbra.compress.calls.wrappers import unwrap
 from penumbra.short_texts import forgettable
 
 MAX_DEPTH = 8
-"""The most levels of groups and nested command lines that are followed."""
+"""The greatest depth of groups and nested command lines that are parsed."""
 _MOST_FED = 16
-"""The most commands before a pipe that a `Part` keeps."""
+"""The greatest number of commands before a pipe that a `Part` keeps."""
 MAX_TOKENS = 5_000
-"""The most words and operators of a command line that are parsed."""
+"""The greatest number of words and operators of a command line that are parsed."""
 _REMEMBERED = 64
 """The number of command lines whose commands are cached."""
 _SHORT_LINE = 4_000
-"""The longest command line whose commands are cached, in characters."""
+"""The length in characters of the longest command line whose commands are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,19 @@ class Part:
     cut: bool = False
     """True if the output shows only some of the command's lines: one end, or a range."""
     selected: bool = False
-    """True if the lines passed a filter that leaves some out or orders them anew."""
+    """True if the lines passed a filter that leaves lines out or changes their order."""
     echo: bool = False
-    """True if the command prints its own arguments, which separate the outputs of others."""
+    """True if the command prints its arguments, which separate the outputs of other commands."""
     brief: bool = False
-    """True if the command prints a line or two."""
+    """True if the command prints one or two lines."""
     read: bool = False
     """True if the command prints a file as it is."""
     numbers: bool = False
     """True if the command prints its lines after line numbers."""
     path: str = ""
-    """The only file that the command reads; empty if there are several or none."""
+    """The only file that the command reads; empty if it reads none or several."""
     fed: tuple[tuple[str, ...], ...] = ()
-    """The commands whose output the command gets through a pipe and turns into other text."""
+    """The commands whose output the command reads from a pipe and turns into other text."""
 
 
 @dataclass(slots=True)
@@ -106,13 +106,13 @@ _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
-    """Return the parts of a command in an argument vector, which no shell reads."""
+    """Return the parts of a command that is an argument vector, which no shell reads."""
     return tuple(_Resolver(0).of_node(_Simple(list(argv))))
 
 
 class _Parser:
-    """A `_Parser` builds pipelines from tokens. Unmatched closers are dropped, and unmatched openers end with
-    the input."""
+    """A `_Parser` builds pipelines from tokens. Unmatched closing tokens are dropped, and unmatched opening
+    tokens are closed at the end."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -227,7 +227,7 @@ class _Resolver:
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._written: dict[str, Part] = {}
-        """The command that wrote each file, by the file. A later command of the line may show the file."""
+        """The commands that wrote files, by file. A later command of the line may show the file."""
 
     def of_pipelines(self, pipelines: list[list[_Node]]) -> list[Part]:
         """Return the parts of a list of pipelines, in order."""

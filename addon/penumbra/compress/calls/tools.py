@@ -15,7 +15,8 @@ from penumbra.short_texts import remembered
 
 CATEGORIES = frozenset(get_args(Category))
 _DRIVE = re.compile(r"(?:(?:[/\\]{2}[?.][/\\])?([A-Za-z]):|(?:/cygdrive)?/([A-Za-z])(?=/))[/\\]")
-"""The beginning of an absolute Windows path, as Windows programs or their POSIX shells write it."""
+"""The beginning of an absolute Windows path in the spelling of Windows programs or of POSIX shells on
+Windows."""
 _SHARE = re.compile(r"\\{2}(?:[?.]\\UNC\\)?", re.IGNORECASE)
 
 
@@ -27,7 +28,7 @@ def tool_rules() -> Tools:
 
 @rules.cached
 def _names() -> tuple[dict[str, Category], dict[str, Category]]:
-    """Return the categories by the names of tools, and again by the names in small letters."""
+    """Return the categories by the names of tools, and also by these names in small letters."""
     exact: dict[str, Category] = {}
     for categories in tool_rules().agents.values():
         for category_name, tools in categories.items():
@@ -42,7 +43,7 @@ def _names() -> tuple[dict[str, Category], dict[str, Category]]:
 @rules.until_changed
 @remembered(4_096)
 def category(name: str) -> Category:
-    """Return the category of a tool, `name` as the agent spells it; `"other"` if nothing is known."""
+    """Return the category of a tool, whose `name` is as the agent spells it; `"other"` if unknown."""
     exact, folded = _names()
     named = exact.get(name) or folded.get(name.casefold())
     if named:
@@ -54,7 +55,7 @@ def category(name: str) -> Category:
 
 
 def is_mcp(name: str) -> bool:
-    """True if a name is that of a tool of an MCP server."""
+    """True if a tool with this name belongs to an MCP server."""
     return name.casefold().startswith(tool_rules().mcp_prefixes)
 
 
@@ -79,7 +80,7 @@ def _entry_matches(entry: str, name: str, kind: str) -> bool:
 
 
 def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
-    """Return the category of a call to a tool that does several things, or None if it is no such tool."""
+    """Return the category of a call to a tool that does several things; None for other tools."""
     rule = _verbs().get(name)
     value = arguments.get(rule.argument) if rule is not None else None
     return rule.values.get(value) if rule is not None and isinstance(value, str) else None
@@ -87,7 +88,7 @@ def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
 
 @rules.cached
 def _verbs() -> dict[str, VerbRule]:
-    """Return rules by the name of the tool; the first rule for a name counts."""
+    """Return the rules by the name of the tool. The first rule for a name counts."""
     return {tool: rule for rule in reversed(tool_rules().verbs) for tool in rule.tools}
 
 
@@ -101,9 +102,9 @@ def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def one_spelling(path: str) -> str:
-    """Return the spelling by which paths are compared: with slashes, and without `.` and needless `..`. All
-    spellings of an absolute Windows path become one. The case of names stays, since it depends on the disk
-    whether names that differ only in case are different files."""
+    """Return a path in the spelling by which paths are compared: with slashes, without `.` and needless `..`,
+    and with one spelling for all forms of an absolute Windows path. Upper and lower case stay different, as
+    on many disks."""
     drive = _DRIVE.match(path)
     if drive is not None:
         path = f"{(drive[1] or drive[2]).lower()}:/{path[drive.end() :]}"

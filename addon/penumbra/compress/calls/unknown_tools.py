@@ -1,7 +1,6 @@
 """Categories of tools with unknown names, by their arguments and the words of the name.
 
-Agents name their tools as they like, but their names for a path, a range of lines and a pattern are much
-alike.
+Agents use any names for their tools, but similar names for a path, a range of lines and a pattern.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class _Rule:
     def fits(self, words: str, given: Mapping[str, str]) -> bool:
         """True if a call of a tool with these words in its name has this category.
 
-        `given` holds the texts of the arguments by their plain names.
+        `given` has the texts of the arguments by their plain names.
         """
         if self.allowed and not self.allowed.issuperset(given):
             return False
@@ -70,7 +69,7 @@ def _text(value: Any) -> str | None:
         value = value[0]
     if isinstance(value, str):
         return value[:_LOOKED_AT] or None
-    # Of any other value, only its presence counts.
+    # Any other value counts only as present.
     return None if value is None or value is False or value in ([], {}) else ""
 
 

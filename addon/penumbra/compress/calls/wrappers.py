@@ -1,4 +1,5 @@
-"""Removal of words that only run another command: `sudo`, `timeout 60`, `npx -y`, `bash -lc '...'`."""
+"""Removal of wrappers, which are words that only run another command: `sudo`, `timeout 60`, `bash -lc
+'...'`."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from penumbra.compress.calls.programs import program_name, shell_rules
 from penumbra.rule_schemas.shell_rules import WrapperRule
 
 MAX_WRAPPERS = 16
-"""The most nested wrappers that are removed."""
+"""The greatest number of nested wrappers that are removed."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
@@ -18,7 +19,7 @@ _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """`_Operands` are the words after a wrapper's own options, or the command line among them."""
+    """An `_Operands` has the words after a wrapper's own options, or the command line among these words."""
 
     words: tuple[str, ...]
     script: str | None = None
@@ -27,8 +28,8 @@ class _Operands:
 def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     """Return (command, None), or (wrapper, script) if a wrapper such as `bash -c` runs a command line.
 
-    The command begins with a program's base name and lacks the options before its subcommand. It is empty if
-    there were only assignments.
+    The command begins with the base name of a program and has no options before its subcommand. The command
+    is empty if there were only assignments.
     """
     for _ in range(MAX_WRAPPERS):
         argv = _after_assignments(argv)
@@ -91,7 +92,7 @@ def _without_global_options(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
-    """Return the command after a wrapper's name and options; None if the wrapper runs none."""
+    """Return the command after a wrapper's name and options; None if there is none."""
     at, skipped, dashes = 0, 0, False
     while at < len(words):
         word = words[at]

@@ -1,4 +1,4 @@
-"""The examples in files of command rules: outputs, and the forms that they must get."""
+"""The examples in files of command rules, which are outputs with their expected forms."""
 
 from __future__ import annotations
 

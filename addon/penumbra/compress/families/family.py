@@ -1,4 +1,5 @@
-"""Command families, built from their rules: the shape of their texts, and the steps that shorten these."""
+"""Command families, which are made from rules. A family has the shape of its texts and the steps that shorten
+them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FamilyResult:
-    """A text that its family shortened."""
+    """A `FamilyResult` is a text that the rules of a family shortened."""
 
     text: str
     loss: Loss
@@ -34,13 +35,13 @@ class FamilyResult:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family: its rule, and the patterns and steps that are built from the rule."""
+    """A `Family` is a rule with the patterns and steps that are made from the rule."""
 
     rule: FamilyRule
     steps: tuple[Step, ...]
     inner: Pattern | None
     some: Any
-    """A pattern that finds any of the lines in the rule's `shape.any`."""
+    """A pattern that finds lines in the rule's `shape.any`."""
     none: Any
     most: Pattern | None
 
@@ -71,7 +72,7 @@ class Family:
         return "too few lines match shape.most"
 
     def known_lines(self, lines: Sequence[str]) -> list[int]:
-        """Return the positions of the lines that only this family writes, or that announce a command."""
+        """Return the positions of lines that only this family writes or that announce a command."""
         if not self.rule.distinct:
             return []
         if self.some is not None:
@@ -89,8 +90,8 @@ def _step(number: int, rule: StepRule, pattern: MakePattern) -> Step:
 @rules.until_changed
 @cache
 def family(name: str) -> Family | None:
-    """Return the family of a name; None if there is none, or if its rule can't be used, which is logged in
-    one line."""
+    """Return the family with this name; None if there is none. A rule that can't be used is logged in one
+    line."""
     named = families().get(name)
     if named is None:
         return None

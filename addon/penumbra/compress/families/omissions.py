@@ -1,4 +1,4 @@
-"""Steps of a family rule that leave lines out, and write marks with the number of these lines."""
+"""Steps of a family rule that leave lines out and write marks with the number of these lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, Span, unend
 from penumbra.compress.size import encode
 
 _Match = tuple[int, re.Match[str]]
-"""The position of a line, and its match."""
+"""The position of a line and the match in the line."""
 
 
 def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequence[str]]) -> list[str]:
@@ -69,8 +69,8 @@ class Fold:
         return _replaced(lines, gone, marks)
 
     def _runs(self, lines: list[str], fitting: Mapping[int, re.Match[str]]) -> Iterable[Sequence[_Match]]:
-        """Return the runs of matching lines with the same value of the group `by`. If `blanks` is set, a run
-        may contain empty lines; if `scattered` is set, any lines."""
+        """Return the runs of matching lines with the same value of the group `by`. With `blanks`, a run may
+        contain empty lines; with `scattered`, any other lines."""
         scattered: dict[str, list[_Match]] = {}
         runs: list[list[_Match]] = []
         for position, match in fitting.items():
@@ -89,7 +89,7 @@ class Fold:
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """Return the matching lines of a tree whose branches below them consist of matching lines only."""
+    """Return those matching lines of a tree whose branches consist only of matching lines."""
     whole: dict[int, re.Match[str]] = {}
     below: list[tuple[int, bool]] = []
     for position, indent in reversed(_tree(lines, fitting)):
@@ -103,9 +103,9 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
-    """Return the position and the indent of each line of a tree, in order, without empty lines. Lines that
-    something else printed within the tree are left out, too: they are indented less than the lines around
-    them, while those are at most one level apart."""
+    """Return the position and the indent of each line of a tree, in order, without empty lines. Lines of
+    other programs within the tree are left out, too: they are indented less than the lines around them, which
+    are at most one level apart."""
     indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []
@@ -137,7 +137,8 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
 
 
 _Block = tuple[re.Match[str], int, int]
-"""The match of a block's first line, the position of the first line to leave out, and that of the end."""
+"""The match of a block's first line, the position of the first line to leave out, and the end of the
+block."""
 
 
 @dataclass(slots=True)
@@ -181,8 +182,8 @@ class Block:
             yield match, min(position + self.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
-        """Return the first and the last place in a file that a block's lines name, as values for a mark; None
-        if the lines name no place."""
+        """Return the first and the last place in a file that the lines of a block name, as values for a mark;
+        None if they name no place."""
         values: dict[str, object] = {}
         for name, pattern in self.places.items():
             found = [match.group(name) for match in pattern.matches(left_out) if match is not None]
@@ -256,7 +257,7 @@ class Block:
         if self.tells is not None:
             below = [at + 1 for at in self.tells.places(left_out[:-1])]
             failing.update(at for at in below if left_out[at].strip())
-        # The first line of a block names the block, and is no failure in it.
+        # The first line of a block names the block and is not a failure in the block.
         return sorted(at for at in failing if self.start.match(left_out[at]) is None)
 
     def _mark(

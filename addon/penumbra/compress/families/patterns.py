@@ -15,10 +15,10 @@ from penumbra.linear import LinearText
 from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
-"""The longest line that is matched, in characters. A longer line is data and stays as it is."""
+"""The length in characters of the longest line that is matched. A longer line is data and not changed."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)((?:\|[^{}|]*\|[^{}|]*)?)\}")
-"""`{name}`, or `{name|line|lines}`: a count with its noun, singular and plural."""
+"""`{name}`, or `{name|line|lines}` for a count with its noun in singular and plural."""
 _ENDING = re.compile(r"(?<!\\)\$$")
 
 
@@ -46,8 +46,8 @@ class Pattern:
         return self
 
     def check(self, key: str, template: str, *others: str, prefixes: Sequence[str] = ()) -> str:
-        """Return `template`. Raises ValueError if a `{name}` in it is no group, no group with a prefix, and
-        none of `others`. The error has the template's `key` and the allowed names."""
+        """Return `template`. Raises ValueError if a `{name}` in it is neither a group, with or without a
+        prefix, nor one of `others`. The error names the template's `key` and the allowed names."""
         groups = sorted(self._groups)
         allowed = (*others, *groups, *(prefix + group for prefix in prefixes for group in groups))
         for name in _parts(template)[1::3]:
@@ -87,7 +87,7 @@ class Pattern:
 
 
 class LinearPattern(Pattern):
-    """A pattern of RE2, which takes linear time whatever a user writes."""
+    """A pattern for RE2, which takes linear time for any pattern of a user."""
 
     @staticmethod
     def _compiled(source: str) -> Any:
@@ -101,7 +101,8 @@ MakePattern = Callable[[Regexes], Pattern]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The parts of a text between a line that matches `begin` and the next one that matches `until`."""
+    """A `Span` finds the parts of a text between a line that matches `begin` and the next line that matches
+    `until`."""
 
     begin: Pattern
     until: Pattern | None
@@ -134,7 +135,7 @@ def written(template: str, values: Mapping[str, object]) -> str:
 
 @cache
 def _parts(template: str) -> tuple[str, ...]:
-    """Return the parts of a template, in threes: text, a name, and its nouns, each with a bar before it."""
+    """Return the parts of a template in threes: a text, a name, and its nouns with a bar before each."""
     return tuple(_PLACEHOLDER.split(template))
 
 
@@ -143,8 +144,8 @@ def unended(
 ) -> Mapping[int, re.Match[str]]:
     """Return the last line of every task that no later line ends.
 
-    The group `of` of both patterns names the task. Lines without a value for it are ignored. A group `at`, if
-    there is one, is the task's progress as a number. If that falls, the task has begun again.
+    The group `of` of both patterns names the task. Lines without this group are ignored. A group `at`, if
+    there is one, is the progress of the task as a number. If this number falls, the task has begun again.
     """
     if ended is None or not begun:
         return {}

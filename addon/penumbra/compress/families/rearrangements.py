@@ -1,4 +1,4 @@
-"""Steps of a family rule that lose nothing. They write what several lines repeat only once, or shorter."""
+"""Steps of a family rule that lose nothing. They write repeated parts of lines once, or in a shorter form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Group:
         if not any(keyed):
             return lines
         before, _, after = self.rule.line.partition("{rest}")
-        # A run of one line is then too short, and the next line alone shows where the run ends.
+        # A run then has two lines or more, and the next line alone shows the end of a run.
         is_easy = self.rule.least > 1 and self.through is None
         keyed.append(None)
         out: list[str] = []
@@ -128,7 +128,8 @@ class Hoist:
 
 @dataclass(slots=True)
 class Same:
-    """The step `same`, which writes a line that is repeated all over the text once, in its first place."""
+    """The step `same`, which writes a line that is repeated in many places of the text only once, in the
+    first place."""
 
     rule: SameRule
     pattern: Pattern
@@ -163,8 +164,8 @@ def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> Callable
 
 
 def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
-    """Return the step `rewrite`, which writes matching lines anew from their named groups. A critical line
-    stays if its new form would be less severe."""
+    """Return the step `rewrite`, which replaces matching lines by a new text with their named groups. A
+    critical line stays if the new text would be less severe."""
     form = pattern.form(to).format
 
     def run(lines: list[str]) -> list[str]:

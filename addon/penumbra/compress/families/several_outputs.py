@@ -1,7 +1,7 @@
-"""Texts that several commands printed, split where a line shows which command prints next.
+"""Splitting of texts that several commands printed, at lines that show which command prints next.
 
-Such a line announces a command (`npm test` writes `> vitest run`), or the command line echoes it between two
-commands (`a; echo ---; b`).
+Such a line announces a command (`npm test` writes `> vitest run`), or an `echo` between two commands prints
+the line (`a; echo ---; b`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from penumbra.compress.text import Text
 from penumbra.short_texts import remembered
 
 MAX_ANNOUNCEMENTS = 64
-"""The most commands that one text may announce. A text with more is not the output of a script."""
+"""The greatest number of commands that a text may announce. A text with more is not the output of a
+script."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
-"""A function that takes a text, the name of its family and whether its lines were filtered. It returns the
+"""A `Shorten` takes a text, the name of its family and whether its lines were filtered. It returns the
 shortened text; None if the family changes nothing."""
 
 
@@ -50,7 +51,7 @@ def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> 
 @rules.until_changed
 @remembered(512)
 def _announced(command: str) -> tuple[str, bool]:
-    """Return the family of an announced command (empty if there are none or several), and whether its lines
+    """Return the family of an announced command (empty if there is none or several), and whether its lines
     are filtered."""
     printing = printing_parts(parse(command))
     names = {family_of(part.argv) for part in printing}
@@ -72,7 +73,7 @@ def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> F
 
 
 def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
-    """Split off the files at both ends of an output, if echoed words separate them from the other outputs.
+    """Split the files at both ends of an output off, if echoed words separate them from the other outputs.
 
     Returns (text before, text, text after, the call of the text). Returns None if nothing can be split off,
     or if a file is between the other outputs.
@@ -93,10 +94,11 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
 
 
 def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Shorten the output of commands of one family, with files before or after it and no echoes between.
+    """Shorten the output of commands of one family that has files before or after it, without echoed words
+    between.
 
-    If a file comes before it, the output begins with the first line that only the family writes. If a file
-    comes after it, the output ends with the last such line.
+    After a file, the output begins with the first line that only the family writes. Before a file, the output
+    ends with the last such line.
     """
     printing = printing_parts(parts)
     others = [at for at, part in enumerate(printing) if not part.read]
@@ -141,7 +143,8 @@ def _of_one(lines: Sequence[str], producers: list[Part], shorten: Shorten) -> Fa
 
 
 def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]]:
-    """Return each part with the position of the line that it echoes (-1 if none); empty if unclear."""
+    """Return each part with the position of its echoed line, or -1 for a part without one. The list is empty
+    in case of doubt."""
     wanted = [(part, _echoed(part)) for part in parts]
     literals = [literal for _, literal in wanted if literal is not None]
     places: dict[str, list[int]] = {literal: [] for literal in literals}

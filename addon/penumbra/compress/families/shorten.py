@@ -1,11 +1,11 @@
-"""Shortening of a command's output by the rules for that command.
+"""Shortening of a command's output by the rules for the command.
 
 The call tells the family of a text, and the text must have the family's shape. Then the family's steps run on
 the lines. Steps that leave lines out run only if allowed, and their result is taken only if it saves enough.
 The rules are in rules/commands, and docs/rules.md describes their language.
 
-A step keeps the critical lines among those that it would leave out, unless its rule is `safe`: the name of a
-passed test may be "reports an error". So the result is not checked for critical lines again.
+A step keeps critical lines unless its rule is `safe`, since the name of a passed test may be "reports an
+error". So the result is not checked for critical lines again.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from penumbra.compress.text import Text
 
 MIN_LOSSY_LINES = 12
 MIN_LOSSY_BYTES = 2_500
-"""Lossy steps run on a text with at least so many lines or at least so many bytes."""
+"""Lossy steps run on a text with at least this number of lines or at least this number of bytes."""
 MIN_LOSSY_GAIN = 300
-"""Bytes that lossy steps must save beyond the other steps for their result to be taken."""
+"""The number of bytes that lossy steps must save in addition to the other steps."""
 SCRIPT_LIMIT = 4
-"""The most levels of commands that announce other commands, as `npm test` announces `vitest`."""
+"""The greatest depth of commands that announce other commands, as `npm test` announces `vitest`."""
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
-    """Return the text as the call's family shortens it; None if the call has no family, or nothing is saved.
+    """Return the text as shortened by the rules of the call's family; None if there is none or nothing is
+    saved.
 
-    If `lossy`, steps that leave something out may run. The result has fewer UTF-8 bytes than the text. A text
-    without the shape of the family is not changed. Never raises.
+    With `lossy`, steps that leave something out may run. The result has fewer UTF-8 bytes than the text. A
+    text without the shape of the family is not changed. Never raises.
     """
     head, body, tail = split_envelope(text)
     output = Text(body) if head or tail else Text.of(text)
@@ -94,8 +95,8 @@ def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
 
 
 def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str], Loss, list[str]]:
-    """Return the lines after the steps that are not lossy, the loss of these, and the lines after all steps.
-    Both are the same list if nothing is left out."""
+    """Return the lines after the steps that are not lossy, the loss by these steps, and the lines after all
+    steps. If nothing is left out, both are the same list."""
     kept = fewer = lines
     loss = Loss.NONE
     for entry in steps:

@@ -1,7 +1,7 @@
 """The steps of a family rule. Each step takes lines and returns lines.
 
 A step is made from its rule (docs/rules.md describes the rules) and has the loss that the rule declares. All
-steps walk over the lines once; a line above `LINE_LIMIT` characters is never matched.
+steps read the lines once. Lines above `LINE_LIMIT` characters are never matched.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Step:
 
     loss: Loss
     run: Run
-    """The function of the step, which returns the same list of lines where nothing changes."""
+    """The function of the step. It returns the same list object if nothing changes."""
     span: Span | None = None
     unless: Pattern | None = None
-    """A pattern for lines. The step does not run if any line of the text matches it."""
+    """A pattern for lines. The step does not run if any line of the text matches."""
 
     def apply(self, lines: list[str]) -> list[str]:
-        """Return the lines after the step, which runs on the lines inside its span only."""
+        """Return the lines after the step, which runs only on the lines in its span."""
         if self.unless is not None and any(self.unless.matches(lines)):
             return lines
         if self.span is None:
@@ -86,7 +86,7 @@ def _span(within: Within, pattern: MakePattern) -> Span:
 
 
 def _only(key: str, template: str, *names: str) -> str:
-    """Return `template`. Raises ValueError if it has other names than these."""
+    """Return `template`. Raises ValueError if the template has other names than these."""
     return Pattern("").check(key, template, *names)
 
 

@@ -1,1 +1,1 @@
-"""The stages of the pipeline. Each is a pure function from text to text."""
+"""The stages of the pipeline. Each stage is a pure function from text to text."""

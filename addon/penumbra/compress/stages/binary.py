@@ -9,24 +9,24 @@ from penumbra.compress.critical_lines import is_critical
 from penumbra.compress.size import encode
 
 _SHORTEST = 64
-"""The fewest bytes of a binary region."""
+"""The size in bytes of the smallest binary region."""
 _SHARE = 15
-"""The least percentage of unreadable characters in a binary region, NULs not counted."""
+"""The smallest percentage of unreadable characters in a binary region, without NULs."""
 _SOME = 2
-"""The least percentage of unreadable characters, NULs included, in a line within a binary region."""
+"""The smallest percentage of unreadable characters, with NULs, in a line within a binary region."""
 _WORD = 3
-"""The fewest characters that a readable line must have to end a binary region."""
+"""The smallest number of characters in a readable line that ends a binary region."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
 """The control characters that no text contains."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
 
 
 def suppress(text: str) -> str | None:
-    """Return the text with a marker for each of its binary regions; None if it has none.
+    """Return the text with a marker in place of each binary region; None if there are none.
 
-    A region is binary if it has many control characters, decoding failures (U+FFFD, lone surrogates) or 8-bit
-    controls, or almost only NULs. Form feeds, bells and escapes don't count, nor do single NULs, which `find
-    -print0` and logs write. Readable lines stay, and so do garbled lines that report a failure.
+    A binary region has many control characters, decoding failures (U+FFFD, lone surrogates) or 8-bit
+    controls, or almost only NULs. Form feeds, bells, escapes and single NULs (as in the output of `find
+    -print0` and in logs) don't count. Readable lines stay, and so do garbled lines that report a failure.
     """
     if len(text) < _SHORTEST or not _is_binary(text):
         return None
@@ -52,7 +52,7 @@ def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
             yield start, end
             start = -1
     if start >= 0:
-        # The line end at the end of the text belongs to the last region.
+        # The line break at the end of the text belongs to the last region.
         yield start, len(lines) if not "".join(lines[end:]) else end
 
 

@@ -8,13 +8,13 @@ import re
 from penumbra.compress.size import encode
 
 _LEAST = 1_200
-"""The length in characters of the longest text that is not changed."""
+"""The length in characters of the longest text that stays unchanged."""
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}={0,2}")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
 def named(text: str) -> str | None:
-    """Return the text with a description in place of each run of encoded data; None if it has none."""
+    """Return the text with a description in place of each run of encoded data; None if there is none."""
     if len(text) <= _LEAST:
         return None
     short = _BLOB.sub(_name, text)
@@ -22,7 +22,7 @@ def named(text: str) -> str | None:
 
 
 def _name(match: re.Match[str]) -> str:
-    """Return the description of a run of encoded data, or the run itself if it is words or a path."""
+    """Return the description of a run of encoded data. Words and paths are returned unchanged."""
     blob = match[0]
     digest = hashlib.sha256(encode(blob)).hexdigest()[:12]
     if _HEX.fullmatch(blob):

@@ -63,77 +63,77 @@ _LIMITS = {
     Kind.OTHER: (4_500, 30),
 }
 """The limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is the
-least limit. The second number, times the square root of the original's bytes, may give a higher limit. For
-texts with too many lines to compare, the limit falls again."""
+smallest limit. The second number, times the square root of the original's bytes, may give a larger limit.
+Texts with too many lines to compare have a smaller limit again."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
-"""The limit of a file in aggressive mode, as in `_LIMITS`; else the limit is a part of the hard limit."""
+"""The limit of a file in aggressive mode, as in `_LIMITS`. In other modes `_FILE` gives the limit."""
 _LEAST_NEW = 1_000
-"""Bytes that a text must exceed for its share of new lines to be counted."""
+"""The size in bytes up to which the share of new lines in a text is not counted."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
 _OF_RUNS = (Kind.COMMAND, Kind.OTHER)
 _OF_ROWS = (Kind.COMMAND, Kind.LIST, Kind.DATA, Kind.OTHER)
-"""Kinds whose lines may be rows of tables."""
+"""The kinds whose lines may be rows of tables."""
 _MOST = 24_000
-"""Bytes above which a limit no longer grows with the size of the original."""
+"""The limit in bytes above which a limit no longer grows with the size of the original."""
 _FILE = 5 / 8
-"""The limit of a file as a part of the hard limit. An agent usually needs only a part of a larger file, and
-can ask for the others."""
+"""The limit of a file as a fraction of the hard limit. An agent usually needs only a part of a larger file,
+and can ask for other parts."""
 _AS_NEW = {Kind.COMMAND: (_LEAST_NEW, 0.15), Kind.OTHER: (_LEAST_NEW, 0.15)}
 _AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
-"""The smallest limit of a text that contains nothing new: in bytes, and as a part of its usual limit."""
+"""The smallest limit of a text without anything new, in bytes and as a fraction of its usual limit."""
 _NEW_OR_NOT = (Kind.FILE, Kind.REPORT)
-"""Kinds whose limit does not depend on how much of the text is new."""
+"""The kinds whose limit does not depend on the share of new lines."""
 _SHARE = 0.75
-"""The part of an excerpt that failure lines may take."""
+"""The fraction of an excerpt that failure lines may take."""
 _SHARE_OF_QUOTED = 0.25
-"""The part that failure lines may take where a text may quote failures: in lists and agents' reports."""
+"""The fraction that failure lines may take in lists and agents' reports, which may quote failures."""
 _MORE = 6_000
-"""Bytes by which failure lines may enlarge an excerpt that would leave them out."""
+"""The number of bytes by which failure lines may enlarge an excerpt that would leave them out."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
 """Lines that are names of files."""
 _FRAMES = re.compile(
     rb"^[ \t>]*[0-9]{1,6}(?: +[0-9]{1,6})?(?: ?[|\xe2]|[:-](?: {2}|\t)| ?[+-](?: {2}|\t)| {4,})[^\n]*",
     re.MULTILINE,
 )
-"""Numbered lines of code, which programs also print around an error."""
+"""Numbered lines of code, as programs print them around an error."""
 _STRING = rb'"(?:[^"\\\n]++|\\.)*+"?'
 _TEXTS = re.compile(rb"(%b)(?:\s*+:\s*+(%b))?+|[^\t\n\"]{200,}+" % (_STRING, _STRING))
-"""The strings of JSON, with their keys, and the long cells of a table of JSON. Short strings and strings
-without an end match, too, so that no character is read twice."""
+"""The strings of JSON with their keys, and the long cells of a table made from JSON. Short strings and
+strings without an end match, too, so that no character is read twice."""
 _LONG = re.compile(rb'"(?:[^"\\\n]|\\.){200,}+"')
 """Strings that are long enough to be prose."""
 _KEY = re.compile(rb'"[^"\\\n]{1,60}"')
 _RUN = re.compile(rb'[^\t\n"]{200,}+')
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
-"""Keys of strings that programs wrote."""
+"""Keys of strings that are outputs of programs."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
-"""These percentages of the byte limit are for the beginning, the end, the lines in which programs say how
-they ended, failures, definitions in a file, headings, and rows that differ from others."""
+"""The percentages of the byte limit for the beginning, the end, the lines about the end of a program,
+failures, definitions in a file, headings, and rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
 """The percentages of the limit for the beginning and the end of a file, whose other passages are more
 useful."""
 _DIFFERING = 75
 """The percentage of the limit for rows of JSON that failed or differ from others."""
 _ENDS = 3
-"""Rows that are shown at each end of a table."""
+"""The number of rows that are shown at each end of a table."""
 _NAMED = 4
-"""The limit divided by this number is the space for the names of files that are left out."""
+"""The limit divided by this number is the space for the names of omitted files."""
 _MOST_FAILURES = 64
 _USED = 84
-"""The percentage of its limit that an excerpt of a file takes: less than a whole file that just fits."""
+"""The percentage of the limit that an excerpt of a file takes. A file that just fits takes more."""
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
-"""An excerpt is made only if its limit is at most this part of the text. A larger excerpt saves less than a
-turn costs in which the model asks for a missing part. The part is smaller where any line may be the wanted
-one: in diffs, JSON and results of unknown tools."""
+"""An excerpt is made only if its limit is at most this fraction of the text. A larger excerpt saves less than
+the cost of a turn in which the model asks for a missing part. The fraction is smaller for diffs, JSON and
+results of unknown tools, where any line may be the wanted one."""
 _LEAST = 1_000
-"""Bytes of the smallest limit that `target_ratio` gives."""
+"""The smallest limit in bytes that `target_ratio` can give."""
 _COLUMNS_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
-"""A line that names columns of the lines below it."""
+"""A line with the columns that the lines below it share."""
 _LONGEST_PATH = 400
-"""Characters of the longest line that may be a path."""
+"""The length in characters of the longest line that may be a path."""
 _LOOKED_AT = 20_000
-"""Characters at the beginning of a text that decide if the text is a list of paths."""
+"""The number of characters at the beginning of a text that decide whether the text is a list of paths."""
 _BY_CATEGORY = {
     "bash": Kind.COMMAND,
     "grep": Kind.SEARCH,
@@ -149,7 +149,7 @@ _BY_CATEGORY = {
 
 
 def excerpt(text: str, source: Source) -> str | None:
-    """Return the excerpt of a result; None if the result is within its limit or an excerpt saves too
+    """Return the excerpt of a result; None if the result is within its limit or an excerpt would save too
     little."""
     kind, limit = _bounds(text, source)
     if not exceeds(text, limit) or not _is_worth_it(text, kind, limit, source.policy):
@@ -192,13 +192,13 @@ def _bounds(text: str, source: Source) -> tuple[Kind, int]:
 
 
 def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
-    """Return the limit of a text, which is smaller where less of the text is new to the conversation."""
+    """Return the limit of a text, which is smaller if the conversation already has most of the text."""
     if kind in _NEW_OR_NOT or source.is_error or source.policy.target_ratio is not None:
         return limit
     least, part = _AS_NEW.get(kind, _AS_NEW_OTHERS)
     smallest = min(limit, max(least, int(limit * part)))
     if not exceeds(text, smallest) or not _is_worth_it(text, kind, smallest, source.policy):
-        # No excerpt would be made even with the smallest limit.
+        # Even with the smallest limit, no excerpt would be made.
         return limit
     if not exceeds(text, _LEAST_NEW) or len(text) > facts.LONGEST or (seen := source.shown_before()) is None:
         return limit
@@ -209,7 +209,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
-    """Return whether an excerpt saves more than it may cost to ask for its missing parts."""
+    """Return whether an excerpt saves more than a question for its missing parts may cost."""
     if policy.target_ratio is not None or (kind is Kind.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
@@ -229,7 +229,7 @@ def _is_list(text: str) -> bool:
 
 
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
-    """Return whether lines that look like failures may be failures. In a source file, such lines are code."""
+    """Return whether lines that look like failures may be failures. In source files, such lines are code."""
     if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB):
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
     return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
@@ -237,8 +237,8 @@ def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
 
 def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
     """Return the failure lines of a text. In the output of a known command or an error, every line that looks
-    like a failure counts; elsewhere, only lines that state a failure count. Quoted code never counts. `above`
-    returns the heading of the line at an offset."""
+    like a failure counts. In other texts, only lines that state a failure count. Quoted code never counts.
+    `above` returns the heading of the line at an offset."""
     call = source.call
     runs = kind is Kind.COMMAND and bool(call.family) and prints(call.family) == "run"
     if runs and not source.is_error and not call.mixed and critical_lines.all_passed(data):
@@ -248,8 +248,8 @@ def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], by
 
 
 def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
-    """Return a text of the same length in which dots replace the parts that report no failure: quoted code,
-    names of files, prose."""
+    """Return a text of the same length with dots in place of quoted code, names of files and prose, which
+    report no failure."""
     data = _FRAMES.sub(_blank, data)
     if kind is Kind.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
@@ -263,7 +263,8 @@ def _blank(match: re.Match[bytes]) -> bytes:
 
 
 def _unless_telling(match: re.Match[bytes]) -> bytes:
-    """Return dots in place of a long string, unless its key or its lines show that a program wrote it."""
+    """Return dots in place of a long string. A string whose key or lines show the output of a program is
+    returned unchanged."""
     key, value = (match[1], match[2]) if match.re is _TEXTS and match[2] else (b"", match[0])
     if value.startswith(b'"'):
         if (whole := _LONG.fullmatch(value)) is None:
@@ -294,7 +295,7 @@ def kind_of(source: Source) -> Kind:
 
 
 def limit_of(kind: Kind, source: Source) -> int:
-    """Return the limit of a kind in bytes. The limit is lower in aggressive mode and higher for an error."""
+    """Return the limit of a kind in bytes. It is smaller in aggressive mode and larger for an error."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE
@@ -325,9 +326,9 @@ def _heading(kind: Kind, source: Source) -> str:
 
 
 def _extent(text: str, kind: Kind, source: Source) -> str:
-    """Return `1234 bytes, 40 lines`, or `1234 bytes, lines 81 to 120` for a file whose line numbers are
-    known, since the text may be a page of the file. The count is omitted for a single line, which may contain
-    many escaped lines."""
+    """Return `1234 bytes, 40 lines`, or `1234 bytes, lines 81 to 120` for a file with known line numbers,
+    since the text may be a page of the file. The count is omitted for a single line, which may contain many
+    escaped lines."""
     lines = line_count(text)
     extent = counted(size(text), "byte")
     numbers = line_numbers.split(text)[0] if kind in _OF_FILES else ()
@@ -340,7 +341,7 @@ def _extent(text: str, kind: Kind, source: Source) -> str:
 
 
 class _Parts:
-    """A `_Parts` finds the parts of one text that its excerpt may show, and computes shared data once."""
+    """A `_Parts` finds the parts of one text that its excerpt may show. Shared data are computed once."""
 
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
@@ -365,7 +366,8 @@ class _Parts:
         return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
     def file_above(self, place: int) -> bytes:
-        """Return the heading of the line at an offset, such as its file or service; empty if it has none."""
+        """Return the heading of the line at an offset, such as its file or service; empty if there is
+        none."""
         named = self._headings.named if self._is_readable else {}
         line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:
@@ -390,7 +392,7 @@ class _Parts:
 
     @cached_property
     def _facts(self) -> Facts | None:
-        """The facts of the units; None if they are too many to be compared."""
+        """The facts of the units; None if there are too many units to compare."""
         return self._facts_of(self._units) if len(self._data) <= facts.LONGEST else None
 
     def _facts_of(self, units: Units) -> Facts:
@@ -401,8 +403,8 @@ class _Parts:
 
     @cached_property
     def _numbered(self) -> tuple[Sequence[int], list[str], str]:
-        """The numbers of a file's lines, the lines without numbers, and the words that a mark adds if the
-        numbers are not known to be the file's."""
+        """The numbers of a file's lines, the lines without numbers, and words that are added to a mark if the
+        numbers may not be those of the file."""
         numbers, contents = line_numbers.split(self._text)
         if line_numbers.separator_of(self._lines):
             return numbers, contents, ""
@@ -424,7 +426,8 @@ class _Parts:
         return self._file(room, places) if self._kind is Kind.FILE else self._parts(room, places)
 
     def _file(self, room: int, failures: Sequence[int]) -> str:
-        """Return the ends and the definitions of a file, and the passages that the conversation has named."""
+        """Return the ends and the definitions of a file, and the passages with names that the conversation
+        has used."""
         _, contents, _ = self._numbered
         chosen = Selection(self._units, room * _USED // 100)
         chosen.ends(*_ENDS_OF_FILE)
@@ -469,13 +472,13 @@ class _Parts:
         return f"[lines {numbers[lines[0]]} to {numbers[lines[-1]]}{where} left out]"
 
     def _names_left_out(self, first: int, end: int) -> str:
-        """Return the mark for missing lines, with the names of the files that are missing."""
+        """Return the mark for missing lines, with the names of the missing files."""
         lines, heads = self._lines_between(first, end), self._headings.first
         missing = heads[bisect_left(heads, lines.start) : bisect_left(heads, lines.stop)]
         return f"{left_out(self._data, first, end)[:-1]}{self._names(missing)}]"
 
     def _names(self, heads: Sequence[int]) -> str:
-        """Return the file names in these headings, grouped by folder, as many as fit."""
+        """Return as many file names in these headings as fit, grouped by folder."""
         folders: dict[str, list[str]] = {}
         for line in heads:
             name = self._lines[line].removeprefix("+++ ").removeprefix("b/").split("\t")[0].rstrip(": ")
@@ -493,7 +496,7 @@ class _Parts:
         return f": {', '.join(named)}{more}" if named else ""
 
     def _rows(self, room: int) -> str | None:
-        """Return the chosen rows of JSON; None if the JSON has no rows, or if not one row fits."""
+        """Return the chosen rows of JSON; None if the JSON has no rows or no row fits."""
         found = row_sample.rows(self._text, room)
         if found is None:
             return None
