@@ -1,8 +1,9 @@
-"""The lines that no stage may drop: errors, failures, assertions, panics, frames, exit codes, summaries.
+"""The critical lines, which no stage may drop: errors, failures, assertions, panics, frames, exit codes,
+summaries.
 
 The patterns are in rules/failures.yaml. One linear-time pattern finds candidates in a whole text. A set of
-patterns then tells whether a candidate reports a pass, and how severe it is. A line that reports a pass is
-not critical, since the name of a passed test may be "reports an error".
+patterns then decides whether a candidate reports a pass, and how severe the line is. A line that reports a
+pass is not critical, since the name of a passed test may be "reports an error".
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from penumbra.compress.size import encode
 from penumbra.linear import Linear
 
 _LINE_LIMIT = 4_000
-"""Characters at the beginning of a line that are searched. A longer line is data, not a message."""
+"""The number of characters at the beginning of a line that are searched. Longer lines are data, not
+messages."""
 _LAST = 2_000
-"""Bytes at the end of a test run's output that contain its summary."""
+"""The number of bytes at the end of a test run's output that contain the summary."""
 _SET_MEMORY = 1 << 25
 
 
 class Severity(IntEnum):
-    """The severity of a critical line. Lines of lower numbers come first where not all of them fit."""
+    """The severity of a critical line. If not all lines fit, those with lower numbers come first."""
 
     FAILURE = 0
     """A named failure (such as a failed test), a crash, or the end of the program."""
     ERROR = 1
     COMPLAINT = 2
-    """A message that something did not work, without the word error."""
+    """A message about something that did not work, without the word error."""
     MENTION = 3
-    """A warning, a frame of a stack trace, a count of zero, or a line that informs and names an error."""
+    """A warning, a frame of a stack trace, a count of zero, or information that mentions an error."""
 
 
 class _Mark(IntEnum):
@@ -134,7 +136,7 @@ def severity_unless_passing(line: bytes) -> Severity | None:
 def _severity(line: bytes, marks: Sequence[int]) -> Severity:
     patterns = _patterns()
     if _Mark.NOTHING in marks or (_Mark.NAMES in marks and not patterns.opening.match(line)):
-        # The placeholder is still a location, but it has none of the words of the name.
+        # The replacement is still a location, but without the words of the name.
         said = patterns.nothing.sub(b"", patterns.names.sub(b"./x.x", line))
         if not patterns.critical.search(said):
             return Severity.MENTION
@@ -168,7 +170,7 @@ def is_stated(line: bytes, is_part: bool = False) -> bool:
 
 
 def is_quoted(line: bytes) -> bool:
-    """True if a line quotes code or a document, as test runners do around a failure."""
+    """True if a line quotes code or a document. Test runners quote them around a failure."""
     return bool(_patterns().quoted.match(line))
 
 
@@ -177,8 +179,8 @@ def is_warning(line: bytes) -> bool:
 
 
 def all_passed(data: bytes) -> bool:
-    """True if the output of a test run ends with a summary without failures. The tests then intended the
-    failures in the output."""
+    """True if the output of a test run ends with a summary without failures. All failures in the output were
+    then intended."""
     patterns = _patterns()
     return bool(patterns.run_passed.search(data[-_LAST:])) and not patterns.run_failed.search(data)
 
@@ -194,7 +196,7 @@ def placed_warnings(data: bytes) -> list[int]:
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:
-    """Return the offsets (start, end) of the next critical words at or after `start`; None if there are none.
+    """Return the offsets (start, end) of the next critical words from `start` on; None if there are none.
 
     The match lies within one line. Lines that report a pass are included.
     """

@@ -1,7 +1,7 @@
 """The facts in the units of a text (lines, rows or search hits): paths, names, ids and numbers.
 
 A rare fact is lost with its line. A frequent fact is likely to be in another line that is kept. So the worth
-of a unit is the sum of its facts that no kept unit shows yet.
+of a unit is the sum of those of its facts that no kept unit shows yet.
 """
 
 from __future__ import annotations
@@ -17,33 +17,35 @@ from penumbra.compress.size import encode
 from penumbra.short_texts import forgettable
 
 NAME = re.compile(r"[^\W\d]\w{3,}")
-"""The form of a name that a conversation uses. Shorter words are too frequent to count."""
+"""A name in the texts of a conversation. Shorter words are too frequent to count."""
 LONGEST = 200_000
 """The largest text, in bytes, whose lines are compared."""
 _FACT = re.compile(rb"[\w$@~\x80-\xff]+(?:[./:\\-]+[\w$@\x80-\xff]+)*|[/~][\w./-]+")
 _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
-"""Characters that show a path, an identifier or a number, and not a word of a natural language."""
+"""Characters by which a path, an identifier or a number differs from a word of a natural language."""
 _APART = bytes(
     byte if byte > 0x7F or chr(byte).isalnum() or byte in b"_$@~./:\\-\n" else 0x20 for byte in range(256)
 )
-"""A translation table that replaces characters that no fact contains by blanks, and keeps line ends. If the
-translated text is split at its blanks, each fact and each name is in one piece."""
+"""A translation table that replaces all characters outside of facts by blanks, except for line ends. Each
+fact and each name is then one word of the translated text."""
 _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
-"""Bytes of the shortest fact, bytes above which a fact weighs less, and bytes of the longest fact."""
+"""The length in bytes of the shortest fact, the length above which facts have less weight, and that of the
+longest fact."""
 # The weights were chosen by hand on one half of a set of recorded conversations, to keep as much as possible
-# of what a conversation used later. They did as well on the other half. `scripts/bench quality` shows the
+# of what a conversation used later. On the other half they worked as well. `scripts/bench quality` shows the
 # effect of a change.
 _WORDS = 5
-"""The worth of a unit's words is this factor times the square root of the unit's bytes."""
+"""This factor times the square root of the unit's bytes is the worth of the unit's words."""
 _WEIGHT = 100
 """The weight of a new fact that occurs once in the text."""
 _USED = 30
-"""Per cent of its weight that a fact keeps if the conversation has used all its names already."""
+"""The percentage of its weight that a fact keeps if the conversation has already used all its names."""
 _SEEN = 20
-"""Per cent of its weight that a fact keeps if an earlier result shows it."""
+"""The percentage of its weight that a fact keeps if an earlier result shows the fact."""
 _RARE = 20
-"""A name that the conversation has used adds to the worth of its units only if at most so many have it."""
+"""The greatest number of units with a name for which the name, if used in the conversation, adds to their
+worth."""
 
 
 _Find = Callable[[bytes], tuple[bytes, ...]]
@@ -51,13 +53,14 @@ _Find = Callable[[bytes], tuple[bytes, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of each unit of a text: its lines, or rows, or pieces of long lines."""
+    """A `Facts` has the facts of each unit of a text, which is a line, a row or a piece of a long line."""
 
     units: Sequence[Sequence[bytes]]
     weights: Mapping[bytes, int]
     """The worth of each fact."""
     worth: Sequence[int]
-    """The worth of each unit without its facts: that of its words and of the conversation's names in it."""
+    """The worth of each unit without its facts, by its words and by the names in it that the conversation
+    uses."""
 
     @classmethod
     def of(
@@ -67,9 +70,9 @@ class Facts:
         asked: Container[str] = (),
         seen: Container[bytes] = (),
     ) -> Facts:
-        """Return the facts of some units with their weights. `mentioned`: the names that the conversation has
-        used before, with their weights. `asked`: the names that the call searches for, which keep their full
-        weight. `seen`: the facts that earlier results show."""
+        """Return the facts of units with their weights. `mentioned` has the names that the conversation has
+        used before, with their weights. `asked` has the names that the call searches for, which keep their
+        full weight. `seen` has the facts that earlier results show."""
         split = [text.translate(_APART).split() for text in texts]
         pieces = set(chain.from_iterable(split))
         found = _by_piece(pieces, _facts_in)
@@ -112,7 +115,7 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
     unseen = {piece for piece, found in facts.items() if not all(map(is_seen, found))}
     new = 0
     for line, pieces in zip(lines, map(bytes.split, data.split(b"\n")), strict=False):
-        # Looking a line up takes longer than looking up its facts, and so comes last.
+        # Lines are looked up last, since that takes longer than for facts.
         has_seen_facts_only = unseen.isdisjoint(pieces) and not facts.keys().isdisjoint(pieces)
         if not (has_seen_facts_only or seen.is_line(line)):
             new += len(line)
@@ -122,8 +125,8 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
 
 
 def _by_piece(pieces: Iterable[bytes], of: _Find) -> dict[bytes, tuple[bytes, ...]]:
-    """Return the result of the function `of` for each piece of a text. Results for short pieces are cached,
-    since short pieces recur in many lines and tool results."""
+    """Return the result of `of` for each piece of a text. Results for short pieces are cached, since short
+    pieces recur in many lines and tool results."""
     cached = _CACHED[of]
     return {piece: cached(piece) if len(piece) <= _LONGEST else of(piece) for piece in pieces}
 
@@ -141,7 +144,8 @@ _CACHED: dict[_Find, _Find] = {of: forgettable(16_384)(of) for of in (_facts_in,
 
 
 def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
-    """Return the weight of a fact: more if it is frequent, less if it is long or has used names only."""
+    """Return the weight of a fact. Frequent facts have more weight, long ones and those with used names only
+    have less."""
     weight = _WEIGHT + _WEIGHT // 2 * (min(count, 16).bit_length() - 1)
     if len(fact) > _LONG:
         weight = weight * 7 // 10
@@ -150,20 +154,20 @@ def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
 
 
 _FEW = 6
-"""The most lines with a name for which the lines around that name are returned."""
+"""The greatest number of lines with a name for which the lines around the name are returned."""
 _ABOVE, _BELOW = 6, 14
-"""Lines of a passage above and below the line with the name."""
+"""The numbers of lines of a passage above and below the line with the name."""
 _LONGEST_FILE = 4_000_000
 """The largest text, in characters, in which passages are looked for."""
 
 
 def passages(lines: Sequence[str], mentioned: Mapping[str, float]) -> list[int]:
     """Return the positions of the lines around names that the conversation has used, with the rarest and
-    heaviest names first. `mentioned` has the weight of each name. An agent that reads a file mostly looks for
-    the names that it has used before."""
+    heaviest names first. `mentioned` has the weight of each name. Agents that read a file mostly look for
+    names that they have used before."""
     if not mentioned or sum(map(len, lines)) > _LONGEST_FILE:
         return []
-    # Names are in the order of the text, so that sums of floats are the same in every run.
+    # Names are in the order of the text, so that sums of floats are equal in every run.
     named = [
         [name for name in dict.fromkeys(NAME.findall(line)) if name in mentioned] if line else []
         for line in lines

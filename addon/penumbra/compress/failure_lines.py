@@ -1,6 +1,6 @@
-"""The failure lines of a text that is shown in part. Each of them is shown or counted.
+"""The failure lines of a text of which only a part is shown. Each failure line is shown or counted.
 
-Every stage that cuts a text reserves bytes for the failure lines that it would lose. They are written below
+Every stage that cuts a text reserves bytes for the failure lines that it would lose, and writes them below
 the text, the most severe first:
 
     [failures in what is left out:]
@@ -9,9 +9,9 @@ the text, the most severe first:
     [7 more lines of 3 kinds]
     [2 lines that stand above, too]
 
-Where not every line fits, one line of each kind is written, with the number of the others. Lines of one kind
-differ only in times, numbers and ids. If that is still too long, lines that differ only in numbers within
-names are of one kind, too.
+If not every line fits, one line of each kind is written with the number of the others. Lines of one kind
+differ only in times, numbers and ids. If these are still too long, lines that differ only in numbers within
+names become one kind, too.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ from penumbra.compress.size import LEAST_CUT, counted, encode, head, size, word_
 Span = tuple[int, int]
 HEADING = "[failures in what is left out:]"
 _LONGEST = 600
-"""The longest line, in bytes, that is one message. A longer line has a message around each failure."""
+"""The length in bytes up to which a line is one message. A longer line has a message around each failure."""
 _SHOWN = 400
-"""The most bytes of a line that are shown."""
+"""The greatest number of bytes of a line that are shown."""
 _BEFORE = 160
 _AFTER = 240
-"""Bytes before and after a failure that are its message in a line longer than `_LONGEST`."""
+"""The number of bytes before and after a failure that belong to its message in a line above `_LONGEST`."""
 _NOTE = 26
-"""Bytes of the note that counts the other lines of a kind."""
+"""The length in bytes of the note with the number of the other lines of a kind."""
 _ELSEWHERE = ", files vary"
 _LINES = 400
-"""The most different lines that are written one by one, if they fit."""
+"""The greatest number of different lines that are written one by one, if they fit."""
 _SEARCHES = 1_000
-"""The most kinds whose lines are searched for in the text that is shown, which bounds the work."""
+"""The greatest number of kinds whose lines are searched for in the shown text."""
 _KINDS = 20_000
-"""The most kinds. Lines of further kinds are counted as one more kind for each severity."""
+"""The greatest number of kinds. Lines of further kinds are counted as one kind for each severity."""
 _VARYING = re.compile(
     rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     rb"|\b(?=[a-f]*[0-9])[0-9a-f]{7,64}\b"
     rb"|(?<!\w)[0-9]+(?:[.:,/TZ+-][0-9]+)*(?:Z|[a-zA-Z\xc2\xb5%]{1,3})?(?!\w)"
 )
-"""Times, numbers and ids that are words of their own."""
+"""Times, numbers and ids that are separate words."""
 _NUMBER = re.compile(rb"[0-9]+")
 _WORD_WITH_NUMBER = re.compile(rb"(?<!\w)[^\W0-9]*+[0-9]\w*+")
 _CODED = re.compile(rb"\b(?:error|warning)[ \[]{1,2}[A-Z]{1,8}-?[0-9]{1,6}\b")
-"""The code of an error, such as `error TS2304`. It tells what is wrong, and not where."""
+"""The code of an error, such as `error TS2304`. A code names the problem and not the place."""
 _PLACE = re.compile(rb"\s*([^\s:(]{1,200}\.\w{1,8})[:(][0-9]")
 """The name of a file at the beginning of a line, with a line number after it."""
 _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
@@ -81,7 +81,7 @@ class Kind:
     line: bytes
     """The first line of the kind."""
     likeness: bytes
-    """The text that the lines have in common."""
+    """The common text of the lines."""
     count: int = 1
     last: bytes = b""
     """The last line of the kind."""
@@ -92,36 +92,36 @@ class Kind:
     is_spread: bool = False
     """True if the lines are about several files."""
     is_shown: bool = False
-    """True if a line of this kind is shown already, so that the others are only counted."""
+    """True if a line of this kind is already shown, so that the others are only counted."""
 
     @property
     def place(self) -> bytes:
-        """The file that the first line is about; empty if neither the line nor its heading names one."""
+        """The file that the first line or its heading names; empty if there is none."""
         found = _PLACE.match(self.above or self.line)
         return found[1] if found else self.above
 
 
 @dataclass(slots=True)
 class FailureLines:
-    """The failure lines of one text, grouped by kind, and also one by one as long as they are few."""
+    """A `FailureLines` has the failure lines of one text by kind, and the first of them also one by one."""
 
     kinds: dict[bytes, Kind] = field(default_factory=dict)
     spans: list[tuple[Severity, int, int]] = field(default_factory=list)
     """The severity and the offsets in bytes of the first line of each kind."""
     lines: dict[bytes, Kind] = field(default_factory=dict)
-    """The first `_LINES` different lines, each as a kind of its own."""
+    """The first `_LINES` different lines, each as a separate kind."""
     _keys: dict[bytes, bytes] = field(default_factory=dict)
-    """The key in `kinds` of each of these lines."""
+    """The key in `kinds` of each line in `lines`."""
     _classes: dict[bytes, tuple[Severity, bytes] | None] = field(default_factory=dict)
-    """The severity and likeness of each examined line; None for a line that is no failure line. A text and
-    the part of it that is shown share this dict."""
+    """The severity and likeness of each examined line; None for other lines than failure lines. A text and
+    the shown part of the text share this dict."""
 
     is_escaped: bool = False
-    """True if line ends are written as in a JSON string."""
+    """True if line ends are escaped as in a JSON string."""
     is_stated: bool = False
-    """True if only lines that state a failure as programs do are failure lines."""
+    """True if failure lines must state a failure in the way of programs (see `critical_lines.is_stated`)."""
     above: Callable[[int], bytes] | None = None
-    """Returns the heading above an offset in the text."""
+    """A function that returns the heading above an offset in the text."""
 
     @classmethod
     def of(
@@ -134,7 +134,8 @@ class FailureLines:
         above: Callable[[int], bytes] | None = None,
     ) -> FailureLines:
         """Return the failure lines of a text, in linear time. If `is_escaped` is None, the text is examined
-        for escaped line ends. `whole`: the failure lines of the whole text if `data` is a part of one."""
+        for escaped line ends. If `data` is a part of a text, `whole` has the failure lines of the whole
+        text."""
         if is_escaped is None:
             is_escaped = data.count(b"\\n") > data.count(b"\n")
         if is_escaped:
@@ -214,7 +215,7 @@ class FailureLines:
         if not wanted:
             return Missing([[]])
         there = FailureLines.of(shown, self.is_escaped, self)
-        # With more kinds, the shown text is not searched, so that a line may be written twice.
+        # If there are more kinds, the shown text is not searched, and a line may be written twice.
         seen = b"\n%b\n" % shown if len(wanted) <= _SEARCHES else b""
         hidden = {
             self._keys[spelled]: line
@@ -236,13 +237,13 @@ class FailureLines:
 
 
 def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = None) -> Kind:
-    """Return a kind without its lines that are shown. `hidden`: one of its lines that is not shown."""
+    """Return a kind without its shown lines. `hidden` is one of its lines that is not shown."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)
     if stands and line.strip()[:_SHOWN] in shown and hidden is not None:
         line, above = hidden.line, hidden.above
-    # One part of a long line may be shown without its other parts.
+    # A long line may be shown in part.
     is_shown = not kind.is_spread and line.strip() == kind.line.strip() and b"\n%b\n" % line in shown
     return Kind(
         kind.severity, line, kind.likeness, count, above=above, is_spread=kind.is_spread, is_shown=is_shown
@@ -251,17 +252,18 @@ def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = No
 
 @dataclass(slots=True)
 class Missing:
-    """The failure lines that the shown part of a text lacks."""
+    """A `Missing` has the failure lines that are not in the shown part of a text."""
 
     levels: list[list[Kind]]
-    """The kinds at each level. The first has each line by itself, if they are few; later ones merge kinds."""
+    """The kinds at each level. The first level has each line by itself, if there are few lines. Later levels
+    merge kinds."""
 
     def __bool__(self) -> bool:
         return bool(self.levels[-1])
 
     def fitting(self, space: int) -> tuple[Sequence[Kind], int]:
         """Return the kinds of the first level that fits into `space` bytes, the most severe first, and the
-        number of lines whose kind is shown already."""
+        number of lines whose kind is already shown."""
         chosen: Sequence[Kind] = ()
         again = 0
         for level in range(_LEVELS):
@@ -274,7 +276,7 @@ class Missing:
         return sorted(chosen, key=lambda kind: kind.severity), again
 
     def needs(self, space: int) -> int:
-        """Return the bytes that the lines take in the form that fits into `space` bytes."""
+        """Return the size in bytes of the lines in the form that fits into `space` bytes."""
         kinds, again = self.fitting(space)
         return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 
@@ -296,7 +298,8 @@ class Missing:
         self.levels.append(list(merged.values()))
 
     def written(self, space: int) -> str:
-        """Return the text of the lines that fit, with the number of the others; empty if no heading fits."""
+        """Return the text of the lines that fit, with the number of the others. It is empty if not even the
+        heading fits."""
         kinds, again = self.fitting(space)
         space -= _OVERHEAD + _AGAIN * bool(again)
         if space < 0:
@@ -319,7 +322,7 @@ class Missing:
 _LEVELS = 4
 _OVERHEAD = len(HEADING) + 1 + 40
 _AGAIN = 34
-"""Bytes of the line that counts the lines that are shown already."""
+"""The length in bytes of the line with the number of lines that are already shown."""
 
 
 def write(
@@ -332,10 +335,11 @@ def write(
     more: int = 0,
     share: float = 0.75,
 ) -> str:
-    """Return the text that `body` makes, followed by the failure lines that it leaves out, in `space` bytes.
+    """Return the text that `body` makes and, below it, the failure lines that this text leaves out, in
+    `space` bytes.
 
-    `least`: the fewest bytes that `body` can use; `more`: bytes beyond `space` that failure lines may take;
-    `share`: the part of `space` that they may take from `body`.
+    `body` needs at least `least` bytes. Failure lines may use `more` bytes beyond `space`, and may take the
+    part `share` of `space` from `body`.
     """
     most = max(0, min(int(space * share), space - least))
     reserved = spare = 0
@@ -353,7 +357,8 @@ def write(
 
 
 _ATTEMPTS = 3
-"""The most times that `body` makes the text, each time with more bytes reserved for failure lines."""
+"""The greatest number of times that `body` makes the text, each time with more bytes reserved for failure
+lines."""
 
 
 def _reasons(data: bytes) -> Iterator[Span]:
@@ -392,7 +397,7 @@ def _unit(data: bytes, position: int, left: int, right: int) -> Span:
         return start, end
     begin, end = max(start, left - _BEFORE), min(end, right + _AFTER)
     if begin > start or is_rest:
-        # A word that is cut in two could look like a name.
+        # A part of a word could look like a name.
         begin = data.find(b" ", begin, left) + 1 or begin
     start = begin
     opening = data.rfind(b"{", start, left)
@@ -412,8 +417,8 @@ def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _kind(line: bytes) -> bytes:
-    """Return the common form of lines that differ in times, numbers and ids alone."""
-    # A part that varies has a digit and no blank.
+    """Return the common form of all lines that differ from a line only in times, numbers and ids."""
+    # Times, numbers and ids contain a digit and no blank.
     return b" ".join(
         [
             word if word.isalpha() else b"#" if word.isdigit() else _VARYING.sub(b"#", word)
@@ -451,8 +456,8 @@ def _noted(kind: Kind) -> str:
 
 
 def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:
-    """Return the positions of the lines that report a failure, and not only mention one. `critical`: the
-    positions of the critical lines, if they are known."""
+    """Return the positions of the lines that report a failure, and not only mention one. `critical` has the
+    positions of the critical lines, if known."""
     positions = critical_lines(lines) if critical is None else critical
     critical_ones = ((position, encode(lines[position][:_LONGEST])) for position in positions)
     return [position for position, line in critical_ones if severity(line) <= Severity.ERROR]
@@ -464,8 +469,8 @@ def warning(lines: Sequence[str]) -> list[int]:
 
 
 def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
-    """Return the first line of each kind by its position, with the number of the others. Of a long line, only
-    the text around its failures is returned."""
+    """Return the first line of each kind by its position, with the number of the others. Only the text around
+    the failures of a long line is returned."""
     kinds: dict[bytes, tuple[int, Kind]] = {}
     for position, line in enumerate(lines):
         data = encode(line)
@@ -475,7 +480,7 @@ def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
 
 
 def _parts_of(kind: Kind) -> list[Kind]:
-    """Return a line, or the parts of a long one around its failures."""
+    """Return a line, or the parts of a long line around its failures."""
     if len(kind.line) <= _LONGEST:
         return [kind]
     parts = [part.line for part in FailureLines.of(kind.line, is_escaped=False).kinds.values()]
@@ -483,7 +488,8 @@ def _parts_of(kind: Kind) -> list[Kind]:
 
 
 def ranked(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the failure lines: the first of each kind by severity, then the others."""
+    """Return the positions of the failure lines. The first line of each kind comes first, by severity, and
+    then the others."""
     first: list[tuple[Severity, int]] = []
     again: list[int] = []
     kinds: set[bytes] = set()

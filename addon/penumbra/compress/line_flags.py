@@ -40,7 +40,7 @@ class _Form:
 
     match: Callable[[str], re.Match[str] | None]
     begins: str
-    """The characters with which such a line may begin; empty if it may begin with any."""
+    """The characters with which a line of this form may begin; empty for any character."""
     longest: int
 
     def is_of(self, line: str) -> bool:
@@ -58,8 +58,8 @@ def _forms() -> Mapping[str, _Form]:
 
 
 class LineFlags:
-    """`LineFlags` are the flags of the lines of one text. The lines are examined for a flag only once, when
-    somebody asks for that flag."""
+    """`LineFlags` are the flags of the lines of one text. All lines are examined for a flag at its first
+    use."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
@@ -84,5 +84,5 @@ class LineFlags:
         return self._found[flag]
 
     def has(self, at: int, flag: Flag) -> bool:
-        """Return whether the line at a position has a flag, without a look at the other lines."""
+        """Return whether the line at a position has a flag. Other lines are not examined."""
         return 0 <= at < len(self.lines) and _forms()[flag].is_of(self.lines[at])

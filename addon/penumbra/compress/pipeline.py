@@ -1,10 +1,10 @@
-"""The pipeline, which runs the stages on one tool result.
+"""The pipeline, which runs all stages on one tool result.
 
     redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 
-Truncation cuts what is still too long after the other stages. The text of a stage is kept only if it has no
-more bytes and fewer estimated tokens. If a stage raises, its text is discarded and the next stage runs. If
-redaction raises, the pipeline ends.
+Truncation cuts a text that is still too long after the other stages. The output of a stage is kept only if it
+has fewer estimated tokens and not more bytes. If a stage raises, its output is discarded and the next stage
+runs. If redaction raises, the pipeline ends.
 """
 
 from __future__ import annotations
@@ -46,15 +46,17 @@ _OURS = re.compile(
 )
 """The beginnings of texts that a pipeline has shortened before."""
 _CLEARLY = 128
-"""Tokens are not estimated for a stage that only deletes text and saves at least so many bytes."""
+"""Tokens are not estimated for a stage that only deletes text and saves at least this number of bytes."""
 _CLEARLY_WORTH = 1_000
-"""Bytes that the first stage that leaves something out must save for tokens not to be estimated."""
+"""Tokens are not estimated for the first lossy stage if it saves at least this number of bytes."""
 _WORTH = 100
-"""Estimated tokens that the first lossy stage must save, since its text needs a reference to the original."""
+"""The number of estimated tokens that the first lossy stage must save, since a reference to the original is
+added."""
 _EXCERPT = "excerpt"
-"""The stage that also runs on texts too large for the others, and never before an external compressor."""
+"""The name of the stage that also runs on texts that are too large for the others, but not before an external
+compressor."""
 _BEGINNING = 20_000
-"""Characters at the beginning of a text that are searched for the signs of a diff."""
+"""The number of characters at the beginning of a text that are searched for the signs of a diff."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _NOTHING_TO_DO = "nothing to do"
 _NOT_QUOTED = "not for text that is quoted later (of reads and edits)"
@@ -71,9 +73,9 @@ def shorten(
 ) -> Shortened:
     """Return the form in which one tool result is forwarded.
 
-    The function is pure. `trace` receives the effect of each stage. `ref` returns the reference under which a
-    redacted original is stored. Once `is_late` returns True, only the stages run that every result must pass.
-    Raises RedactionError; any other failure leaves the text as it was before the failing stage.
+    The function is pure. `trace` receives the effect of each stage. `ref` returns the reference for a
+    redacted original. After `is_late` has returned True, only the mandatory stages run. Raises
+    RedactionError. Any other failure leaves the text as it was before the failing stage.
     """
     run = _Run(output, policy, redact, is_late, trace)
     run.clean()
@@ -98,7 +100,7 @@ def shorten(
 
 @dataclass(slots=True)
 class _Run:
-    """A `_Run` is one text on its way through the stages, with the changes to it so far."""
+    """A `_Run` is one text on its way through the stages, with its changes so far."""
 
     output: ToolOutput
     policy: Policy
@@ -123,12 +125,12 @@ class _Run:
 
     @property
     def is_standard(self) -> bool:
-        """True if the mode allows more stages than those for every result."""
+        """True if the mode allows other stages than those for every result."""
         return self.policy.mode in (Mode.STANDARD, Mode.AGGRESSIVE)
 
     @property
     def call(self) -> Call:
-        """The call that produced the result. It is classified at the first use."""
+        """The call that produced the result. The first use classifies the call."""
         if self.known is None:
             self.known = _classified(self.output)
         return self.known
@@ -141,7 +143,7 @@ class _Run:
         return self.quoted
 
     def clean(self) -> None:
-        """Redact the text as it was received, and again as a terminal would show it."""
+        """Redact the received text, and then the text that a terminal would show."""
         self.text = Text(self.output.text)
         self._redact()
         self.original = self.text
@@ -156,21 +158,22 @@ class _Run:
                 self.original = self.text
 
     def _shown_text(self, text: Text) -> str:
-        # In a file every character is content.
+        # In a file, every character is content.
         if self.call.shows_files or self.call.is_coloured:
             return text
         return terminal.render(text, moves=not self.is_quoted)
 
     def open_json(self) -> None:
-        """Replace needless JSON around an output with the output, unless that has codes for a terminal."""
-        # In a file, or from any other tool, such JSON may be the requested text.
+        """Replace needless JSON around an output by the output, unless the output has codes for a
+        terminal."""
+        # In files, and in results of all other tools, such JSON may be the requested text.
         if json_envelope.is_written_by(self.output.tool) and self.call.category != "read":
             alone = json_envelope.alone(self.text)
             if alone is not None and not terminal.may_act(alone):
                 self.apply("envelope", Loss.NONE, lambda _: alone)
 
     def unwrapped(self, ref: Callable[[str], str]) -> bool:
-        """Shorten each output in a JSON text by itself. Return False if that changed nothing."""
+        """Shorten each output in a JSON text by itself. Return False if nothing changed."""
         if not exceeds(self.original, self.policy.min_bytes):
             return False
         found = wrapped.shorten(
@@ -200,7 +203,7 @@ class _Run:
         return True
 
     def open_envelope(self) -> None:
-        """Remove the needless text that an agent writes around an output, however short the output is."""
+        """Remove the needless text that an agent writes around an output of any size."""
         call = self.call
         if call.shell or not self.is_quoted:
             self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.is_quoted))
@@ -209,7 +212,7 @@ class _Run:
             self.apply("envelope", Loss.NONE, around)
 
     def name_file(self) -> None:
-        """Shorten the path in the acknowledgement of an edit, of any size, since the call has the path."""
+        """Shorten the path in the acknowledgement of an edit, since the call has the path."""
         if self.call.category in ("edit", "write") and not self.output.is_error:
             self.apply("own_path", Loss.REVERSIBLE, partial(own_code.with_name, path=self.call.path))
 
@@ -220,7 +223,7 @@ class _Run:
             return
         stages = len(self.stages)
         whole = self.text
-        # The agent's text around the output (exit code, wall time) stays as it is.
+        # The agent's text around the output (exit code, wall time) is not changed.
         head, body, tail = split_envelope(whole)
         if _OURS.match(body):
             return
@@ -269,7 +272,7 @@ class _Run:
         return replace(source, shape=_shape_of(self.text), call=replace(self.call, family=self.family))
 
     def command_family(self) -> bool:
-        """Apply the rules for the command that printed the text; return True if that changed it."""
+        """Apply the rules for the command that printed the text. Return True if the text has changed."""
         name = "command_family"
         if self.is_quoted and not self.call.is_beside_files:
             self._tell(name, None, _NOT_QUOTED)
@@ -289,7 +292,7 @@ class _Run:
         return True
 
     def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
-        """Run the stages that the mode and the call allow, and keep each text that is better."""
+        """Run the stages that the mode and the call allow, and keep each output that is smaller."""
         for stage, why_not in _allowed(stages, self.is_quoted, self.policy.lossy, self.policy.for_others):
             if why_not:
                 self._tell(stage.name, None, why_not)
@@ -309,7 +312,7 @@ class _Run:
                 self.bare = self.text
 
     def apply(self, name: str, loss: Loss, transform: Callable[[Text], str | None]) -> None:
-        """Run a transform, and keep its text unless that has more bytes."""
+        """Run a transform, and keep its output unless the output has more bytes."""
         made = self._made(name, transform)
         if made is None or made == self.text:
             return
@@ -320,7 +323,7 @@ class _Run:
     def _made(
         self, name: str, make: Callable[Concatenate[Text, P], T | None], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """Return what a stage makes of the text; None if it raises, or its time is over."""
+        """Return the output of a stage; None if the stage raises or its time is over."""
         try:
             return make(self.text, *args, **kwargs)
         except time_budget.Overrun:
@@ -342,7 +345,7 @@ class _Run:
             self.skipped.append(stage)
 
     def _overhead(self, loss: Loss) -> str:
-        """Return the text that must be added in front of a text with this loss; empty if there is none."""
+        """Return the text that must precede a text with this loss; empty if there is none."""
         return self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
 
     def _refusal(self, new: Text, loss: Loss, deletes: bool = False) -> str:
@@ -371,7 +374,7 @@ class _Run:
         self.stages.append(name)
 
     def redact_again(self) -> None:
-        """Redact the text in its final form, unless that was redacted already."""
+        """Redact the final text, unless it was already redacted."""
         if self.text is not self.scanned:
             self._redact()
 
@@ -387,7 +390,7 @@ class _Run:
         self.scanned = self.text
 
     def result(self) -> Shortened:
-        """Return the text with all that happened to it."""
+        """Return the text and the facts about its changes."""
         is_whole = self.text == self.output.text
         return Shortened(
             # The caller gets plain strings, without the bytes and lines that a `Text` caches.
@@ -405,7 +408,7 @@ class _Run:
 def _allowed(
     stages: tuple[Stage, ...], is_quoted: bool, lossy: bool, for_others: bool
 ) -> tuple[tuple[Stage, str], ...]:
-    """Return each stage with the reason why it may not run; empty if it may."""
+    """Return each stage with the reason why the stage may not run; empty if it may."""
 
     def why_not(stage: Stage) -> str:
         if is_quoted and not stage.quoted:
@@ -420,7 +423,7 @@ def _allowed(
 
 
 def _shape_of(text: Text) -> Shape:
-    """Return the shape of a text, by its beginning."""
+    """Return the shape of a text by its beginning."""
     if text[:1] in ("{", "[") or text[:1].isspace():
         start = text.strip()
         if start[:1] in ("{", "[") and (

@@ -11,7 +11,7 @@ from penumbra.compress.calls.classify import Call
 
 
 class Mode(StrEnum):
-    """The amount of change that a result may get; each mode includes the one before it."""
+    """The extent to which a result may be changed. Each mode includes the changes of the mode before it."""
 
     DISABLED = "disabled"
     SAFE = "safe"
@@ -23,11 +23,11 @@ class Loss(IntEnum):
     """The severity of a change: the amount of content that the model loses."""
 
     NONE = 0
-    """Nothing is lost: the text is what a screen would show, or the same data in fewer bytes."""
+    """Nothing is lost. The new text is the text that a screen would show, or the same data in fewer bytes."""
     REVERSIBLE = 1
-    """Nothing is lost: a legend in the text, or text earlier in the request, restores it."""
+    """Nothing is lost. A legend in the text, or earlier text of the request, restores the original."""
     LOSSY = 2
-    """Something is left out, so that the original must be stored as a shadow."""
+    """Content is left out, so the original must be stored under a reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +49,34 @@ class Policy:
 
     mode: Mode = Mode.STANDARD
     lossy: bool = False
-    """True if lossy stages may run: the model can ask for the original, or the operator allows it."""
+    """True if lossy stages may run, because the model can ask for the original or the operator allows
+    them."""
     min_bytes: int = 512
-    """The size in UTF-8 bytes up to which results get the safe stages only."""
+    """The size in UTF-8 bytes up to which only the safe stages run."""
     max_output_bytes: int = 65_536
     """The size in UTF-8 bytes to which results are cut after all other stages."""
     target_ratio: float | None = None
-    """The wanted size of a result as a fraction of the original size: lossy stages run until it is met."""
+    """The wanted size of a result as a fraction of the original size. Lossy stages run until this size is
+    reached."""
     overhead: str = ""
-    """The text that precedes a lossy form, and counts as a part of its size."""
+    """The text that precedes a lossy form and counts for its size."""
     for_others: bool = False
-    """True if an external compressor will shorten the text, which then gets no excerpt."""
+    """True if an external compressor will shorten the text. No excerpt is made then."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownBefore:
-    """The texts that a conversation has shown before one of its results."""
+    """A `ShownBefore` has the texts that a conversation has shown before one of its results."""
 
     facts: Container[bytes]
     """The facts that earlier results show (see the module `facts`)."""
     is_line: Callable[[str], bool]
-    """Returns True if an earlier result or a call has a line, apart from the blanks around it."""
+    """A function that returns whether an earlier result or call has a line, apart from blanks around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """One text of a tool result, with what is known about the call that produced it."""
+    """A `ToolOutput` is one text of a tool result, with facts about the call that produced it."""
 
     text: str
     tool: str = ""
@@ -84,16 +86,16 @@ class ToolOutput:
     call_id: str = ""
     is_error: bool = False
     mentioned: Callable[[], Mapping[str, float]] = dict
-    """Returns the names that were used in the conversation before, with their weights."""
+    """A function that returns the names used earlier in the conversation, with their weights."""
     shown_before: Callable[[], ShownBefore | None] = lambda: None
-    """Returns the texts that the conversation has shown before; None if unknown."""
+    """A function that returns the texts that the conversation has shown before; None if unknown."""
     call: Callable[[], Call] | None = None
-    """Returns the classified call, if several readers share it; None otherwise."""
+    """A function that returns the classified call, if several readers share the call; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """The shortened form of one text, and the changes that led to it."""
+    """A `Shortened` is the shortened form of one text, with facts about the changes."""
 
     text: str
     """The text to forward, without the shadow prefix."""

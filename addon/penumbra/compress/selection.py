@@ -5,10 +5,10 @@
     [41 lines left out]
     90:def total(cart):
 
-A text is cut into units: its lines, and pieces of long lines. The beginning, the end, failures and
-differences are chosen first, each within a share of the limit. Then units with the most new facts for their
-size are added. A unit is shown only together with the units that it needs, such as its heading. A unit next
-to a shown one needs no mark, and a gap that is no larger than a mark is shown instead.
+The units of a text are its lines, and pieces of long lines. The beginning, the end, failures and differences
+are chosen first, each within a share of the limit. Then units with the most new facts for their size are
+added. A unit is shown only together with the units that it needs, such as its heading. A unit next to a shown
+one needs no mark. A gap that is not larger than its mark would be is shown.
 """
 
 from __future__ import annotations
@@ -29,42 +29,44 @@ from penumbra.compress.size import LEAST_CUT, counted
 LEAST = 240
 """The smallest limit, in bytes, for which units are chosen."""
 ASIDE = 120
-"""Bytes that are reserved for the marks at both ends."""
+"""The number of bytes that are reserved for the marks at both ends."""
 _MARK = 34
 """The length in bytes of a usual mark."""
 _LINE, _PIECE = 400, 240
-"""Bytes up to which a line is one unit, and bytes of each piece of a longer line."""
+"""The length in bytes up to which a line is one unit, and the length of each piece of a longer line."""
 _LONGEST_ADDRESS = 2_000
-"""The length in bytes up to which an address (a URL) is not cut."""
+"""The length in bytes up to which a URL is not cut."""
 _ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")
 _SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{0,20}\Z")
 _GAP, _FOR_GAPS = 160, 4
-"""Bytes of the largest gap in code that is filled, and the percentage of the limit for all such gaps."""
+"""The size in bytes of the largest gap in code that is filled, and the percentage of the limit for all such
+gaps."""
 _BASE = 30
-"""Bytes added to the size of each unit, so that very short units are not chosen for their size alone."""
+"""A number of bytes added to the size of each unit, so that short units are not chosen for their size
+alone."""
 _MISSES = 40
-"""The number of units that do not fit after which no further units are tried."""
+"""The number of units that don't fit after which no more units are tried."""
 _BEFORE, _AFTER = 230, 1_400
-"""Bytes shown before and after a place, in a text that is too large to be cut into units as a whole."""
+"""The numbers of bytes shown before and after a place, in a text that is too large to be cut into units."""
 _MOST = 16
-"""The most places whose surroundings are shown."""
+"""The greatest number of places whose surroundings are shown."""
 Needs = Mapping[int, Collection[int]]
-"""For each unit, the units without which it is not shown."""
+"""The units without which a unit is not shown, by unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """A text and its units, which together cover the whole text."""
+    """A `Units` is a text and its units, which together cover the whole text."""
 
     data: bytes
     starts: Sequence[int]
-    """The offset of each unit, and the length of the text."""
+    """The offset of each unit, and at the end the length of the text."""
     lines: Sequence[int]
     """The number of the first unit of each line."""
 
     @classmethod
     def of(cls, data: bytes) -> Units:
-        """Cut a text into lines, and long ones into pieces."""
+        """Cut a text into lines, and long lines into pieces."""
         ends = list(accumulate([len(line) + 1 for line in data.split(b"\n")]))
         ends[-1] -= 1
         if len(ends) > 1 and ends[-1] == ends[-2]:
@@ -79,7 +81,7 @@ class Units:
 
     @classmethod
     def near(cls, data: bytes, places: Iterable[int], room: int) -> Units:
-        """Cut a text with too many lines into units only around some places, and in `room` bytes at both
+        """Cut a text with too many lines into units only around `places` and within `room` bytes at both
         ends. Each part between these is one unit."""
         regions = [(0, room), (len(data) - room, len(data))]
         regions += ((place - _BEFORE, place + _AFTER) for place in places)
@@ -98,7 +100,7 @@ class Units:
 
     @classmethod
     def joined(cls, texts: Sequence[bytes], between: bytes = b"\n") -> Units:
-        """Return units that are whole texts, however long, each with the bytes `between` after it."""
+        """Return units that are whole texts of any length, each with the bytes `between` after it."""
         ends = accumulate([len(text) + len(between) for text in texts])
         return cls(between.join(texts), [0, *ends], range(len(texts)))
 
@@ -106,7 +108,7 @@ class Units:
         return len(self.starts) - 1
 
     def at(self, place: int) -> int:
-        """Return the unit in which a place of the text lies."""
+        """Return the unit that contains a place of the text."""
         return max(0, min(bisect_right(self.starts, place), len(self)) - 1)
 
     def texts(self) -> list[bytes]:
@@ -124,8 +126,8 @@ def boundary(data: bytes, position: int) -> int:
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Yield the offsets of the pieces of a line, except the first. No URL is cut, since the model would take
-    the beginning of a URL for the whole."""
+    """Yield the offsets of the pieces of a line, except the first. URLs are not cut, since the model would
+    take the beginning of a URL for the whole."""
     while end - start > _LINE:
         cut = max(data.rfind(mark, start + _PIECE // 2, start + _PIECE) for mark in (b" ", b",", b";")) + 1
         start = _outside_address(data, start, cut or boundary(data, start + _PIECE), end)
@@ -134,7 +136,7 @@ def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
 
 
 def _outside_address(data: bytes, start: int, cut: int, end: int) -> int:
-    """Return the offset `cut`; if that is within a URL, the beginning or the end of the URL."""
+    """Return the offset `cut`, or the beginning or end of a URL if `cut` is within that URL."""
     scheme = data.rfind(b"://", start, cut)
     address = _ADDRESS.match(data, scheme, min(end, scheme + _LONGEST_ADDRESS)) if scheme >= 0 else None
     if address is None or address.end() <= cut:
@@ -146,7 +148,8 @@ def _outside_address(data: bytes, start: int, cut: int, end: int) -> int:
 
 @dataclass(slots=True)
 class Selection:
-    """A `Selection` knows which units of a text are shown so far, and how many bytes are left for others."""
+    """A `Selection` has the units of a text that are shown so far, and the number of bytes that are left for
+    others."""
 
     units: Units
     room: int
@@ -156,7 +159,7 @@ class Selection:
     mark: int = _MARK
     left: int = 0
     shown: bytearray = field(default_factory=bytearray)
-    """For each unit 1 if it is shown, else 0."""
+    """1 for each unit that is shown, 0 for each other unit."""
     _shown_facts: set[bytes] = field(default_factory=set)
     _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
     """A cache for `_missing`, by the direct needs of a unit. It is cleared after each change of `shown`."""
@@ -167,8 +170,8 @@ class Selection:
         self.shown = bytearray(len(self.units))
 
     def take(self, wish: Iterable[int], share: int, *, is_run: bool = False) -> None:
-        """Show these units in their order, in at most `share` per cent of the limit. With `is_run`, the first
-        unit that does not fit is the last one tried."""
+        """Show these units in their order, in at most `share` per cent of the limit. With `is_run`, no unit
+        is tried after the first one that does not fit."""
         least = max(0, self.left - self.room * share // 100)
         misses = 0
         for unit in wish:
@@ -181,8 +184,8 @@ class Selection:
                 break
 
     def ends(self, head: int, tail: int) -> None:
-        """Show the beginning and the end, each in its percentage of the limit. The last unit may take half of
-        the limit."""
+        """Show the beginning and the end, in at most `head` and `tail` per cent of the limit. The last unit
+        may take half of the limit."""
         backwards = range(len(self.units) - 1, -1, -1)
         self.take(range(len(self.units)), head, is_run=True)
         left = self.left
@@ -191,7 +194,7 @@ class Selection:
         self.take(backwards, tail - taken, is_run=True)
 
     def fill(self, *, is_code: bool = False) -> None:
-        """Show further units up to the limit, those with the most worth for their size first. With `is_code`,
+        """Show further units up to the limit, first those with the most worth for their size. With `is_code`,
         short gaps are closed, too, in a reserved part of the limit."""
         for_gaps = self.room * _FOR_GAPS // 100 if is_code else 0
         self.left -= for_gaps
@@ -216,7 +219,7 @@ class Selection:
             if self.shown[unit] or self._is_blank_alone(unit):
                 continue
             now = -self._value(unit)
-            # Units that were chosen meanwhile may have shown the facts of this one.
+            # Units that were chosen meanwhile may show the same facts.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
             elif (cost := self._cost(unit)) > self.left:
@@ -228,8 +231,8 @@ class Selection:
                         heapq.heappush(heap, (-self._value(beside), beside))
 
     def _close_gaps(self) -> None:
-        """Show the units in gaps of a few lines, the shortest gap first: code can't be read where a line is
-        missing in the middle of a statement, and the mark costs nearly as much."""
+        """Show the units in gaps of a few lines, the shortest gap first. Statements with a missing line can't
+        be read, and a mark is nearly as long."""
         starts = self.units.starts
         runs = [(shown, list(run)) for shown, run in groupby(range(len(self.shown)), self.shown.__getitem__)]
         gaps = [(starts[run[-1] + 1] - starts[run[0]], run) for shown, run in runs[1:-1] if not shown]
@@ -243,7 +246,7 @@ class Selection:
                 self._missing_needs.clear()
 
     def _value(self, unit: int) -> float:
-        """Return the worth of a unit per byte. Facts that are shown already don't count."""
+        """Return the worth of a unit per byte. Facts that are already shown don't count."""
         facts, known = self.facts, self._shown_facts
         assert facts is not None
         weights = facts.weights
@@ -251,7 +254,8 @@ class Selection:
         return worth / max(8, self._cost(unit) + _BASE)
 
     def _cost(self, unit: int) -> int:
-        """Return the bytes of a unit, of the units that it needs, and of the mark that it adds or saves."""
+        """Return the bytes of a unit, of the units that it needs, and of the mark that the unit adds or
+        saves."""
         starts, shown = self.units.starts, self.shown
         size = starts[unit + 1] - starts[unit]
         if unit in self.needs:
@@ -263,8 +267,8 @@ class Selection:
         return size if before or after else size + self.mark
 
     def _missing(self, unit: int) -> tuple[Collection[int], int]:
-        """Return the units not shown yet that a unit needs, directly or through others, and the bytes of
-        these units and their marks."""
+        """Return the units that a unit needs, directly or indirectly, and that are not shown yet, and the
+        bytes of these units and their marks."""
         if (direct := tuple(self.needs.get(unit, ()))) not in self._missing_needs:
             starts, shown = self.units.starts, self.shown
             missing: dict[int, None] = {}
@@ -291,13 +295,14 @@ class Selection:
         self._missing_needs.clear()
 
     def _is_blank_alone(self, unit: int) -> bool:
-        """Return True if a unit is an empty line between units that are left out, and would cost a mark."""
+        """Return True if a unit is an empty line between omitted units, so that showing it would add a
+        mark."""
         starts = self.units.starts
         return starts[unit + 1] - starts[unit] <= 1 and not any(self.shown[max(0, unit - 1) : unit + 2])
 
     def near(self, places: Iterable[int], share: int, before: int = 0, after: int = 2) -> None:
-        """Show the units at places of the text, and some around each, in at most `share` per cent of the
-        limit."""
+        """Show the units at places of the text and a few units around each place, in at most `share` per cent
+        of the limit."""
         around = [
             one
             for unit in map(self.units.at, places)
@@ -306,8 +311,8 @@ class Selection:
         self.take([unit for unit in around if 0 <= unit < len(self.units)], share)
 
     def written(self, mark: Callable[[int, int], str] | None = None) -> str:
-        """Return the units that are shown, with `mark(first, end)` on a line of its own for each run of the
-        others; the mark gets the offsets of the run."""
+        """Return the units that are shown, with the line `mark(first, end)` for each run of other units.
+        `first` and `end` are the offsets of the run."""
         data, starts, shown = self.units.data, self.units.starts, self.shown
         mark = partial(left_out, data) if mark is None else mark
         parts: list[bytes] = []

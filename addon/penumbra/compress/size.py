@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 LEAST_CUT = 40
-"""The least characters or bytes that are cut out of a line. A mark takes nearly as many."""
+"""The smallest number of characters or bytes that are cut out of a line. A mark is nearly as long."""
 _NEAR = 24
-"""The most characters by which a cut moves to reach the end of a word."""
+"""The greatest number of characters by which a cut moves to reach the end of a word."""
 
 
 def size(text: str) -> int:
-    """Return the number of UTF-8 bytes of a text; a lone surrogate counts three."""
+    """Return the number of UTF-8 bytes of a text. A lone surrogate counts as three."""
     return len(text) if text.isascii() else len(encode(text))
 
 
 def line_count(text: str) -> int:
-    """Return the number of lines of a text; a line end at the end begins no further line."""
+    """Return the number of lines of a text. A line break at the end begins no further line."""
     return text.count("\n") + (text[-1:] not in ("", "\n"))
 
 
@@ -24,18 +24,18 @@ def counted(count: int, noun: str) -> str:
 
 
 def exceeds(text: str, limit: int) -> bool:
-    """True if a text has more than `limit` UTF-8 bytes. The text is encoded only if its length is not enough
-    to know that."""
+    """True if a text has more than `limit` UTF-8 bytes. The text is encoded only if its length does not
+    decide."""
     return len(text) > limit or (4 * len(text) > limit and size(text) > limit)
 
 
 def encode(text: str) -> bytes:
-    """Return the UTF-8 bytes of a text; lone surrogates are written as if they were characters."""
+    """Return the UTF-8 bytes of a text. Lone surrogates are encoded like characters."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def word_end(text: str, at: int) -> int:
-    """Return the position at or shortly before `at` where a word ends; `at` itself if there is none."""
+    """Return the position at or shortly before `at` where a word ends, or `at` if there is none."""
     places = range(at, max(0, at - _NEAR), -1) if at < len(text) else ()
     blank = next((place for place in places if text[place].isspace()), None)
     if blank is not None:
@@ -48,9 +48,9 @@ def _is_word(character: str) -> bool:
 
 
 def cut(text: str, first: int, last: int = 0) -> str:
-    """Return a text without its middle, cut between words where possible, with the number of characters left
-    out in its place: `Born in [812 characters left out] of May`. A text of which fewer than `LEAST_CUT`
-    characters would be left out is returned unchanged."""
+    """Return a text with its middle replaced by the number of omitted characters: `Born in [812 characters
+    left out] of May`. Cuts are between words if possible. A text is returned unchanged if fewer than
+    `LEAST_CUT` characters would be omitted."""
     start = word_end(text, first)
     end = len(text) - word_end(text[::-1], last) if last else len(text)
     if end - start < LEAST_CUT:
@@ -60,7 +60,7 @@ def cut(text: str, first: int, last: int = 0) -> str:
 
 
 def head(text: str, limit: int) -> str:
-    """Return the longest beginning of a text that fits into `limit` bytes and splits no character."""
+    """Return the longest beginning of a text that fits into `limit` bytes. No character is split."""
     if limit <= 0:
         return ""
     cut = text[:limit]

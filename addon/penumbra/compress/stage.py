@@ -1,4 +1,4 @@
-"""The stages of the pipeline, and the facts that a stage knows about a text."""
+"""The class of the stages of the pipeline, and the facts about a text for a stage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penumbra.compress.size import size
 
 
 class Shape(StrEnum):
-    """The format of a text, as its beginning shows it."""
+    """The format of a text, which its beginning shows."""
 
     JSON = "json"
     DIFF = "diff"
@@ -22,7 +22,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The facts that a stage may use besides the text."""
+    """A `Source` has the facts about a text that a stage may use."""
 
     call: Call
     shape: Shape
@@ -32,17 +32,17 @@ class Source:
     original: str
     """The redacted original."""
     artifact: Callable[[], str]
-    """Returns the reference under which the model can ask for the original."""
+    """A function that returns the reference by which the model can ask for the original."""
     shortened: Callable[[], bool]
-    """Returns True if a stage before this one changed the text."""
+    """A function that returns True if an earlier stage changed the text."""
     mentioned: Callable[[], Mapping[str, float]] = dict
-    """Returns the names that were used in the conversation before, with their weights."""
+    """A function that returns the names used earlier in the conversation, with their weights."""
     shown_before: Callable[[], ShownBefore | None] = lambda: None
-    """Returns the texts that the conversation has shown before."""
+    """A function that returns the texts that the conversation has shown before."""
     arguments: Any = None
     """The call's arguments, decoded."""
     bare: Callable[[], str] = str
-    """Returns the output before the other stages, without markup and the agent's text around it."""
+    """A function that returns the output before all stages, without markup and the agent's text around it."""
 
     @property
     def original_bytes(self) -> int:
@@ -52,14 +52,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The effect of a stage on a text, for display."""
+    """A `Trial` is the effect of a stage on a text, for display."""
 
     stage: str
     before: str
     after: str | None
-    """The text after the stage; None if the stage changed nothing, or did not run."""
+    """The text after the stage; None if the stage changed nothing or did not run."""
     reason: str
-    """The reason why the text was not kept, or the stage did not run; empty if the text was kept."""
+    """The reason why the output was not kept or the stage did not run; empty if the output was kept."""
 
 
 Trace = Callable[[Trial], None]
@@ -67,7 +67,7 @@ Trace = Callable[[Trial], None]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A `Stage` is a named transform. `apply` returns None, or the same text, where it has nothing to do. A
+    """A `Stage` is a named transform. `apply` returns None or the same text if there is nothing to do. A
     lossy stage keeps or counts the critical lines."""
 
     name: str
@@ -78,4 +78,4 @@ class Stage:
     deletes: bool = False
     """True if the stage only deletes text and adds a few markers, so that fewer bytes are fewer tokens."""
     bares: bool = False
-    """True if the stage removes markup, so that headings count the lines of the text without it."""
+    """True if the stage removes markup. Headings then count the lines of the text without markup."""

@@ -1,4 +1,4 @@
-"""The stages that run on some texts only, in their order. The module `pipeline` has the others."""
+"""The stages that run only on some texts, in their order. The module `pipeline` has the others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 
 def _line_numbers(text: str, source: Source) -> str | None:
     """Return the text with every twentieth line number if lossy stages may run, else with all line numbers
-    but without padding. Numbers may be data, so the call or the sign `→` must show that they are not."""
+    without padding. The call or the sign `→` must show that the numbers are not data."""
     call = source.call
     reads = call.category == "read" and not call.shell
     is_own = reads and line_numbers.may_be_the_files(text, source.original, call)
@@ -61,7 +61,7 @@ def _own_code(text: str, source: Source) -> str | None:
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
-    """True if the first line number is one that a read asked for. Other calls always pass."""
+    """True if a read asked for the first line number. The result is also True for all other calls."""
     if source.call.shell or source.call.category != "read":
         return True
     first = line_numbers.first_number(text)
@@ -70,7 +70,7 @@ def _begins_where_asked(text: str, source: Source) -> bool:
 
 
 def _blanks(text: str, source: Source) -> str | None:
-    """Return the text without needless blanks if a program printed it. In other texts, blanks may matter."""
+    """Return the text of a program without needless blanks. In other texts, blanks may matter."""
     call = source.call
     ran = call.category in ("bash", "other") and bool(call.family) and not call.mixed
     is_safe = source.shape is Shape.PLAIN and (ran or (not call.is_quoted and log_files.is_log("", text)))
@@ -78,7 +78,7 @@ def _blanks(text: str, source: Source) -> str | None:
 
 
 def _web_page(text: str, source: Source) -> str | None:
-    """Return a web page as text. A page that a command printed stays, since its markup may be wanted."""
+    """Return a web page as text. A page that a command printed stays, since the markup may be wanted."""
     return markup.to_text(text) if source.call.category == "web" else None
 
 
@@ -87,8 +87,9 @@ def _hits(text: str, source: Source) -> str | None:
 
 
 def _logs(text: str, source: Source) -> str | None:
-    """Return a log with its patterns written once. Lists of paths or hits, and separated values, only look
-    like logs. A log that would still need an excerpt stays, since an excerpt of original lines is clearer."""
+    """Return a log with each pattern written only once. Lists of paths or hits, and separated values, only
+    look like logs. A log that would still need an excerpt stays, since an excerpt of original lines is
+    clearer."""
     call = source.call
     is_listed = search_hits.is_search(call) or prints(call.family) == "names"
     is_log = (call.category in ("bash", "other") and not is_listed) or (

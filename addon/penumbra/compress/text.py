@@ -11,32 +11,32 @@ from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.size import encode
 
 _LONGEST = 8_000_000
-"""The longest text, in characters, whose lines the stages read."""
+"""The length in characters of the longest text whose lines the stages read."""
 MOST_LINES = 400_000
-"""The most lines that the stages read, since each line is an object in memory, however short it is."""
+"""The greatest number of lines that the stages read, since each line is an object in memory."""
 
 
 class Text(str):
     """A `Text` is a string that caches its bytes, its lines and its estimated tokens.
 
-    All stages share the list of lines, and so never change it.
+    All stages share the list of lines and must not change it.
     """
 
     @classmethod
     def of(cls, string: str) -> Self:
-        """Return the string as a text: the same object if it is one already."""
+        """Return the string as a `Text`. A `Text` is returned unchanged."""
         return string if isinstance(string, cls) else cls(string)
 
     @classmethod
     def of_lines(cls, lines: Sequence[str]) -> Self:
-        """Return the text of some lines, none of which contains a line end."""
+        """Return the text of these lines, which contain no line breaks."""
         text = cls("\n".join(lines))
         text.__dict__["lines"] = [*lines]
         return text
 
     @cached_property
     def data(self) -> bytes:
-        """The UTF-8 bytes; a lone surrogate is written as if it were a character."""
+        """The UTF-8 bytes. A lone surrogate is encoded like a character."""
         return encode(self)
 
     @cached_property
@@ -46,7 +46,7 @@ class Text(str):
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines without their ends."""
+        """The lines without their line breaks."""
         return self.split("\n")
 
     @cached_property

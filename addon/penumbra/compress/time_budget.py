@@ -1,14 +1,14 @@
-"""The time that the stages of one result may take.
+"""The time limit for the stages of one result.
 
-All stages are linear, and bounded by counts, so only a very large or an unforeseen text takes long. Once the
-time is over, the remaining stages are skipped. The stored decision names them and makes the form final,
-although it depended on a clock. Smaller texts always get all stages, on any machine.
+All stages take linear time and are limited by counts, so only very large or unforeseen texts take long. When
+the time is over, the remaining stages are skipped. The stored decision names them and makes the form final,
+although the form depended on a clock. Small texts always get all stages, on any machine.
 
-A running stage gives up by itself: stages that walk over lines, rows or nodes in Python call `check` between
-pieces of work, and the result so far is discarded. Work in C (one search, one decoding, one parse) is linear
-and not interrupted. A process for each stage could be killed at any time, but would cost a copy of every text
-and a second interpreter. An exception that another thread raises in a running thread could interrupt it when
-it has a lock or has written half of a cache.
+A running stage ends itself: stages that visit lines, rows or nodes in Python call `check` between pieces of
+work, which raises, and their output is discarded. Work in C (one search, one decoding, one parse) is linear
+and not interrupted. A process for each stage could be killed at any time, but would need a copy of every text
+and a second interpreter. An exception from another thread could interrupt a stage that has a lock or has
+written half of a cache.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import TypeVar
 SMALL = 65_536
 """A text with fewer characters has no time limit of its own."""
 _TURN_SECONDS = 0.005
-"""The time that a thread works before it lets others run."""
+"""The time in seconds that a thread works before other threads may run."""
 _PAUSE_SECONDS = 0.0001
-"""A pause that is long enough for a waiting thread to take Python's global lock."""
+"""A pause in seconds in which a waiting thread can take Python's global lock."""
 
 T = TypeVar("T")
 IsLate = Callable[[], bool]
@@ -33,23 +33,24 @@ Clock = Callable[[], float]
 
 
 def never() -> bool:
-    """Return False, since this budget has no limit."""
+    """Return False always, as the function of a budget without a limit."""
     return False
 
 
 def budget(
     text: str, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
 ) -> IsLate:
-    """Return a function that is True once a thread has worked for `seconds` (0: no limit) on a large text.
+    """Return a function that returns True after a thread has worked for `seconds` (0: no limit) on a large
+    text.
 
-    `around`: a clock that is never slower than `clock`, and cheaper to read. To read a thread's own time is a
-    system call, during which another thread may get the processor.
+    `around` is a clock that is never slower than `clock` and takes less time to read. Reading a thread's own
+    time is a system call, during which another thread may get the processor.
     """
     return never if len(text) < SMALL else of_request(seconds, clock, around)
 
 
 def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic) -> IsLate:
-    """Return a function as `budget` does, but for all results of one request, however small each is."""
+    """Return a function like that of `budget`, but for all results of one request, also small ones."""
     if not seconds:
         return never
     end, possible = clock() + seconds, around() + seconds
@@ -57,7 +58,7 @@ def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = 
 
 
 class Overrun(Exception):
-    """An exception that is raised once the time is over."""
+    """Raised when the time is over."""
 
 
 _watch = threading.local()
@@ -65,7 +66,7 @@ _watch = threading.local()
 
 @contextmanager
 def watched(is_late: IsLate) -> Iterator[None]:
-    """Return a context in which `check` raises once a budget is used up."""
+    """Return a context in which `check` raises when a budget is used up."""
     before = getattr(_watch, "is_late", never)
     _watch.is_late = is_late
     try:
@@ -75,8 +76,8 @@ def watched(is_late: IsLate) -> Iterator[None]:
 
 
 class Allowance:
-    """An amount of time for several pieces of work, in any threads. The first half is counted as wall time,
-    so that the thread's own time, which is costly to read, is read only in the second half."""
+    """An `Allowance` is an amount of time for several pieces of work in any threads. The first half is
+    counted as wall time, since reading the time of a thread takes longer."""
 
     def __init__(
         self, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
@@ -85,7 +86,7 @@ class Allowance:
         self._any = self._own = seconds / 2
 
     def spend(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`. Raises Overrun if the time is used up before or meanwhile."""
+        """Return the result of `work`. Raises Overrun if the time is used up before or during the work."""
         begun, own = self._around(), self._own
         possible = begun + self._any
         started: float | None = None
@@ -96,7 +97,7 @@ class Allowance:
                 return False
             spent = self._clock()
             started = spent if started is None else started
-            # A thread can't use up its own time before as much wall time has passed.
+            # The time of a thread is never longer than the wall time.
             possible = now + max(0.0, started + own - spent)
             return spent - started >= own
 
@@ -112,7 +113,7 @@ class Allowance:
 
 
 def check() -> None:
-    """Let other threads run between two pieces of a stage's work. Raises Overrun once the time is over.
+    """Let other threads run between two pieces of a stage's work. Raises Overrun if the time is over.
 
     Python takes its global lock from a thread that keeps it for some milliseconds. A search of RE2 releases
     the lock and so restarts that interval, but only for some microseconds, too short for another thread to

@@ -1,4 +1,4 @@
-"""The number of tokens of a text, estimated without a vocabulary.
+"""An estimate of the number of tokens in a text, without a vocabulary.
 
 A model's tokenizer first cuts a text into words, digit groups, punctuation and blanks, and only
 then looks at its vocabulary. The estimate counts those cuts. Every byte of the UTF-8 text is replaced
@@ -15,11 +15,11 @@ import string
 from penumbra.short_texts import forgettable
 
 BYTES_PER_TOKEN = 3.6
-"""The average over whole requests, for uses that are not worth an estimate."""
+"""The average over whole requests, where an estimate is not worth its time."""
 _CHUNK = 32_768
-"""Characters of a piece, so that its masks fit into the processor's cache."""
+"""The number of characters in a piece, whose masks fit into the processor's cache."""
 _SHORT = 200_000
-"""The longest text, in characters, whose estimate is cached."""
+"""The length in characters of the longest text whose estimate is cached."""
 _CLASSES = (
     string.ascii_letters.encode(),
     string.ascii_uppercase.encode(),
@@ -53,7 +53,7 @@ _FOUR_BYTES = 1976
 
 
 def estimate(text: str) -> int:
-    """Return the estimated tokens of a text: 0 for an empty one, at least 1 for any other."""
+    """Return the estimated number of tokens in a text, at least 1 unless the text is empty."""
     if not text:
         return 0
     return _remembered(text) if len(text) <= _SHORT else _estimate(text)

@@ -13,15 +13,16 @@ from penumbra.compress.result import Policy, Shortened, ToolOutput
 from penumbra.compress.size import size
 
 _ESCAPES = 2
-"""The size limit of a result is divided by this for the sum of its outputs, since JSON escapes add bytes."""
+"""The limit of a result is divided by this number for the sum of its outputs, since JSON escapes add
+bytes."""
 
 _ASKED = {"bash": "command", "other": "query"}
-"""The name of the argument with the command or query of a call, by the tool's category; `path` otherwise."""
+"""The argument with the command or query of a call, by the tool's category. Other categories have `path`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """A JSON text whose outputs have been shortened, and the forms of these outputs."""
+    """A `Wrapped` is a JSON text with shortened outputs, and the forms of these outputs."""
 
     text: str
     parts: tuple[Shortened, ...]
@@ -34,11 +35,11 @@ def shorten(
     each: Callable[[ToolOutput, Policy], Shortened],
     quoted: bool = False,
 ) -> Wrapped | None:
-    """Return the text with its outputs shortened by `each`; None if the text is no such JSON, or nothing is
+    """Return the text with its outputs shortened by `each`; None if the text is no such JSON or nothing is
     saved.
 
-    With `quoted`, an agent may edit the text that the result shows, so only outputs whose call the JSON names
-    are shortened: other JSON may be the file itself.
+    With `quoted`, an agent may edit the text that the result shows. Only outputs whose call the JSON names
+    are shortened then, since other JSON may be the file itself.
     """
     asked = [inner for inner in outputs(text) if inner.asked or not quoted]
     if not asked:
@@ -63,16 +64,16 @@ def shorten(
 
 
 def _output(part: Output, output: ToolOutput) -> ToolOutput:
-    """Return a part of the JSON as a tool result of its own, with the arguments of its call."""
+    """Return an output in the JSON as a separate tool result, with the arguments of its call."""
     arguments = output.arguments
     if part.asked:
         kind = category(output.tool)
-        # The arguments of a tool with an unknown name may mean anything.
+        # The arguments of an unknown tool may mean anything.
         arguments = {_ASKED.get(kind, "path"): part.asked}
     return replace(output, text=part.text, arguments=arguments, call=None)
 
 
 def _literal(text: str, before: str) -> str:
-    """Return the text as a JSON string. Characters beyond ASCII are escaped if `before`, the string that it
-    replaces, has none."""
+    """Return the text as a JSON string. Characters beyond ASCII are escaped if `before`, the replaced string,
+    has none."""
     return json.dumps(text, ensure_ascii=before.isascii())
