@@ -106,7 +106,7 @@ def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str
             after = entry.apply(fewer) if lossy else fewer
             fewer = fewer if after == fewer else after
             continue
-        # While both forms are the same, a step runs once.
+        # A step runs once while both lists are the same.
         is_same = fewer is kept
         after = entry.apply(kept)
         if after != kept:
