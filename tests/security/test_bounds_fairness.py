@@ -85,14 +85,14 @@ def test_callers_at_one_address_take_turns():
     assert log.most == 1
 
 
-def test_one_piece_of_a_caller_at_a_time_and_no_address_takes_all_threads():
+def test_a_caller_has_one_thread_and_no_address_takes_all():
     log, _ = _run([(WorkOwner("192.0.2.1", b"a"), f"a{n}") for n in range(9)])
     assert log.most == 1
     log, _ = _run([(WorkOwner("192.0.2.1", str(n).encode()), f"a{n}") for n in range(9)])
     assert log.most == 2
 
 
-def test_work_that_nobody_waits_for_any_more_is_not_begun():
+def test_abandoned_work_is_not_begun():
     log, workers = Log(), Workers()
     caller = WorkOwner("192.0.2.1", b"a")
 
@@ -213,7 +213,7 @@ def test_a_large_request_comes_to_its_turn_among_small_ones(peers: int) -> None:
     assert order.index("large") <= 6
 
 
-def test_one_large_piece_is_under_way_at_a_time_and_small_ones_beside_it() -> None:
+def test_one_large_piece_of_work_runs_at_a_time_and_small_ones_beside_it() -> None:
     log, workers = Log(), Workers(3)
     large = [(WorkOwner(f"192.0.2.{n}", b"l"), f"large {n}", 4_000_000) for n in range(6)]
     small = [(WorkOwner(f"192.0.2.{n}", b"s"), f"small {n}", 40_000) for n in range(6, 8)]

@@ -248,7 +248,7 @@ def test_there_is_something_to_try_of_each_package() -> None:
     assert all(len(texts(reader.package)) > 1_000 for reader in READERS.values())
 
 
-def test_what_looks_at_each_place_from_each_other_is_seen() -> None:
+def test_quadratic_work_is_detected() -> None:
     scale = Scale(2_000, 0.0, ((2_000, 4, 9), (8_000, 2, 3)))
     assert grows(re.compile(r"(?:a|b|\n)*x").search, "", "ab\n", scale)
     assert not grows(re.compile(r"(?:a|b|\n)x").search, "", "ab\n", scale)

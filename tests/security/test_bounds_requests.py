@@ -65,7 +65,7 @@ def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
 
 @pytest.mark.parametrize("role", ["user", "assistant", "result"])
 @pytest.mark.parametrize("memory", [None, PrefixMemory()])
-def test_what_is_empty_costs_little(role, memory):
+def test_empty_values_cost_little(role, memory):
     """An empty value of two bytes is an object, and a body has millions of bytes."""
     api = recognise.by_request_line("POST", "/v1/messages")
     many = 2_000
@@ -170,7 +170,7 @@ def test_members_are_taken_out_without_a_look_at_all_that_stands_before():
     assert json.loads(document.render()) == [{"role": "user", "n": n} for n in range(2_000)]
 
 
-def test_whether_something_is_edited_is_found_without_a_look_at_every_edit():
+def test_edited_values_are_found_without_a_scan_of_all_edits():
     document = Document(json.dumps(list(range(5_000))).encode())
     values = document.items(document.root)
 
@@ -254,7 +254,7 @@ def test_a_pattern_of_many_steps_is_refused(pattern):
     assert re.match("The pattern can't be used", _ask(TEXT, pattern))
 
 
-def test_a_search_that_takes_long_ends_and_says_where():
+def test_a_slow_search_ends_and_names_its_last_line():
     # The time is over after the tenth line.
     found = _ask(TEXT, "line (3|50)$", seconds_a_line=0.2, context=0)
     assert found == (
@@ -280,7 +280,7 @@ def test_going_on_reaches_the_end():
     assert numbers == [str(number) for number in range(5, 101, 10)]
 
 
-def test_of_a_line_of_megabytes_what_one_search_may_cost_is_searched():
+def test_only_the_beginning_of_a_line_of_megabytes_is_searched():
     text = "first\n" + "ab" * 3_000_000 + "z\n"
     found = _ask(text, "z")
     assert found.startswith(

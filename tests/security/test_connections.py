@@ -125,7 +125,7 @@ def test_tls_whose_first_bytes_come_apart(
     assert SECRET.encode() not in upstream.requests[-1].raw_body
 
 
-def test_what_the_operator_lets_pass_is_one_host(strict: Any) -> None:
+def test_the_operator_lets_one_host_pass(strict: Any) -> None:
     for pieces in OTHERS.values():
         assert said(strict, "chatgpt.com", pieces, ends=True)[1] == b"".join(pieces)
 
@@ -224,7 +224,7 @@ def secured(running: Any, name: str | None, target: str, host: str) -> bytes:
         return sent(stream, target, host, CHAT.body(TURNS))
 
 
-def test_the_name_of_the_proxy_is_nobodys_host(proxy: Any, upstream: Any) -> None:
+def test_the_name_of_the_proxy_is_no_host(proxy: Any, upstream: Any) -> None:
     """A client that asks the proxy for a provider's certificate does not make another host that provider."""
     upstream.pages[PATH] = Raw(body=b"{}")
     secured(proxy("regular", ssl_insecure="true"), "api.openai.com", f"http://evil.example.org{PATH}", "evil")
@@ -267,7 +267,7 @@ def test_first_bytes_that_look_like_nothing(pieces: list[bytes], proxy: Any, ups
         assert upstream.requests
 
 
-def test_a_host_header_makes_nobody_a_provider(proxy: Any, upstream: Any) -> None:
+def test_a_host_header_makes_no_host_a_provider(proxy: Any, upstream: Any) -> None:
     """An attacker's server claims to be a provider's."""
     upstream.pages[PATH] = Raw(body=b"{}")
     body = CHAT.body(TURNS)
@@ -389,7 +389,7 @@ def test_this_machine_by_any_name(host: str, proxy: Any, sink: Sink) -> None:
     ],
     ids=["another provider", "another provider, its path", "a gateway", "this machine"],
 )
-def test_a_signature_where_nobody_reads_it(host: str, api: Api, proxy: Any, sink: Sink) -> None:
+def test_a_signature_outside_of_the_signed_headers(host: str, api: Api, proxy: Any, sink: Sink) -> None:
     _, got = asked(proxy("regular"), sink, host, api.path.encode(), api, *SIGNED)
     assert SECRET.encode() not in got
     assert b"[REDACTED:" in got

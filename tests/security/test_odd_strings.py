@@ -106,7 +106,7 @@ _EXAMPLES = {"redaction": 15, "bodies": 25, "answers": 40, "codings": 60, "rules
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_holds_for_every_input(name):
+def test_laws_hold_for_every_input(name):
     @settings(
         max_examples=examples(_EXAMPLES.get(name, 100)),
         deadline=None,

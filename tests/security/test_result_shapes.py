@@ -62,7 +62,7 @@ def test_no_shape_hides_a_secret(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_what_was_decided_is_sent_again(name: str) -> None:
+def test_a_decision_is_sent_again(name: str) -> None:
     api, body = SHAPES[name]
     first = sent(api, body)
     assert sent(api, body, known=first.decisions).body == first.body

@@ -38,7 +38,7 @@ def bytes_below(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir() if file.suffix != ".key")
 
 
-def test_nothing_that_was_said_is_readable_on_the_disk(tmp_path: Path) -> None:
+def test_no_content_is_readable_on_the_disk(tmp_path: Path) -> None:
     callers = Callers(database=database(tmp_path), redact_secrets=False, expand_from=0)
     asked = begun(callers, APIS[1], {"authorization": "Bearer k"})
     refs = [entry.facts.ref for entry in asked.rewritten.shown]

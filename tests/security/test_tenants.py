@@ -17,7 +17,7 @@ from support.tenants import ASK, CALL, DONE, FORGERIES, LOG, NEXT, OTHER, begun,
 
 
 @every_api
-def test_a_hidden_exchange_stays_where_the_same_was_said_before_it(api: Api, callers: Callers) -> None:
+def test_a_hidden_exchange_is_put_back_after_an_equal_history_only(api: Api, callers: Callers) -> None:
     """Another session with the same key, the same opening and common ids never gets the exchange."""
     key = api.credential("one key")
     begun(callers, api, key)
@@ -155,7 +155,7 @@ def test_histories_in_another_shape_are_the_same(api: Api, callers: Callers) -> 
     assert HIDDEN.encode() in found.rewritten.body
 
 
-def test_a_line_index_is_nobody_elses(callers: Callers) -> None:
+def test_a_line_index_belongs_to_one_caller(callers: Callers) -> None:
     """Two tenants have calls of the same id and results of the same size; a text that only one of them has
     read is not referred to for the other."""
     api = APIS[1]
@@ -195,7 +195,7 @@ def test_a_provider_that_keeps_histories_decides_by_its_ids(callers: Callers) ->
             assert b"call_p" not in asked(stranger, socket).rewritten.body
 
 
-def test_ids_that_anybody_may_have_are_bound_to_the_credential(callers: Callers) -> None:
+def test_guessable_ids_are_bound_to_the_credential(callers: Callers) -> None:
     api = APIS[2]
     first = callers.send(api, api.body([ASK], store=True), renewed(1))
     callers.answer(first, api, NEXT, shows=True, ids=("resp_1",))
@@ -244,7 +244,7 @@ def goes_on(
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_the_id_of_a_response_tells_nobody_else_what_stands_before_it(name: str, callers: Callers) -> None:
+def test_the_id_of_a_response_reveals_its_history_to_its_caller_only(name: str, callers: Callers) -> None:
     """Another caller learns neither that a text exists, nor the name of its call, nor an original."""
     victim, attacker = FORGERIES[name]
     ref = held(callers, victim)
@@ -263,7 +263,7 @@ def test_the_id_of_a_response_tells_nobody_else_what_stands_before_it(name: str,
 
 
 @every_api
-def test_the_name_of_a_session_joins_nobody_else(api: Api, callers: Callers) -> None:
+def test_a_session_name_joins_no_other_caller(api: Api, callers: Callers) -> None:
     key, other = api.credential("one key"), api.credential("another key")
     mine = callers.send(api, api.body([ASK, ("call", "call_0", "cat log"), result(LOG)], **SESSION), key)
     callers.answer(mine, api, ("said", "So."), shows=True)
@@ -300,7 +300,7 @@ def test_no_conversation_has_the_name_of_a_session(callers: Callers) -> None:
     assert callers.stored(callers.send(api, api.body([("user", "session s")]), key), ref) is None
 
 
-def test_what_a_forged_login_brings_along_is_its_own(callers: Callers) -> None:
+def test_a_forged_login_has_a_scope_of_its_own(callers: Callers) -> None:
     """A forged login with the same claim and the same result keeps that result's reference, and no other."""
     api = APIS[0]
     victim, attacker = ({"authorization": jwt("me", name)} for name in ("one", "two"))

@@ -85,7 +85,7 @@ def _leaves_not(shape: Shape, kind: str, way: str, callers: Callers) -> None:
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
-def test_what_was_taken_out_is_looked_for_where_anything_is_said(api: Api, callers: Callers) -> None:
+def test_known_values_are_searched_for_in_every_message(api: Api, callers: Callers) -> None:
     sent(callers, api, SEEN)
     said = sent(callers, api, [("user", f"why is {URL_PASSWORD} refused?")])
     assert URL_PASSWORD not in said
@@ -121,7 +121,7 @@ def test_a_chat_without_tools_stays_after_a_restart(callers: Callers) -> None:
     assert parts(sent(callers, MESSAGES, turns, tools=[]), "messages")[:1] == parts(first, "messages")
 
 
-def test_bound_thinking_keeps_what_the_provider_may_have_seen(callers: Callers) -> None:
+def test_bound_thinking_keeps_the_prefix_that_the_provider_may_have_seen(callers: Callers) -> None:
     thinking = {"type": "thinking", "thinking": "t", "signature": "s"}
     messages = [
         {"role": "user", "content": f"we use {LINES['url']}"},
@@ -135,7 +135,7 @@ def test_bound_thinking_keeps_what_the_provider_may_have_seen(callers: Callers) 
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
-def test_nobody_elses_values_are_looked_for(api: Api, callers: Callers) -> None:
+def test_values_of_other_callers_are_not_searched_for(api: Api, callers: Callers) -> None:
     sent(callers, api, SEEN, "one")
     body, one = api.body([("user", f"why is {URL_PASSWORD} refused?")]), api.credential("one")
     elsewhere = {"host": "bedrock-runtime.eu-west-1.amazonaws.com:443"}
@@ -150,7 +150,7 @@ def test_where_no_credential_tells_callers_apart_nothing_is_remembered(callers: 
     assert URL_PASSWORD in callers.send(MESSAGES, body, {}).rewritten.body.decode()
 
 
-def test_what_is_said_without_secrets_keeps_its_bytes(callers: Callers) -> None:
+def test_messages_without_secrets_keep_their_bytes(callers: Callers) -> None:
     sent(callers, MESSAGES, SEEN)
     body = (
         b'{"model":"m","max_tokens":9,\n "messages":[{"content":"caf\\u00e9 \\ud800 1.10", "role":"user"}]}'

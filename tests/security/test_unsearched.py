@@ -125,7 +125,7 @@ def test_a_secret_that_can_t_be_replaced_is_refused(body: str) -> None:
     assert GITHUB not in str(refused.value)
 
 
-def test_what_stands_twice_without_a_secret_stays() -> None:
+def test_doubled_members_without_a_secret_stay() -> None:
     body = b'{"items":[{"role":"tool","content":"a","content":"b"}],"top_p":1,"top_p":2}'
     assert search(body).body is body
 
@@ -149,7 +149,7 @@ class Counting:
         return default().redact(text, hint)
 
 
-def test_what_was_searched_is_remembered() -> None:
+def test_searched_values_are_remembered() -> None:
     anywhere, count = Anywhere(), Counting()
     rendered = []
     for size in (3, 3, 4):
@@ -234,7 +234,7 @@ def form(head: str, content: bytes, line: str = "\r\n") -> bytes:
 @pytest.mark.parametrize(
     "head", [FIELD, FILE, f"{FILE}\r\nContent-Type: text/x-log", f"{FILE}\r\ncontent-type:application/json"]
 )
-def test_a_part_of_a_form_is_searched_as_what_it_is(head: str, line: str) -> None:
+def test_a_part_of_a_form_is_searched_by_its_type(head: str, line: str) -> None:
     is_json = head.endswith("json")
     content = json.dumps({"items": [result(TEXT)]}).encode() if is_json else f"größer {TEXT}".encode()
     body = form(head, content, line)
@@ -305,7 +305,7 @@ class Counted(bytes):
         return Counted(piece)
 
 
-def test_the_rest_of_many_messages_is_not_copied_for_each() -> None:
+def test_many_messages_are_not_copied_for_each_of_them() -> None:
     Counted.copied = 0
     body = Counted(bytes(100_000))
     assert search(body, kind="application/grpc").body == body

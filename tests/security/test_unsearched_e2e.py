@@ -99,12 +99,12 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("name", REPEATED)
-def test_what_stands_twice_on_the_way_to_a_result_is_refused(name: str, send: Any) -> None:
+def test_doubled_members_around_a_result_are_refused(name: str, send: Any) -> None:
     assert REPEATED[name] != BODY
     assert send("/v1/messages", REPEATED[name]) == (400, None)
 
 
-def test_what_stands_twice_elsewhere_keeps_its_bytes(send: Any) -> None:
+def test_doubled_members_elsewhere_keep_their_bytes(send: Any) -> None:
     body = json.dumps(anthropic("all is well")).encode()
     for old, new in (
         (
@@ -156,7 +156,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_bodies_that_lack_what_a_call_has_are_searched(name: str, send: Any) -> None:
+def test_bodies_that_lack_members_of_a_call_are_searched(name: str, send: Any) -> None:
     # The test provider takes a path with a parameter for another one.
     for target in ("/v1/messages;a", "/v1/chat/completions;a", "/v1/responses;a", "/api/chat;a"):
         _, received = send(target, json.dumps(UNFIT[name]).encode())
@@ -276,9 +276,7 @@ def test_unknown_paths(send: Any, running: Any) -> None:
         assert received.raw_body == body
 
 
-def test_what_becomes_of_unknown_paths_is_the_operators_choice(
-    own_proxy: Any, clients: Any, upstream: Any
-) -> None:
+def test_the_operator_decides_about_unknown_paths(own_proxy: Any, clients: Any, upstream: Any) -> None:
     running = own_proxy("reverse", penumbra_unknown_paths="pass")
     client = clients.http(running)
     upstream.pages["/v9/x"] = Raw(body=b"{}")
@@ -298,7 +296,7 @@ def test_what_becomes_of_unknown_paths_is_the_operators_choice(
     assert upstream.requests[-1].raw_body == BODY
 
 
-def test_what_runs_locally_may_be_anything(proxy: Any, clients: Any, upstream: Any) -> None:
+def test_local_servers_may_have_any_path(proxy: Any, clients: Any, upstream: Any) -> None:
     """A user's own host is no provider in a forward proxy: unknown paths there pass unread."""
     client = clients.http(proxy("regular"))
     base = f"http://localhost:{upstream.port}"
@@ -319,7 +317,7 @@ def test_what_runs_locally_may_be_anything(proxy: Any, clients: Any, upstream: A
     assert without_secret(upstream.requests[-1])
 
 
-def test_the_same_bytes_each_time(send: Any) -> None:
+def test_repeated_requests_have_equal_bytes(send: Any) -> None:
     items = [
         {"type": "function_call_output", "call_id": f"call_{n}", "output": f"{n} {TEXT}"} for n in range(3)
     ]

@@ -57,7 +57,7 @@ def frames(upstream: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/", "/v1//responses"])
-def test_what_can_t_be_read_is_refused(path: str, running: Any, api_key: str, upstream: Any) -> None:
+def test_unreadable_frames_are_refused(path: str, running: Any, api_key: str, upstream: Any) -> None:
     with socket(running, path) as one:
         for name, frame in UNREADABLE.items():
             one.send(frame)
@@ -105,7 +105,7 @@ def test_other_sockets(path: str, binary: bool, running: Any, upstream: Any) -> 
         assert json.loads(other)["item"]["output"].startswith("größer\nGITHUB_TOKEN=[REDACTED:")
 
 
-def test_what_can_t_be_read_on_other_sockets(running: Any, upstream: Any) -> None:
+def test_unreadable_frames_of_other_sockets(running: Any, upstream: Any) -> None:
     with socket(running, "/v1/realtime") as one:
         for name in UNREADABLE.keys() - {"doubled input"}:
             one.send(UNREADABLE[name])

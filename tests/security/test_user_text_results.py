@@ -90,12 +90,12 @@ def test_secrets_go_and_nothing_else_changes(api: str, example: dict[str, Any]) 
 @pytest.mark.parametrize(
     "text", ["DB_PASSWORD=" + PASSWORD, f"what is {GITHUB}?", "My Observation: " + GITHUB]
 )
-def test_what_the_user_says_stays(text: str) -> None:
+def test_user_words_stay(text: str) -> None:
     data = json.dumps(chat("hello", text)).encode()
     assert sent("openai-chat", data).body == data
 
 
-def test_what_the_user_says_around_a_result_stays() -> None:
+def test_user_words_around_a_result_stay() -> None:
     text = f"{GITHUB} is mine <bash-stdout>{GITHUB}</bash-stdout> and {PASSWORD} too"
     body = json.loads(sent("openai-chat", json.dumps(chat("hello", text)).encode()).body)
     said = body["messages"][2]["content"]
@@ -107,7 +107,7 @@ LOG = "".join(f"\x1b[32mstep {number % 3}\x1b[0m done      \n" for number in ran
 
 
 @pytest.mark.parametrize("api", FORMS)
-def test_what_is_certain_is_shortened_as_a_result(api: str) -> None:
+def test_certain_results_in_user_texts_are_shortened(api: str) -> None:
     said = '<tool_call>{"name": "sh", "arguments": {}}</tool_call>'
     text = f"<tool_response>\n{LOG}</tool_response>"
     data = json.dumps(form(api, said, text)).encode()
@@ -122,7 +122,7 @@ def test_what_is_certain_is_shortened_as_a_result(api: str) -> None:
 
 @pytest.mark.parametrize("said", ["hello", "I could call a tool."])
 @pytest.mark.parametrize("behind", ["", " what is this?"])
-def test_what_is_not_certain_is_not_shortened(said: str, behind: str) -> None:
+def test_uncertain_results_in_user_texts_are_not_shortened(said: str, behind: str) -> None:
     data = json.dumps(chat(said, f"<tool_response>\n{LOG}</tool_response>{behind}")).encode()
     assert sent("openai-chat", data).body == data
 
@@ -168,7 +168,7 @@ def test_hostile_texts(text: str) -> None:
     assert sent("openai-chat", data, redact_secrets=False).body
 
 
-def test_what_is_read_for_an_edit_keeps_its_text() -> None:
+def test_a_file_read_for_an_edit_keeps_its_text() -> None:
     said = '<tool_call>{"name": "read_file", "arguments": {"path": "src/a.py"}}</tool_call>'
     code = "".join(f"def f{number}(a):\n    return a * {number * 7919}\n" for number in range(200))
     data = json.dumps(chat(said, f"<tool_response>\n{code}</tool_response>")).encode()

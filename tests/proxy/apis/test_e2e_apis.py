@@ -190,7 +190,7 @@ def contents(response: Any) -> list[Any]:
         ("countTokens", "generateContentRequest"),
     ],
 )
-def test_tokens_are_counted_of_what_is_sent(
+def test_tokens_of_the_forwarded_request_are_counted(
     first: str, wrapper: str, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
     running = proxy("regular", penumbra_max_output_bytes=CAP, penumbra_adopt="compress")

@@ -101,7 +101,7 @@ def test_headers_that_are_changed_were_signed_too(send: Any, signing_proxy: Any)
     assert (status, changed) == (200, False)
 
 
-def test_nobody_gets_a_signature_of_other_keys(send: Any, signing_proxy: Any) -> None:
+def test_a_request_is_not_signed_with_other_keys(send: Any, signing_proxy: Any) -> None:
     for keys in (Keys(KEYS.id, "another"), Keys("AKIDOTHER", KEYS.secret)):
         status, _, changed = send(signing_proxy, **headers(CONVERSATION, keys))
         assert (status, changed) == (403, False)

@@ -161,7 +161,7 @@ def test_commands_that_only_read_leave_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("case", refusals((1, 2)))
-def test_a_start_that_fails_ends_with_one_line_that_says_why(case, told, taken):
+def test_a_failed_start_ends_with_one_line_that_gives_the_reason(case, told, taken):
     *_, wanted, words = refusals(taken)[case]
     code, output = told[case]
     assert code == wanted, output
@@ -249,7 +249,7 @@ def ports(log, kind):
     return [int(line.rstrip(".").rpartition(":")[2]) for line in lines]
 
 
-def test_it_listens_on_loopback_and_is_quiet(home):
+def test_the_proxy_listens_on_loopback_and_is_quiet(home):
     with Running(home, "--set", "listen_port=0") as running:
         (port,) = ports(running.log(), "HTTP(S) proxy")
         assert f"listening at 127.0.0.1:{port}." in running.log()
@@ -263,7 +263,7 @@ def test_it_listens_on_loopback_and_is_quiet(home):
         assert words not in running.log()
 
 
-def test_beside_a_script_an_option_of_ours_without_its_beginning_ends_the_start(home, tmp_path):
+def test_an_option_without_its_prefix_ends_the_start_beside_other_scripts(home, tmp_path):
     """The options of a script, which are known once it is loaded, belong to the script."""
     script = tmp_path / "other.py"
     script.write_text("def load(loader):\n    loader.add_option('hostss', str, '', 'An option.')\n")
@@ -305,7 +305,7 @@ def test_a_bundle_that_cannot_be_written_is_no_hindrance(home):
     assert "penumbra-ca-bundle.pem can't be written" in again.problem
 
 
-def test_mitmproxy_alone_without_our_dependencies_names_what_is_missing(home):
+def test_missing_dependencies_are_named(home):
     code = (
         "import sys\nsys.modules['msgspec'] = None\nfrom mitmproxy.tools.main import mitmdump\n"
         f"mitmdump(['-s', {str(ROOT / 'addon/main.py')!r}, '-p', '0', '--listen-host', '127.0.0.1'])"

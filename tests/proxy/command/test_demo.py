@@ -56,7 +56,7 @@ def runs():
     return dict(zip(RUNS, map(json.loads, ran.stdout.splitlines()), strict=True))
 
 
-def test_it_plays_without_what_only_the_tests_need(runs):
+def test_the_demo_runs_without_the_packages_of_the_tests(runs):
     code, stdout, stderr = runs["played"]
     assert code == 0, stderr
     assert "\x1b" not in stdout
@@ -150,7 +150,7 @@ def test_every_rule_file_is_inside(wheel):
     assert not list(wheel.glob("tests"))
 
 
-def test_it_says_what_it_is(wheel):
+def test_the_version_is_printed(wheel):
     assert (wheel / "penumbra/py.typed").exists()
     (about,) = wheel.glob("*.dist-info")
     lines = (about / "METADATA").read_text().split("\n")
@@ -165,7 +165,7 @@ def test_its_own_files_are_used(wheel):
     assert output.split("\n")[:2] == [str(wheel / "penumbra/main.py"), str(wheel / "penumbra/rules")]
 
 
-def test_it_starts_mitmdump_with_the_addon(wheel):
+def test_the_script_starts_mitmdump_with_the_addon(wheel):
     process = in_wheel(
         wheel,
         "-m",

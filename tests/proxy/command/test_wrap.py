@@ -172,9 +172,7 @@ def files(home):
     return {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()}
 
 
-def test_a_program_at_a_terminal_is_as_if_nobody_stood_between(
-    environment, wrapped, home, upstream, tmp_path
-):
+def test_a_program_keeps_its_terminal(environment, wrapped, home, upstream, tmp_path):
     (tmp_path / "agent.py").write_text(AGENT)
     terminal = Terminal(["/bin/bash", "--norc", "-i"], {**environment, "HISTFILE": "/dev/null"})
     try:
@@ -212,7 +210,7 @@ def test_a_program_at_a_terminal_is_as_if_nobody_stood_between(
     assert eventually(lambda: not list(running.glob("*")))
 
 
-def test_without_a_terminal_it_stays_in_the_pipeline_and_says_nothing_without_traffic(
+def test_without_a_terminal_wrap_stays_in_the_pipeline_and_prints_nothing_without_traffic(
     environment, wrapped, tmp_path
 ):
     """The proxy imports no modules of the folder where it is started."""

@@ -29,7 +29,7 @@ def declared(received: Received) -> tuple[bool, list[int]]:
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "json"])
-def test_it_comes_with_the_first_loss_and_stays_where_it_came(
+def test_the_tool_is_declared_with_the_first_loss_and_stays_in_its_place(
     stream: bool, clients: Any, own_proxy: Any, upstream: Any
 ) -> None:
     proxy = own_proxy(penumbra_max_output_bytes=CAP)
@@ -110,7 +110,7 @@ def test_a_client_that_drops_its_betas_gets_the_tool_with_the_others(
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "json"])
-def test_a_provider_that_refuses_it_is_asked_without(
+def test_a_provider_that_refuses_the_tool_gets_the_request_without_it(
     stream: bool, clients: Any, own_proxy: Any, upstream: Any
 ) -> None:
     """Nothing is left out for which there would be no tool, and the conversation does not try again."""

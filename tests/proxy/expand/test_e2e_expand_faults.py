@@ -150,7 +150,7 @@ def test_a_failing_continuation_gives_a_document_a_status_that_clients_retry(
     ids=["529", "429", "hangup"],
 )
 @every_api
-def test_what_passes_is_tried_again(
+def test_a_passing_failure_is_tried_again(
     api: Client, once: Any, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     upstream.script(Model(ASK, once, turn("Here.")))

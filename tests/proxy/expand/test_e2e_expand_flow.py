@@ -81,7 +81,7 @@ def test_ten_turns_with_three_expansions_keep_their_prefix(
 
 @both_ways
 @every_sdk
-def test_beside_real_calls_nothing_is_asked_upstream(
+def test_no_hidden_request_is_sent_beside_real_calls(
     api: Client, stream: bool, start: Any, upstream: Any, statuses: Any
 ) -> None:
     upstream.script(
@@ -161,7 +161,7 @@ def test_a_model_that_never_stops_is_made_to_speak(
 
 
 @every_api
-def test_what_cannot_be_found_is_said_politely(api: Client, start: Any, upstream: Any) -> None:
+def test_an_unknown_reference_gets_a_polite_result(api: Client, start: Any, upstream: Any) -> None:
     foreign = "shadow_" + "0" * 18
     upstream.script(
         Model(turn(bash("ls")), turn(expand(foreign)), turn(ToolCall(PHANTOM, {"ref": 7})), turn("Then not."))

@@ -243,7 +243,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("shown", SHOWN)
 @every_api
-def test_the_client_goes_on_from_what_it_has(
+def test_the_client_continues_from_a_response_that_broke_off(
     api: Client, shown: str, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     client = clients.http(running)

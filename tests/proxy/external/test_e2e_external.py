@@ -97,7 +97,7 @@ def forwarded(upstream: Any, turn_number: int = -1) -> list[str]:
     return list(result_texts(upstream.asked()[turn_number].json))
 
 
-def test_small_and_huge_pass_and_the_rest_is_shortened_for_good(
+def test_small_and_huge_results_pass_and_others_are_shortened_for_good(
     start: Start, service: Service, upstream: Any
 ) -> None:
     proxy, talk = start(max_bytes=10_000, alone=True)
@@ -198,7 +198,7 @@ def test_the_model_gets_the_original_when_it_asks(
 
 @pytest.mark.parametrize("fallback", ["passthrough", "pipeline", "simple"])
 @pytest.mark.parametrize("trouble", ["error", "timeout"])
-def test_what_gets_no_answer_takes_the_fallback_and_keeps_it(
+def test_a_result_without_an_answer_takes_the_fallback_and_keeps_it(
     trouble: str, fallback: str, start: Start, service: Service, upstream: Any
 ) -> None:
     _, talk = start(fallback_strategy=fallback, timeout="1s")
@@ -221,7 +221,7 @@ def test_what_gets_no_answer_takes_the_fallback_and_keeps_it(
     assert_bytes_kept(upstream.asked())
 
 
-def test_a_chain_asks_only_about_what_the_pipeline_left_large(
+def test_a_chain_asks_only_about_results_that_the_pipeline_left_large(
     start: Start, service: Service, upstream: Any
 ) -> None:
     _, talk = start("pipeline+api")
@@ -252,7 +252,7 @@ def test_a_chain_asks_only_about_what_the_pipeline_left_large(
     assert "(version" in forwarded(upstream)[-1]
 
 
-def test_protected_results_go_to_nobody(start: Start, service: Service, upstream: Any) -> None:
+def test_protected_results_go_to_no_compressor(start: Start, service: Service, upstream: Any) -> None:
     _, talk = start()
     text = prose("report")
     talk.run(text, tool="WebFetch")
@@ -293,7 +293,7 @@ def test_only_redacted_text_leaves_and_answers_are_searched(
     assert "Duplicate of" not in sent
 
 
-def test_counting_tokens_asks_nobody(start: Start, service: Service, upstream: Any) -> None:
+def test_token_counting_asks_no_compressor(start: Start, service: Service, upstream: Any) -> None:
     _, talk = start()
     talk.prints(prose("report"))
     talk.count()
@@ -429,7 +429,9 @@ def test_a_proxy_of_the_environment_is_used_and_a_call_that_comes_back_is_left_a
     assert HEADER not in asked.headers
 
 
-def test_a_call_never_comes_back_through_ourselves(start: Start, service: Service, upstream: Any) -> None:
+def test_a_call_of_a_compressor_never_passes_through_this_proxy(
+    start: Start, service: Service, upstream: Any
+) -> None:
     port = str(free_port())
     own = f"http://127.0.0.1:{port}"
     proxy, talk = start(environment={"HTTP_PROXY": own, "http_proxy": own}, options={"listen_port": port})

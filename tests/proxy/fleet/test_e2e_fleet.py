@@ -56,7 +56,7 @@ def test_prefixes_hold_on_any_proxy_whatever_fails(fleet: Fleet) -> None:
         check(fleet.converse(CONVERSATIONS, TURNS, getattr(fleet, fault)))
 
 
-def test_no_request_fails_while_nobody_reaches_the_store(fleet: Fleet) -> None:
+def test_no_request_fails_while_no_proxy_reaches_the_store(fleet: Fleet) -> None:
     parted = fleet.converse(CONVERSATIONS, TURNS, fleet.part_the_store_from_all, pause=0.5)
     check(parted)
     assert parted.retried == 0

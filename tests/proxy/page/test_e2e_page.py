@@ -20,7 +20,7 @@ from support.mitm import ADDON, eventually
 from support.mitm.web import free_port
 
 
-def test_it_shows_what_was_done_to_those_with_the_link_and_after_a_restart(page):
+def test_the_page_shows_results_to_holders_of_the_link_and_after_a_restart(page):
     shown = page(penumbra_page_originals="on")
     shown.tool_prints()
     now = shown.json("/data/now")
@@ -64,7 +64,7 @@ def test_it_shows_what_was_done_to_those_with_the_link_and_after_a_restart(page)
     assert [each["id"] for each in day["conversations"]] == [session["id"]]
 
 
-def test_nobody_else_gets_anything_and_all_is_said_to_browsers(page):
+def test_other_clients_get_nothing_and_headers_restrict_browsers(page):
     shown = page()
     netloc = urlsplit(shown.link).netloc
     for path in ("/", "/page.js", "/data/now", "/data/events", "/metrics", "/nothing"):
@@ -180,7 +180,7 @@ def test_the_page_shows_the_cost_and_the_reason_of_a_cache_miss(page):
     assert now["amounts"]["missed"] > 1_000
 
 
-def test_it_can_be_off(page):
+def test_the_page_can_be_off(page):
     shown = page(penumbra_page="off")
     assert shown.link == ""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": shown.proxy.url}))

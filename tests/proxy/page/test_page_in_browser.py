@@ -50,7 +50,7 @@ def violations(browser, script):
     )
 
 
-def test_it_is_live_is_led_by_keys_and_runs_nothing(page, browser):
+def test_the_page_is_live_obeys_keys_and_runs_no_foreign_script(page, browser):
     shown = page(penumbra_page_originals="on")
     browser.prefers("light")
     browser.open(shown.link)
@@ -153,7 +153,7 @@ def test_axe_finds_nothing(page, browser):
                     assert browser.run(WIDER) == [], (view, width)
 
 
-def test_the_bar_is_one_row_and_charts_say_what_they_show(page, browser):
+def test_the_bar_is_one_row_and_charts_have_descriptions(page, browser):
     shown = page()
     shown.tool_prints()
     browser.open(shown.link)

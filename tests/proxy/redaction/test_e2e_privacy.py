@@ -260,7 +260,7 @@ def test_an_operator_may_let_it_pass(options: Any, ask: Any, upstream: Any) -> N
     assert len(upstream.requests) == len(UNREADABLE)
 
 
-def test_what_is_no_call_passes(ask: Any, upstream: Any) -> None:
+def test_traffic_that_is_no_call_passes(ask: Any, upstream: Any) -> None:
     """Paths that need their bytes, texts without secrets, and empty bodies pass."""
     coding, body, _ = UNREADABLE["cut off"]
     for path in ("/v1/embeddings", "/v1/oauth/token", "/api/event_logging/batch"):
@@ -280,7 +280,7 @@ def test_what_is_no_call_passes(ask: Any, upstream: Any) -> None:
 @pytest.mark.parametrize(
     "kind", ["multipart/form-data; boundary=x", "text/plain", "application/octet-stream"]
 )
-def test_what_is_no_json_by_its_own_account_is_not_sent_either(kind: str, ask: Any, upstream: Any) -> None:
+def test_bodies_of_other_types_are_not_sent_either(kind: str, ask: Any, upstream: Any) -> None:
     """A provider may read the body, whatever its content type says."""
     for name in ("a mark in front", "two bytes a letter", "not UTF-8", "deep nesting"):
         assert ask("", UNREADABLE[name][1], **{"content-type": kind}).status_code == 400
@@ -288,7 +288,7 @@ def test_what_is_no_json_by_its_own_account_is_not_sent_either(kind: str, ask: A
     assert upstream.requests == []
 
 
-def test_nothing_is_sent_to_a_path_that_nobody_knows(ask: Any, upstream: Any) -> None:
+def test_nothing_is_sent_to_an_unknown_path(ask: Any, upstream: Any) -> None:
     for name in ("cut off", "unknown coding", "no JSON", "a mark in front", "two bytes a letter"):
         coding, body, status = UNREADABLE[name]
         assert ask(coding, body, path="/elsewhere").status_code == status

@@ -180,7 +180,7 @@ def changed_meanwhile(caller: Any, upstream: Any, change: Callable[[], Any]) -> 
     ("change", "database"),
     [(by_option, ""), (by_option, "memory"), (by_file, ""), (by_file, "memory"), (by_script, "")],
 )
-def test_a_stream_and_its_hidden_request_end_on_what_they_began_with(
+def test_a_stream_and_its_hidden_request_keep_their_settings_to_the_end(
     change: Any, database: str, started: Any, quick: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
     proxy, file = started(penumbra_database=database)

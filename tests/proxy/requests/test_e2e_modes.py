@@ -55,7 +55,7 @@ def grown(talk: Conversation, mode: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("mode", "options"), [("disabled", PRICED), ("", {**PRICED, "penumbra_strategy": "passthrough"})]
 )
-def test_where_nobody_shortens_there_is_neither_tool_nor_reference(
+def test_without_compression_there_is_neither_tool_nor_reference(
     mode: str, options: dict[str, str], talk: Any
 ) -> None:
     """Secrets are taken out all the same."""
@@ -70,7 +70,7 @@ def test_where_nobody_shortens_there_is_neither_tool_nor_reference(
     assert last[2].startswith(listing("third"))
 
 
-def test_safe_leaves_what_was_sent_as_it_was(talk: Any) -> None:
+def test_safe_mode_keeps_earlier_forms(talk: Any) -> None:
     begun = talk(**PRICED)
     last = grown(begun, "safe")[-1]
     assert list(result_texts(last.json))[:2] == [listing("first"), listing("second")]
@@ -78,13 +78,13 @@ def test_safe_leaves_what_was_sent_as_it_was(talk: Any) -> None:
     assert PHANTOM in tool_names(last)
 
 
-def test_standard_makes_a_reference_of_what_was_superseded(talk: Any) -> None:
+def test_standard_mode_refers_to_the_original_of_a_superseded_result(talk: Any) -> None:
     first = next(result_texts(grown(talk(**PRICED), "standard")[-1].json))
     assert first.startswith("<<<SHADOW:shadow_")
     assert "[tool_compaction]" in first
 
 
-def test_a_reference_that_nothing_has_answered_goes_where_nobody_could_ask(talk: Any) -> None:
+def test_an_unanswered_reference_is_removed_where_no_tool_can_be_declared(talk: Any) -> None:
     begun = talk()
     begun.prints(listing("long", 900))
     assert len(refs(asks(begun))) == 1
@@ -142,7 +142,7 @@ def send(clients, api_key, upstream):
     return send
 
 
-def test_nothing_is_changed_and_what_would_have_been_is_shown(own_proxy, send, upstream, tmp_path):
+def test_observing_changes_nothing_and_shows_the_possible_changes(own_proxy, send, upstream, tmp_path):
     events = tmp_path / "events.jsonl"
     options = {"penumbra_events": str(events), "penumbra_page_originals": "on"}
     proxy = own_proxy(penumbra_observe="true", **options)
@@ -180,7 +180,7 @@ def test_a_stream_arrives_as_it_is_made(own_proxy, clients, api_key, upstream):
         assert b"Two." in got
 
 
-def test_one_request_may_be_looked_at_and_goes_without_its_secrets(own_proxy, send, upstream, tmp_path):
+def test_one_request_may_be_observed_and_is_sent_without_its_secrets(own_proxy, send, upstream, tmp_path):
     events = tmp_path / "events.jsonl"
     proxy = own_proxy(penumbra_events=str(events))
     upstream.answers(turn(ToolCall("Bash", {})), turn(ToolCall("Bash", {})))
@@ -213,7 +213,7 @@ def paused_talk(own_proxy, clients, api_key, upstream):
     return begin
 
 
-def test_a_pause_passes_what_comes_but_secrets_and_keeps_what_was_begun(paused_talk):
+def test_a_pause_passes_all_but_secrets_and_keeps_earlier_forms(paused_talk):
     process = paused_talk.proxy.process.pid
     begun = paused_talk("begun")
     begun.calls(LOG)

@@ -152,12 +152,12 @@ def test_the_script_is_reloaded_when_it_is_touched(
         assert send() < len(LOG)
 
 
-def test_it_says_that_it_is_active(proxy: Any) -> None:
+def test_the_log_says_that_the_addon_is_active(proxy: Any) -> None:
     running = proxy("regular")
     assert eventually(lambda: "Penumbra is active, mode standard." in running.log())
 
 
-def test_what_the_flows_the_log_and_the_events_say(
+def test_flows_log_and_events_describe_a_request(
     own_proxy: Any, clients: Any, upstream: Any, tmp_path: Path
 ) -> None:
     events = tmp_path / "events.jsonl"
@@ -205,7 +205,7 @@ def shell_stats(proxy: Any, *arguments: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_a_shell_can_ask_what_was_done(own_proxy: Any, clients: Any, upstream: Any) -> None:
+def test_a_shell_can_read_the_figures(own_proxy: Any, clients: Any, upstream: Any) -> None:
     proxy = own_proxy("reverse")
     assert eventually(lambda: shell_stats(proxy).returncode == 0)
     assert "no LLM requests yet" in shell_stats(proxy).stdout

@@ -59,7 +59,7 @@ def test_the_prefix_survives_a_restart(api: str, clients: Any, own_proxy: Any, u
 
 
 @pytest.mark.parametrize("change", ["running", "restart"])
-def test_what_was_decided_stays_decided(change: str, clients: Any, own_proxy: Any, upstream: Any) -> None:
+def test_decisions_are_final(change: str, clients: Any, own_proxy: Any, upstream: Any) -> None:
     """The mode changes between two turns: earlier results keep their bytes, new ones follow the new mode."""
     proxy = own_proxy("reverse", penumbra_mode="standard")
     upstream.answers(*THINKING_SESSION)
@@ -83,9 +83,7 @@ def test_what_was_decided_stays_decided(change: str, clients: Any, own_proxy: An
     assert ours[2] == theirs[2]
 
 
-def test_a_mode_asked_for_by_one_request_binds_the_later_ones(
-    clients: Any, proxy: Any, upstream: Any
-) -> None:
+def test_the_mode_of_one_request_applies_to_later_ones(clients: Any, proxy: Any, upstream: Any) -> None:
     upstream.answers(*SESSION)
     caller = agent("anthropic", clients, proxy("reverse"))
     caller.extra = {"extra_body": {"_forge": {"tool_output_compression": "safe"}}}

@@ -178,7 +178,9 @@ def test_a_filter_narrows_it(clients: Any, proxy: Any, upstream: Any) -> None:
 
 
 @pytest.mark.parametrize("first", ["count", "ask"])
-def test_token_counting_agrees_with_what_is_sent(first: str, clients: Any, proxy: Any, upstream: Any) -> None:
+def test_token_counting_counts_the_forwarded_form(
+    first: str, clients: Any, proxy: Any, upstream: Any
+) -> None:
     """Counting and asking may come in either order."""
     caller = agent("anthropic", clients, proxy("reverse"))
     upstream.answers(*SESSION)
@@ -275,7 +277,7 @@ def test_encoded_bodies_are_rewritten(encoding: str, post: Any) -> None:
     assert len(text) < len(LOG)
 
 
-def test_the_same_encoded_body_gives_the_same_bytes(post: Any) -> None:
+def test_equal_encoded_bodies_give_equal_bytes(post: Any) -> None:
     for encoding in ("gzip", "br", "zstd", "deflate"):
         body = encode(encoding, json.dumps(chat(LOG)).encode())
         assert post(body, encoding).raw_body == post(body, encoding).raw_body

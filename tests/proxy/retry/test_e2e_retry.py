@@ -178,7 +178,7 @@ def test_the_answer_to_the_second_request_is_spliced(client: Client, upstream: A
     assert len(upstream.asked()) == 3
 
 
-def test_it_can_be_switched_off(clients: Any, proxy: Any, upstream: Any, api_key: str) -> None:
+def test_retrying_can_be_switched_off(clients: Any, proxy: Any, upstream: Any, api_key: str) -> None:
     for options in ({"penumbra_recover": "off"}, {"penumbra_lossy": "off"}):
         upstream.reset()
         upstream.answers(Raw(400, JSON, TOO_LONG))
@@ -375,7 +375,7 @@ def test_a_compaction_request_that_does_not_fit_is_bounded(client: Client, upstr
     assert second[-1] == first[-1] == body["messages"][-1]
 
 
-def test_a_compaction_request_that_fits_is_what_it_would_be_anyway(client: Client, upstream: Any) -> None:
+def test_a_compaction_request_that_fits_is_sent_like_any_other(client: Client, upstream: Any) -> None:
     body = claude(30)
     body["messages"].append({"role": "assistant", "content": "That was all."})
     client.post(body | {"messages": body["messages"][:-1]}, "api.anthropic.com")

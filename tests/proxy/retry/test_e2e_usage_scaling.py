@@ -90,7 +90,7 @@ def test_usage_counts_hidden_turns_once_and_output_truly(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_chat_without_a_tool_of_ours(
+def test_chat_without_the_injected_tool(
     stream: bool, proxy: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
     usage = {"prompt_tokens": 50_000, "completion_tokens": 5, "total_tokens": 50_005}
@@ -103,7 +103,7 @@ def test_chat_without_a_tool_of_ours(
     assert (said["usage"]["prompt_tokens"], said["usage"]["total_tokens"]) == (told_, told_ + 5)
 
 
-def test_it_can_be_switched_off_and_nothing_changes_without_a_lesson(
+def test_usage_scaling_can_be_switched_off_and_changes_nothing_before_a_limit_is_learned(
     proxy: Any, clients: Any, upstream: Any, api_key: str, tmp_path: Path
 ) -> None:
     upstream.answers(refusal(110_000, 100_000), turn("Taken.", usage=USAGE))

@@ -59,7 +59,7 @@ def test_a_call_is_a_span_of_the_clients_trace_and_holds_no_content(traced, rece
     assert dict(upstream.requests[-1].headers)["traceparent"] == f"00-{TRACE}-{PARENT}-01"
 
 
-def test_a_call_that_fails_says_so(traced, receiver, upstream):
+def test_the_span_of_a_failed_call_has_the_error(traced, receiver, upstream):
     upstream.answers(Fault(529, "no"))
     assert traced.asks() == 529
     ((_, span),) = receiver.spans(1)

@@ -89,7 +89,7 @@ def looked_at(web, row):
         )
 
 
-def test_a_flow_shows_what_became_of_it(mitmweb, own_proxy, clients, upstream, tmp_path):
+def test_a_flow_shows_its_changes(mitmweb, own_proxy, clients, upstream, tmp_path):
     web = mitmweb(penumbra_page_originals="on", penumbra_max_output_bytes=CAP)
     talk = Talk(clients.anthropic(web))
     call = turn(ToolCall("Bash", {"command": f"cat worker.log  # {SECRET}"}))

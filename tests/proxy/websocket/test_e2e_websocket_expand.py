@@ -86,7 +86,7 @@ def test_many_in_one_conversation(talk: Any, upstream: Any, statuses: Any) -> No
     assert statuses() == {200}
 
 
-def test_beside_real_calls_nothing_is_asked_upstream(talk: Any, upstream: Any, statuses: Any) -> None:
+def test_no_hidden_request_is_sent_beside_real_calls(talk: Any, upstream: Any, statuses: Any) -> None:
     def both(received: Received) -> Any:
         return turn("Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_999999999999999999"))
 
@@ -173,7 +173,7 @@ def test_a_history_that_is_sent_whole_again(
     assert again.json.get("previous_response_id") is None
 
 
-def test_the_same_answer_is_gone_on_from_twice(talk: Any, upstream: Any) -> None:
+def test_a_response_can_be_continued_twice(talk: Any, upstream: Any) -> None:
     """A fork of a stored history finds the hidden turns by the id that the client knows."""
     upstream.script(once())
     caller = talk(extra={"store": True})
@@ -330,7 +330,7 @@ def answered(*faults: Any) -> Model:
     ],
     ids=["once", "twice", "event", "stored"],
 )
-def test_what_passes_is_tried_again(
+def test_a_passing_failure_is_tried_again(
     faults: Any, stored: bool, stream_id: str, talk: Any, upstream: Any
 ) -> None:
     """The provider forgets the response that a failed request continues, so that everything is sent again."""
@@ -380,7 +380,9 @@ FAULTS = {
 @pytest.mark.parametrize(
     ("words", "ids"), [((), False), (("Let me see.",), True)], ids=["silent", "speaking"]
 )
-def test_the_client_goes_on_from_what_it_has(words: Any, ids: bool, talk: Any, upstream: Any) -> None:
+def test_the_client_continues_from_a_response_that_broke_off(
+    words: Any, ids: bool, talk: Any, upstream: Any
+) -> None:
     for name, fault in FAULTS.items():
         caller = talk()
         upstream.script(

@@ -37,7 +37,7 @@ def raw(running: Any, api_key: str, *frames: str | bytes) -> Iterator[str | byte
             yield socket.recv(30)
 
 
-def test_what_needs_nothing_keeps_its_bytes(running: Any, api_key: str, upstream: Any) -> None:
+def test_a_frame_without_changes_keeps_its_bytes(running: Any, api_key: str, upstream: Any) -> None:
     with opened(running, api_key) as socket:
         socket.send(ODD)
         events = [socket.recv(30)]
@@ -50,9 +50,7 @@ def test_what_needs_nothing_keeps_its_bytes(running: Any, api_key: str, upstream
     assert all(json.dumps(json.loads(event), ensure_ascii=False) == event for event in events)
 
 
-def test_what_holds_no_secret_keeps_its_bytes_whatever_it_is(
-    running: Any, api_key: str, upstream: Any
-) -> None:
+def test_any_frame_without_a_secret_keeps_its_bytes(running: Any, api_key: str, upstream: Any) -> None:
     frames = [
         "hello",
         "[1,  2]",
@@ -84,7 +82,7 @@ def test_large_frames_lose_their_secrets_and_no_letters(
     assert mark.startswith("[REDACTED:")
 
 
-def test_a_result_that_the_socket_has_carried_is_said_by_reference(talk: Any, upstream: Any) -> None:
+def test_a_result_that_the_socket_has_carried_becomes_a_reference(talk: Any, upstream: Any) -> None:
     upstream.script(Model(*[turn(bash("cat worker.log"))] * 2, turn("Done.")))
     talk().say("What is in the log?")
     found = [text for one in upstream.asked() for _, text in results(one.json)]
@@ -122,7 +120,7 @@ def test_an_open_socket_follows_the_off_switch(running: Any, talk: Any, upstream
     assert [text for _, text in results(upstream.asked()[-1].json)] == [PRINTS["cat worker.log"]]
 
 
-def test_what_can_t_be_searched_is_not_sent(talk: Any, proxy: Any, upstream: Any) -> None:
+def test_a_frame_that_cannot_be_searched_is_not_sent(talk: Any, proxy: Any, upstream: Any) -> None:
     running = proxy("reverse", penumbra_redaction_max_bytes="1k", penumbra_mode="safe")
     caller = talk(running)
     upstream.script(Model(turn(bash("pytest -v")), turn("Done.")))

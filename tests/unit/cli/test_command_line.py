@@ -20,7 +20,7 @@ from penumbra.cli.start import Quiet
 from penumbra.metrics.running import StatsFile
 
 
-def test_of_streams_there_is_a_line_only_when_it_is_asked_for(monkeypatch):
+def test_streams_are_logged_at_level_debug_only(monkeypatch):
     asked = SimpleNamespace(termlog_verbosity="info")
     monkeypatch.setattr(ctx, "options", asked, raising=False)
     quiet = Quiet()
@@ -33,7 +33,7 @@ def test_of_streams_there_is_a_line_only_when_it_is_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["wrap", "local", "rules", "secrets"])
-def test_a_command_that_needs_a_word_says_how_it_is_used(command, capsys):
+def test_a_command_without_its_argument_prints_its_usage(command, capsys):
     with pytest.raises(SystemExit) as ended:
         main([command])
     assert ended.value.code == 2
@@ -139,7 +139,7 @@ def test_units_start_this_very_installation(capsys):
         service.main(["--upstart"])
 
 
-def test_what_local_capture_lacks_is_reported(monkeypatch):
+def test_missing_parts_of_local_capture_are_reported(monkeypatch):
     monkeypatch.setattr(local, "version_of", lambda package: "0.12.15")
     assert local.lacking("Darwin", "24.0") == ""
     assert "needs Linux 6.8" in local.lacking("Linux", "6.1.0-9-amd64")

@@ -130,7 +130,7 @@ def test_paths_agents_and_ages_choose(home: Path, capsys: pytest.CaptureFixture[
     assert "no session log that is new enough" in capsys.readouterr().err
 
 
-def test_a_user_who_has_seen_enough(
+def test_an_interrupted_run_prints_its_results(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codex = _codex(home)
@@ -171,7 +171,7 @@ def test_a_log_that_can_t_be_worked_out_is_counted(
     assert "1 of 1 result would be shorter" in out
 
 
-def test_what_is_wrong_is_said(home: Path) -> None:
+def test_wrong_arguments_are_reported(home: Path) -> None:
     (home / "notes.txt").write_text("hello\n")
     with pytest.raises(
         Failure, match="is no session log of claude-code, codex, gemini-cli, opencode, copilot-cli"

@@ -25,7 +25,7 @@ def test_the_examples_of_the_list(package, version, ids):
     assert [hole.id for hole in holes_of(package, version)] == ids
 
 
-def test_every_hole_says_what_to_do_and_none_is_listed_twice():
+def test_every_hole_has_a_remedy_and_is_listed_once():
     ids = [entry["id"] for entry in RULES["holes"]]
     assert len(ids) == len(set(ids))
     for entry in RULES["holes"]:
@@ -35,7 +35,7 @@ def test_every_hole_says_what_to_do_and_none_is_listed_twice():
     assert holes_of("mitmproxy", "") == []
 
 
-def test_one_line_a_check_and_only_what_is_bad_is_a_failure(tmp_path, monkeypatch, capsys):
+def test_each_check_prints_a_line_and_only_bad_ones_fail(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("PENUMBRA_MODE", "PENUMBRA_CONFIG"):
         monkeypatch.delenv(name, raising=False)
@@ -99,7 +99,7 @@ def test_programs_read_the_same(tmp_path, monkeypatch, capsys):
     assert looked_at > {"python", "mitmproxy", "clock", "settings", "store", "port", "ca", "environment"}
 
 
-def test_what_leads_past_the_proxy_is_named(tmp_path, monkeypatch):
+def test_variables_that_lead_past_the_proxy_are_named(tmp_path, monkeypatch):
     def told(environment):
         return [str(check) for check in doctor.past_the_proxy(environment)]
 
@@ -133,7 +133,7 @@ def test_the_store_is_looked_at_and_not_changed(tmp_path):
     assert doctor.store(Settings(database="memory"), {}).state is State.NOTE
 
 
-def test_clients_trust_what_they_are_told_to_trust(tmp_path):
+def test_clients_trust_the_configured_certificates(tmp_path):
     """No installed kind of client trusts the CA by itself."""
     folder = tmp_path / "ca"
     ca.make(folder)
@@ -156,7 +156,7 @@ def test_clients_trust_what_they_are_told_to_trust(tmp_path):
         ("http://127.0.0.1:8080", "127.0.0.1:8080", "in this shell"),
     ],
 )
-def test_a_shell_is_asked_for_its_trust_only_if_it_is_led_to_a_proxy(
+def test_the_trust_of_a_shell_is_checked_only_if_the_shell_uses_a_proxy(
     led_to, proxy, where, tmp_path, monkeypatch
 ):
     """A proxy in reverse mode has no address for `HTTPS_PROXY`: its entry has an empty one."""
@@ -170,7 +170,7 @@ def test_a_shell_is_asked_for_its_trust_only_if_it_is_led_to_a_proxy(
     assert told[-1] == f"Python trusts the CA certificate {where}"
 
 
-def test_newer_packages_come_by_what_has_installed_these(tmp_path):
+def test_packages_are_upgraded_by_their_installer(tmp_path):
     (pipx := tmp_path / "pipx").mkdir()
     (pipx / "pipx_metadata.json").touch()
     assert advisories.newer(("mitmproxy",), str(pipx)) == "pipx reinstall penumbra-proxy"
@@ -199,13 +199,13 @@ def test_a_clock_that_is_wrong_is_noted():
         ("PENUMBRA_TOOL_COMPACTION", '{"toolonly": true}', "note  tool_compaction.toolonly: it is not read, "),
     ],
 )  # fmt: skip
-def test_what_a_start_would_say_is_said_here_too(variable, value, words, tmp_path, monkeypatch):
+def test_errors_of_a_start_are_reported(variable, value, words, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     told = [str(check) for check in checks({variable: value})]
     assert [line for line in told if line.startswith(words)], told
 
 
-def test_a_hole_that_nothing_mends_yet_says_so(monkeypatch):
+def test_a_hole_without_a_remedy_is_reported_as_such(monkeypatch):
     asked = ["tornado<=6.5.5,>=6.5.0", "h2>=4.3.0,<=4.9; python_version > '3'"]
     monkeypatch.setattr("penumbra.cli.advisories.metadata.requires", lambda package: asked)
     monkeypatch.setattr("penumbra.cli.advisories.metadata.version", lambda package: "12.2.3")

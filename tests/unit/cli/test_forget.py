@@ -35,7 +35,7 @@ def names(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_it_names_all_and_deletes_it_when_told(state, capsys):
+def test_all_files_are_named_and_deleted_with_all(state, capsys):
     there = names(state)
     assert forget.main([]) == 0
     told = capsys.readouterr().out

@@ -28,7 +28,7 @@ def record(conversations: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_it_states_the_figures_and_names_nothing() -> None:
+def test_the_report_has_figures_and_no_names() -> None:
     made = html({"2026-11-01": record(12), "2026-11-02": record(12, secrets={"github-token": 3})}, "1.0")
     assert "2026-11-01 to 2026-11-02" in made
     assert "0 of 240" in made

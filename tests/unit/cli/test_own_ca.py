@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_it_signs_for_llm_hosts_and_nothing_else(folder):
+def test_the_ca_signs_for_llm_hosts_only(folder):
     made = ca.read(folder)
     assert made.lacks(ca.provider_hosts()) == []
     assert made.lacks(["a.llm.example", "10.1.2.3", "localhost", "127.0.0.1"]) == []
@@ -36,7 +36,7 @@ def test_it_signs_for_llm_hosts_and_nothing_else(folder):
         ca.make(folder, ["*.com"])
 
 
-def test_certificates_name_only_what_it_may_sign_for(folder, monkeypatch):
+def test_certificates_have_permitted_names_only(folder, monkeypatch):
     """A client refuses a certificate with a name that the CA may not sign for."""
     store = CertStore.from_store(folder, "mitmproxy", 2048)
     addons = SimpleNamespace(get=lambda name: SimpleNamespace(certstore=store))
@@ -85,7 +85,7 @@ def test_the_ca_that_is_there_is_the_one_in_use(tmp_path, monkeypatch, capsys):
         assert failed.value.code == 2
 
 
-def test_nobody_else_can_write_the_certificates_whatever_the_umask(tmp_path):
+def test_only_the_user_can_write_the_certificates_with_any_umask(tmp_path):
     before = os.umask(0)
     try:
         ca.make(tmp_path)

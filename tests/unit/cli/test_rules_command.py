@@ -137,7 +137,9 @@ def test_check_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ]
 
 
-def test_check_of_ours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_of_the_packaged_rules(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only a part of the files is checked, since each file's examples have tests of their own."""
     failing = user_rules.failing
     monkeypatch.setattr(

@@ -47,9 +47,7 @@ def test_each_replacement_is_named(tried: Any) -> None:
     assert TOKEN not in "".join(out)
 
 
-def test_a_trial_leaves_nothing_behind_and_gives_ends_that_last_where_there_is_a_key(
-    tried: Any, tmp_path: Path
-) -> None:
+def test_a_trial_writes_no_file_and_gives_lasting_ids_if_there_is_a_key(tried: Any, tmp_path: Path) -> None:
     first = tried(TEXT)
     assert list(tmp_path.iterdir()) == []
     assert "allow=rule:… or path:…," in first
@@ -61,14 +59,14 @@ def test_a_trial_leaves_nothing_behind_and_gives_ends_that_last_where_there_is_a
     assert "this trial's own" not in second
 
 
-def test_the_text_as_it_would_leave_and_what_is_allowed(tried: Any) -> None:
+def test_the_redacted_text_is_printed_and_allowed_values_stay(tried: Any) -> None:
     out = tried(TEXT, "--text", PENUMBRA_SECRETS_ALLOW="value:n0t-.*")
     assert out.split("\n")[2] == "DB_PASSWORD=n0t-a-Real1"
     assert TOKEN not in out
     assert tried("nothing\n") == "Nothing would be replaced.\n"
 
 
-def test_a_rule_of_the_users_folder_is_said_to_be_theirs(tried: Any, tmp_path: Path) -> None:
+def test_a_rule_of_the_users_folder_is_marked(tried: Any, tmp_path: Path) -> None:
     (tmp_path / "rules" / "secrets").mkdir(parents=True)
     (tmp_path / "rules" / "secrets" / "acme.yaml").write_text(
         "label: acme-key\nrules:\n  - id: acme-deploy-key\n    regex: 'acme_[a-z0-9]{20}'\n    anchors: [acme_]\n"
@@ -79,7 +77,7 @@ def test_a_rule_of_the_users_folder_is_said_to_be_theirs(tried: Any, tmp_path: P
 
 
 @pytest.mark.parametrize("arguments", [[], ["show"], ["try", "--colour"]])
-def test_what_is_not_understood(arguments: list[str]) -> None:
+def test_wrong_arguments_fail(arguments: list[str]) -> None:
     with pytest.raises(Failure):
         command.main(arguments)
 

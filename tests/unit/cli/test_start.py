@@ -56,11 +56,11 @@ def told(words: str) -> str:
 
 
 @pytest.mark.parametrize(("words", "line"), [*WRONG.items(), *((words, "") for words in RIGHT)])
-def test_a_wrong_one_is_named_with_what_is_allowed(words: str, line: str) -> None:
+def test_a_wrong_argument_is_named_with_the_allowed_values(words: str, line: str) -> None:
     assert told(words) == line
 
 
-def test_what_the_parser_says() -> None:
+def test_messages_of_the_parser_are_reworded() -> None:
     said = "argument --listen-port/-p: invalid int value: 'abc'"
     assert worded(said) == "--listen-port/-p: got 'abc', allowed: a whole number"
     assert worded("unrecognized arguments: --foo") == "unrecognized arguments: --foo"
@@ -92,7 +92,7 @@ CERTIFICATES = Certificates(CA, Path("/c/penumbra-ca-bundle.pem"))
         (Server("dns", "", "127.0.0.1", 53), "Mode dns at 127.0.0.1:53."),
     ],
 )  # fmt: skip
-def test_a_mode_says_how_it_is_used(server, line):
+def test_each_mode_has_its_hint(server, line):
     told = hints([server], CERTIFICATES).split("\n")
     assert told[0] == f"CA certificate: {CA}"
     assert line in told

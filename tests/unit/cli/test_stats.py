@@ -33,7 +33,7 @@ def keep(tmp_path: Path) -> None:
     database.close()
 
 
-def test_programs_are_told_the_same_as_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_has_the_printed_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert stats.main(["--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {"proxies": [], "days": []}
 
@@ -47,7 +47,7 @@ def test_programs_are_told_the_same_as_people(tmp_path: Path, capsys: pytest.Cap
     assert (head.split()[1], day.split()[1]) == ("requests", "3")
 
 
-def test_it_is_said_when_a_process_wrote_and_what_the_days_lack(
+def test_the_time_of_the_latest_change_and_missing_requests_are_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep(tmp_path)

@@ -26,7 +26,7 @@ PEM = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
         ("--print-env=powershell", {"shell": "powershell"}),
     ],
 )
-def test_ours_come_first_and_all_else_is_the_programs(given, wanted):
+def test_options_come_first_and_all_else_belongs_to_the_program(given, wanted):
     read = vars(wrap.read(given.split(), {"SHELL": "/usr/bin/fish"}))
     assert {name: value for name, value in read.items() if value} == wanted
 
@@ -42,7 +42,7 @@ def test_ours_come_first_and_all_else_is_the_programs(given, wanted):
         ("--print-env=csh", "allowed: sh, fish or powershell"),
     ],
 )
-def test_what_cannot_be_meant_is_reported(given, words):
+def test_impossible_arguments_are_reported(given, words):
     with pytest.raises(Failure, match=words) as failed:
         wrap.read(given.split(), {})
     assert failed.value.code == 2
@@ -92,7 +92,7 @@ def test_both_spellings_and_bundles_where_they_replace():
         ("127.0.0.1,10.0.0.0/8", "127.0.0.1,10.0.0.0/8,"),
     ],
 )
-def test_what_goes_past_the_proxy_still_does_but_for_llm_hosts(named, kept):
+def test_excepted_hosts_stay_excepted_but_for_llm_hosts(named, kept):
     wanted = list(dict.fromkeys((kept + "localhost,127.0.0.1,::1").split(",")))
     assert found({"no_proxy": named})["NO_PROXY"].split(",") == wanted
 
@@ -111,7 +111,7 @@ def test_lines_for_a_shell():
     ]
 
 
-def test_a_bundle_holds_what_the_user_trusts_already(tmp_path):
+def test_a_bundle_has_the_certificates_that_the_user_trusts(tmp_path):
     ca, corp = tmp_path / "ca" / "ca.pem", tmp_path / "corp.pem"
     ca.parent.mkdir()
     ca.write_text(PEM.format("T1VSUw=="))
@@ -138,7 +138,7 @@ def test_another_proxy_is_gone_through():
         proxy_process.upstream_mode("socks5://corp:1")
 
 
-def test_one_line_about_the_time_of_a_program():
+def test_a_summary_has_one_line():
     before = {"requests": 3, "sent_tokens": [100, 90], "redactions": {"a": 1}, "milliseconds": 10.5}
     now = {
         "requests": 5,

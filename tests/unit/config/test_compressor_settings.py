@@ -89,7 +89,7 @@ PROVIDERS = "providers: {anthropic: {api_key: k}, mine: {endpoint: 'http://10.0.
         ({"strategy": "simple", "lossy": "off"}, "", "lossy: got 'off', allowed: auto or on with the strategy simple, which leaves things out"),
     ],
 )  # fmt: skip
-def test_a_strategy_that_lacks_something_says_what(config, options, text, message):
+def test_missing_settings_of_a_strategy_are_named(config, options, text, message):
     with pytest.raises(SettingsError) as error:
         load(options, {}, config(text))
     assert str(error.value) == message
@@ -109,7 +109,7 @@ def test_a_strategy_that_lacks_something_says_what(config, options, text, messag
         ({"strategy": "api"}, "pipes: {tool_output: {api: {endpoint: 'http://127.0.0.1:9/'}}}", "api"),
     ],
 )
-def test_who_is_asked_beside_the_pipeline(config, options, text, outside):
+def test_the_strategy_beside_the_pipeline(config, options, text, outside):
     assert load(options, {}, config(text)).external_strategy == outside
 
 
@@ -137,7 +137,7 @@ def test_every_example_of_the_page_starts(config):
         ("providers: {openai: {model: m}}\npenumbra: {allow_captured_credentials: true}", "openai", ("oauth", "m", "", "")),
     ],
 )  # fmt: skip
-def test_whom_external_provider_asks(config, text, name, expected):
+def test_the_provider_of_the_strategy_external_provider(config, text, name, expected):
     loaded = load({"strategy": "external_provider"}, {}, config(text))
     assert settings.provider(loaded) == (name, settings.Provider(*expected))
 
@@ -163,7 +163,7 @@ def test_credentials_of_clients_go_over_no_open_wire(config, endpoint, is_taken)
         load({"strategy": "external_provider"}, {}, config(text))
 
 
-def test_an_entry_gives_the_service_what_the_block_leaves_out(config):
+def test_a_provider_entry_completes_the_block_of_the_service(config):
     entry = "providers: {mine: {endpoint: 'http://a/', api_key: k, model: m}}\n"
     pipe = "pipes: {tool_output: {strategy: api, provider: mine, api: {timeout: 5s%s}}}"
     made = settings.service(load({}, {}, config(entry + pipe % "")))

@@ -27,7 +27,7 @@ def test_a_word_is_a_mode(word, mode):
     assert override({"mode": word}).mode is mode
 
 
-def test_an_object_changes_only_what_it_names():
+def test_an_object_changes_only_the_named_settings():
     base = Settings(mode=Mode.SAFE, min_bytes=9, allow_redaction_off=True)
     assert override({}, base) == base
     changed = override(
@@ -65,7 +65,7 @@ OBJECT = "mode, max_output_bytes, dedup, redact_secrets, session_id, method, mem
         ({"tool_output_compression": {"mode": "off", "colour": 1}}, f"{PATH}.colour is unknown, allowed: {OBJECT}"),
     ],
 )  # fmt: skip
-def test_a_member_that_nobody_knows_is_refused(forge, message):
+def test_an_unknown_member_is_refused(forge, message):
     with pytest.raises(OverrideError) as error:
         apply(Settings(), forge)
     assert str(error.value).startswith(message)
@@ -84,7 +84,7 @@ EVIL = "x\n[12:00:00.000] Penumbra is active\r\x1b[2J\u2028\u202e\ud83d"
         {"tool_output_compression": {"method": EVIL}},
     ],
 )
-def test_what_a_client_writes_cannot_begin_a_line_of_the_log(forge):
+def test_words_of_a_client_cannot_begin_a_line_of_the_log(forge):
     with pytest.raises(OverrideError) as error:
         apply(Settings(), forge)
     assert str(error.value).isprintable()

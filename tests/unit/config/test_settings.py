@@ -53,7 +53,7 @@ def test_every_field_is_an_option_or_a_section_of_the_file():
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_what_an_option_says_of_itself_is_read_again(option):
+def test_the_described_default_and_choices_can_be_read(option):
     parser = option.row.parser
     if written := parser.write(option.default):
         assert parser.read(written) == option.default
@@ -150,7 +150,7 @@ def test_values_are_read(name, value, expected):
         ("ledger_ttl", "0s", "a time above zero, for example 30s, 5m, 12h or 30d"),
     ],
 )
-def test_a_bad_value_says_key_value_and_what_is_allowed(name, value, allowed):
+def test_the_error_of_a_bad_value_has_key_value_and_allowed_values(name, value, allowed):
     with pytest.raises(SettingsError) as error:
         load({name: value}, {})
     assert str(error.value) == f"penumbra_{name}: got {value!r}, allowed: {allowed}"
@@ -174,7 +174,7 @@ def test_a_bad_value_says_key_value_and_what_is_allowed(name, value, allowed):
         ("pipes: {tool_output: {enabled: perhaps}}", "pipes.tool_output.enabled: got 'perhaps', allowed: true"),
     ],
 )  # fmt: skip
-def test_a_bad_file_says_which_key_in_one_line(config, text, message):
+def test_the_error_of_a_bad_file_names_the_key_in_one_line(config, text, message):
     with pytest.raises(SettingsError) as error:
         load({}, {}, config(text))
     assert str(error.value).startswith(message)
@@ -197,7 +197,7 @@ def test_a_bad_file_says_which_key_in_one_line(config, text, message):
         ("penumbra: {providers: {}}", "penumbra.providers", "providers"),
     ],
 )
-def test_a_key_in_the_wrong_place_is_answered_with_the_nearest_place(config, text, where, meant):
+def test_the_error_of_a_misplaced_key_names_the_nearest_place(config, text, where, meant):
     with pytest.raises(SettingsError) as error:
         load({}, {}, config(text))
     assert str(error.value) == f"{where}: unknown key, did you mean {meant}?"
@@ -211,7 +211,7 @@ def test_a_key_in_the_wrong_place_is_answered_with_the_nearest_place(config, tex
         ('"a\\nb": red', "a\\nb: unknown key, allowed: "),
     ],
 )
-def test_an_unknown_key_is_answered_with_all_that_are_allowed(config, text, beginning):
+def test_the_error_of_an_unknown_key_names_all_allowed_ones(config, text, beginning):
     with pytest.raises(SettingsError) as error:
         load({}, {}, config(text))
     assert str(error.value).startswith(beginning)
@@ -271,7 +271,7 @@ SECRET = "sk-ant-api03-" + "q8Zk2mVt41Lx9RwPz0bT6c" * 5
     ],
 )
 @pytest.mark.parametrize("value", [SECRET, "kommissar-Rex", "two\nlines 'quoted' \\ and more"])
-def test_what_a_variable_held_is_not_shown(config, text, value):
+def test_values_of_variables_are_not_shown(config, text, value):
     with pytest.raises(SettingsError) as error:
         load({}, {"KEY": value}, config(text))
     told = str(error.value)
@@ -281,7 +281,7 @@ def test_what_a_variable_held_is_not_shown(config, text, value):
     assert told.isprintable()
 
 
-def test_what_looks_like_a_secret_is_not_shown_either(config):
+def test_values_that_look_like_secrets_are_not_shown(config):
     for given in (
         ({"mode": SECRET}, {}, ""),
         ({}, {"PENUMBRA_MODE": SECRET}, ""),
@@ -330,7 +330,7 @@ def test_skip_tools_as_the_field_writes_it(config):
     assert load({}, {}, path).skip_tools == {"read", "edit"}
 
 
-def test_the_policy_is_lossy_only_where_the_model_can_ask_or_the_operator_said_so():
+def test_the_policy_is_lossy_only_if_the_model_can_expand_or_the_operator_allows_it():
     assert not Settings().policy(can_expand=False).lossy
     assert Settings().policy(can_expand=True).lossy
     assert Settings(lossy="on").policy(can_expand=False).lossy
@@ -387,7 +387,7 @@ def test_two_letters_in_each_others_place_are_a_misspelling():
     ]
 
 
-def test_a_name_near_ours_without_its_beginning_is_an_error_and_mitmproxys_are_left_alone():
+def test_a_misspelt_name_without_its_prefix_is_an_error_unless_mitmproxy_has_it():
     mitmproxys = ["mode", "listen_port", "confdir", "stickycookie", "server", "rfile"]
     names = ["moed", "redact_scope", "min_byte", "listen_prot", "confdri", "my_addons_own", "penumbra_moed"]
     assert unprefixed_options(names, mitmproxys) == [
@@ -397,7 +397,7 @@ def test_a_name_near_ours_without_its_beginning_is_an_error_and_mitmproxys_are_l
     ]
 
 
-def test_an_option_of_an_earlier_version_is_ignored_and_answered_with_what_applies_now(config):
+def test_a_retired_option_is_ignored_and_its_replacement_is_named(config):
     path = config("penumbra: {calls_at_once: many, min_bytes: 7}")
     read = load({}, {"PENUMBRA_REQUEST_BUDGET": "0", "FORGE_TOOL_OUTPUT_COMPRESSION_METHOD": "lzw"}, path)
     assert read == Settings(

@@ -16,7 +16,7 @@ KEY = "0a" * 32
 STORE = {"store": "redis://user:pass-word@127.0.0.1:6379/0"}
 
 
-def test_a_key_comes_from_a_file_or_is_given(tmp_path: Path) -> None:
+def test_a_key_comes_from_a_file_or_from_the_option(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f"{KEY}\n")
     for given in (KEY, str(file)):
@@ -66,7 +66,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("store", PROBLEMS)
-def test_what_is_wrong_with_an_address_is_said(store: str) -> None:
+def test_the_error_names_the_fault_of_an_address(store: str) -> None:
     with pytest.raises(SettingsError, match=f"; here .*{PROBLEMS[store]}") as error:
         load({"store": store, "store_key": KEY}, {})
     assert str(error.value).startswith("penumbra_store: got (hidden), allowed: ")
@@ -94,7 +94,7 @@ def test_a_file_of_tls_that_is_not_there_stops_the_start(name: str) -> None:
         "redis://user:Zk7qWq9Xr2Lm8@host?decode_responses=true",
     ],
 )
-def test_what_cannot_be_used_is_refused_without_its_password(store: str) -> None:
+def test_an_invalid_address_is_refused_without_its_password(store: str) -> None:
     with pytest.raises(SettingsError, match="percent-encoded") as error:
         load({"store": store, "store_key": KEY}, {})
     assert not any(part in str(error.value) for part in ("Zk7q", "Wq9Xr2Lm8", "1234"))
@@ -111,7 +111,7 @@ def test_what_cannot_be_used_is_refused_without_its_password(store: str) -> None
         "unix://user:password@/run/redis.sock",
     ],
 )
-def test_what_can_be_used_makes_a_client(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_valid_address_makes_a_client(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     redis = pytest.importorskip("redis.asyncio").Redis
     from penumbra.store.shared_store import SharedStore
 
@@ -133,7 +133,7 @@ def test_redis_is_not_imported_unless_it_is_chosen() -> None:
     assert subprocess.run([sys.executable, "-c", code], env=path, check=False).returncode == 0
 
 
-def test_without_redis_the_start_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_redis_the_error_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"^penumbra_store: .*pip install 'redis") as error:
         load({**STORE, "store_key": KEY}, {})

@@ -173,7 +173,7 @@ def test_a_client_that_leaves() -> None:
     assert done.hidden is None
 
 
-def test_what_is_left_of_an_answer_can_be_sent_again() -> None:
+def test_the_visible_part_of_a_response_can_be_sent_again() -> None:
     """Wherever a continuation breaks off: what was hidden, and of the rest what the API takes."""
     for at in places(SECOND[:-1]):
         one = continued("THE ORIGINAL")

@@ -62,11 +62,11 @@ TOO_LONG = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, 
         },
     ],
 )
-def test_what_a_turn_has_taken_is_known_for_every_api(usage: dict[str, Any]) -> None:
+def test_the_usage_of_a_turn_is_read_for_every_api(usage: dict[str, Any]) -> None:
     assert held(flat(usage)) == 100
 
 
-def test_half_of_what_is_left_may_be_given() -> None:
+def test_half_of_the_free_window_may_be_used() -> None:
     known = Bounds(tokens=200_000)
     assert known.left({"input_tokens": 190_000}, BODY, elsewhere=False) == 10_000 * 3 // 2
     # Without figures the body tells, if all of the history is in it.
@@ -79,7 +79,7 @@ def test_half_of_what_is_left_may_be_given() -> None:
     assert Bounds(body_bytes=30_500).left({}, BODY, elsewhere=False) == 0
 
 
-def test_what_was_learned_counts_before_what_is_believed() -> None:
+def test_learned_limits_precede_known_windows() -> None:
     assert context_windows.bounds(LearnedLimits(), Window(0, 200_000), again=True).tokens == 200_000
     assert context_windows.bounds(LearnedLimits(), Window(128_000, 200_000), again=True).tokens == 128_000
     assert context_windows.bounds(
@@ -108,7 +108,7 @@ def test_less_and_less_and_then_nothing() -> None:
     assert one.limit(ASK, set(), {}, BODY, elsewhere=False) == 0
 
 
-def test_a_refusal_with_numbers_says_how_much_less() -> None:
+def test_a_refusal_with_numbers_gives_the_excess() -> None:
     one = made(Bounds(), "y" * 40_000)
     assert one.less(TOO_LONG, BODY, elsewhere=False) == (40_000 - 4_000) // 2
     assert one.bounds.tokens == 200_000
@@ -119,7 +119,7 @@ def test_a_refusal_with_numbers_says_how_much_less() -> None:
     assert one.bounds.body_bytes == 29_000
 
 
-def test_once_the_limit_is_told_the_figures_of_the_turn_say_what_is_left() -> None:
+def test_a_known_limit_and_the_usage_of_the_turn_give_the_free_window() -> None:
     one = made(Bounds(), "y" * 40_000)
     limit = one.less(TOO_LONG, BODY, elsewhere=False) or 0
     one.gave(["z" * limit])
@@ -128,26 +128,26 @@ def test_once_the_limit_is_told_the_figures_of_the_turn_say_what_is_left() -> No
     assert one.limit(ASK, set(), {}, BODY, elsewhere=True) == 0
 
 
-def test_small_texts_are_given_up_at_once() -> None:
+def test_small_texts_are_returned_whole() -> None:
     one = made(Bounds(), "y" * 500)
     assert one.less(TOO_LONG, BODY, elsewhere=False) == 0
     assert one.less(TOO_LONG, BODY, elsewhere=False) is None
 
 
-def test_what_is_none_of_ours_is_left_alone() -> None:
+def test_other_requests_are_left_alone() -> None:
     binding = Refusal(Kind.BINDING, "anthropic-binding")
     assert made(Bounds(), "y" * 40_000).less(binding, BODY, elsewhere=False) is None
     assert made(Bounds(again=False), "y" * 40_000).less(TOO_LONG, BODY, elsewhere=False) is None
     assert Portions().less(TOO_LONG, BODY, elsewhere=False) is None
 
 
-def test_of_a_history_elsewhere_only_the_window_is_learned() -> None:
+def test_with_a_history_at_the_provider_only_the_window_is_learned() -> None:
     one = made(Bounds(), "y" * 40_000)
     one.less(TOO_LONG, BODY, elsewhere=True)
     assert one.limits == LearnedLimits(window=200_000)
 
 
-def test_what_is_learned_is_remembered_when_the_provider_has_taken_it() -> None:
+def test_a_limit_is_stored_once_the_provider_accepts_the_request() -> None:
     remembered: list[LearnedLimits] = []
 
     async def learn(limits: LearnedLimits) -> None:

@@ -144,7 +144,7 @@ def test_an_id_is_known_however_it_was_copied(given: Any, meant: str) -> None:
 
 
 @pytest.mark.parametrize("given", [None, "", "  ", True, 1.5, [REF], {}])
-def test_without_an_id_it_is_said_to_be_missing(given: Any) -> None:
+def test_a_missing_id_is_reported(given: Any) -> None:
     assert "missing" in str(parse(json.dumps({"id": given})))
 
 
@@ -253,13 +253,13 @@ def test_pages_break_between_lines_if_they_can() -> None:
     assert 'lines="1-1@100"' in inside
 
 
-def test_pages_are_smaller_than_what_is_cut() -> None:
+def test_pages_are_smaller_than_the_cap() -> None:
     assert expand.page_bytes(65_536) == expand.PAGE_BYTES < 65_536
     assert expand.page_bytes(32_768) == 24_576
     assert expand.page_bytes(100) == 16_000
 
 
-def test_a_page_of_the_usual_size_says_nothing_of_space() -> None:
+def test_a_page_of_the_usual_size_does_not_mention_space() -> None:
     assert expand.LITTLE_SPACE not in ask("x\n" * 20_000, page_bytes=16_000)
     assert expand.LITTLE_SPACE in ask("x\n" * 20_000, page_bytes=15_999)
 
@@ -274,7 +274,7 @@ def test_matches_keep_to_a_small_page_too(context: int) -> None:
             assert len(got) < page_bytes + 400
 
 
-def test_what_fits_is_shared_among_calls() -> None:
+def test_the_free_space_is_shared_among_calls() -> None:
     assert expand.share(16_000, 100_000, 2) == 16_000
     assert expand.share(16_000, 9_000, 3) == 3_000
     assert expand.share(16_000, 900, 3) == expand.share(16_000, 0, 1) == 0
@@ -292,6 +292,6 @@ def test_unknown_ids_are_only_repeated_if_they_are_ids() -> None:
 
 
 @pytest.mark.parametrize("cut", [BRIEF[:-1], f"{BRIEF}0", "shadow_", "x"])
-def test_what_is_no_id_is_not_said_to_be_gone(cut: str) -> None:
+def test_a_malformed_id_is_not_reported_as_expired(cut: str) -> None:
     assert "no id" in expand.unknown(cut)
     assert "no id" not in expand.unknown(BRIEF)

@@ -39,7 +39,7 @@ def test_refs_stay_the_same_in_later_versions() -> None:
     assert ref_of("text", b"scope") == reference.brief(long) == "shadow_653166308409724823"
 
 
-def test_what_two_texts_have_in_common_is_the_reference_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_of_two_texts_has_the_common_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference, "_MANY", 1)
     references = reference.References(KEY, b"scope", "expand_context", False)
     assert references.ref("one") == reference.SAMPLE
@@ -67,7 +67,7 @@ def test_a_reference_of_the_past_stays_that_of_its_text(monkeypatch: pytest.Monk
         "shadow_" + "0" * 17,
     ],
 )
-def test_what_is_no_ref(text: str) -> None:
+def test_malformed_references(text: str) -> None:
     assert not reference.is_ref(text)
     assert reference.brief(text) == text
     assert reference.is_ref("shadow_" + "a" * 32)

@@ -24,7 +24,7 @@ def keys(memory: PrefixMemory | None, start: bytes = prefix_hash.START, **more: 
     return hidden_exchanges.read(api.wire, document, api.wire.visible(document), b"owner", b"", chain).keys
 
 
-def test_they_depend_on_where_the_chain_begins_and_on_what_counts_in_it() -> None:
+def test_names_depend_on_the_start_of_the_chain_and_its_counted_members() -> None:
     memory = PrefixMemory()
     for _ in range(2):
         plain = keys(memory)

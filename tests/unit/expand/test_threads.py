@@ -65,7 +65,7 @@ def asking(*refs: str) -> bytes:
     return start(1) + b"".join(calls) + end("tool_use", 1)
 
 
-def test_what_is_no_reference_is_written_down_nowhere() -> None:
+def test_malformed_references_are_stored_nowhere() -> None:
     """The model may give anything for one: what a file says that it reads, or what a user has told it."""
 
     async def go() -> None:
@@ -145,7 +145,7 @@ def test_a_thread_from_its_first_request_on() -> None:
     asyncio.run(go())
 
 
-def test_a_thread_that_began_without_us_is_left_alone() -> None:
+def test_a_thread_that_began_without_the_proxy_is_left_alone() -> None:
     async def go() -> None:
         document = request(
             {"type": "continue", "previous_message_id": "msg_9"}, {"role": "user", "content": "x"}

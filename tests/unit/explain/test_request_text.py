@@ -68,7 +68,7 @@ def test_new_results_stand_first_line_by_line(redact):
     assert "\n#1 user\n    Which job is slow?\n#2 assistant\n    call Bash toolu_1: " in outline
 
 
-def test_what_is_not_there_is_said(redact):
+def test_missing_parts_are_named(redact):
     assert "original is not kept any more" in text(told(redact, body("sent"), ResultContext(FACTS, True)))
     found = text(told(redact, body("sent"), ResultContext(FACTS, True), originals="Originals are off."))
     assert "Originals are off." in found
@@ -84,7 +84,7 @@ def test_what_is_not_there_is_said(redact):
     assert "Bash toolu_1: 4 bytes\n" in text(told(redact, body("sent")))
 
 
-def test_secrets_and_what_a_terminal_obeys_stay_out(redact):
+def test_secrets_and_terminal_controls_are_not_shown(redact):
     hostile = f"\x1b]0;title\x07\x1b[31mred\r\u202e</pre><script>{SECRET}"
     data = body(hostile, hostile, text=hostile, tool=f"Ba\x1bsh{SECRET}")
     lines = told(redact, data)
@@ -94,7 +94,7 @@ def test_secrets_and_what_a_terminal_obeys_stay_out(redact):
     assert "\\x1b[31mred\\r\\u202e</pre><script>[REDACTED:" in text(lines)
 
 
-def test_a_secret_across_the_end_of_what_is_shown_is_no_half_secret(redact):
+def test_a_secret_across_the_end_of_the_shown_text_is_redacted(redact):
     found = text(told(redact, body("x" * 20, text="y " * 115 + SECRET)))
     assert SECRET[:8] not in found
 
@@ -289,7 +289,7 @@ RECORDED = ResultFacts(
 OTHER = ResultFacts("c1", "Bash", "shortened", "", (70, 4), (20, 1))
 
 
-def test_it_comes_back_out_of_a_flow():
+def test_an_explanation_is_read_from_a_flow():
     assert read_all(listed([RECORDED, OTHER])) == [RECORDED, OTHER]
     assert read_all(listed([OTHER], listed([RECORDED]))) == [RECORDED, OTHER]
 
@@ -301,7 +301,7 @@ def test_a_file_may_say_anything(junk):
     assert read_all(junk) == []
 
 
-def test_it_is_found_by_what_was_sent():
+def test_an_explanation_is_found_by_the_sent_body():
     memory = ResultMemory()
     memory.put("s", RECORDED, "sent", 7)
     memory.put("s", OTHER, "SENT", 8)
@@ -313,7 +313,7 @@ def test_it_is_found_by_what_was_sent():
     assert memory.get("s", "c1", "Bash", "sent") == (None, 0)
 
 
-def test_of_saved_ones_that_differ_nothing_is_said():
+def test_saved_explanations_that_differ_are_not_shown():
     memory = ResultMemory()
     memory.learn("s", [RECORDED])
     assert memory.get("s", "c1", "Bash", "sent") == (RECORDED, 0)

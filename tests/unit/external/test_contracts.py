@@ -47,7 +47,7 @@ def test_a_text_is_shortened(name: str, service: Service) -> None:
     assert not is_ours(asked.headers[HEADER])
 
 
-def test_what_the_api_is_asked(service: Service) -> None:
+def test_the_request_to_a_service(service: Service) -> None:
     ask("api", service)
     [asked] = service.asked
     assert asked.path == "/api/compress/tool-output/"
@@ -61,7 +61,7 @@ def test_what_the_api_is_asked(service: Service) -> None:
     }
 
 
-async def test_what_a_query_agnostic_api_is_asked(service: Service) -> None:
+async def test_the_request_to_a_query_agnostic_service(service: Service) -> None:
     http = Http()
     await strategies.of_service(
         CompressionService(f"{service.url}/v1/shorten", query_agnostic=True), http
@@ -82,7 +82,7 @@ async def test_what_a_query_agnostic_api_is_asked(service: Service) -> None:
         ("mine", "/v1/chat/completions", "authorization", "Bearer key-1"),
     ],
 )
-def test_what_a_provider_is_asked(name: str, path: str, header: str, value: str, service: Service) -> None:
+def test_the_request_to_a_provider(name: str, path: str, header: str, value: str, service: Service) -> None:
     ask(name, service)
     [asked] = service.asked
     assert asked.path == path

@@ -148,7 +148,7 @@ async def test_many_results_keep_to_the_limits_of_the_process(service: Service) 
     assert 5 <= service.most_at_once <= 10
 
 
-async def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
+async def test_equal_texts_share_one_call(service: Service) -> None:
     hold = threading.Event()
     service.does(hold=hold)
     async with running(service) as bench:
@@ -167,7 +167,7 @@ async def test_the_same_is_asked_once_at_a_time(service: Service) -> None:
     assert len(service.asked) == 1
 
 
-async def test_an_answer_that_came_behind_the_look_into_the_store_is_used(service: Service) -> None:
+async def test_a_response_that_arrived_after_the_look_up_is_used(service: Service) -> None:
     async with running(service) as bench:
         stored = bench.compressed
         looked, answered = asyncio.Event(), asyncio.Event()
@@ -196,7 +196,7 @@ async def test_an_answer_that_came_behind_the_look_into_the_store_is_used(servic
     assert len(service.asked) == 1
 
 
-async def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(service: Service) -> None:
+async def test_a_response_after_the_deadline_is_stored_for_the_next_caller(service: Service) -> None:
     hold = threading.Event()
     service.does(hold=hold)
     async with running(service) as bench:
@@ -215,7 +215,7 @@ async def test_an_answer_after_the_deadline_is_there_for_the_next_who_asks(servi
     assert len(service.asked) == 1
 
 
-async def test_what_waits_for_a_place_when_the_deadline_passes_is_never_sent(service: Service) -> None:
+async def test_a_text_that_waits_at_its_deadline_is_never_sent(service: Service) -> None:
     hold = threading.Event()
     service.does(hold=hold)
     async with running(service) as bench:
@@ -238,7 +238,7 @@ async def test_a_service_that_is_down_is_left_alone(service: Service) -> None:
     assert 5 <= len(service.asked) <= 15
 
 
-async def test_one_text_that_cannot_be_shortened_says_nothing_about_the_service(service: Service) -> None:
+async def test_a_text_that_cannot_be_shortened_does_not_count_against_the_service(service: Service) -> None:
     service.does(text="x" * 5_000)
     async with running(service) as bench:
         outcomes = await bench.outcomes(*(ask(text(n)) for n in range(20)))
@@ -332,7 +332,7 @@ async def test_prefix_and_hint_count(service: Service) -> None:
         assert await bench.outcomes(replace(bare, instead="short " * 9)) == [Outcome(None, "not smaller")]
 
 
-async def test_what_costs_more_than_it_saves_is_not_asked(service: Service) -> None:
+async def test_a_call_that_costs_more_than_it_saves_is_not_made(service: Service) -> None:
     dear = replace(ask(), reader=Reader("gpt-5-nano", 0.1, 1.0))
     async with running(service, model="toc_latte_v1") as bench:
         assert await bench.outcomes(dear) == [Outcome(None, "not worth its price")]
@@ -374,7 +374,7 @@ def test_breaker_pauses_after_failures_in_a_row_and_after_each_further_one() -> 
     assert not breaker.is_open
 
 
-async def test_simple_needs_nobody(service: Service) -> None:
+async def test_the_strategy_simple_calls_no_service(service: Service) -> None:
     async with running(service) as bench:
         [outcome] = await bench.dispatcher.outcomes(SIMPLE, [ask("one two three four five " * 40)], 20)
         assert outcome == Outcome("one two three four five " * 9 + "one two three four five...", "miss")

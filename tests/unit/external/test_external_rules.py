@@ -121,7 +121,7 @@ def ask(wire: Any, body: dict[str, Any]) -> str:
     return question(document, wire.read(document).messages)
 
 
-def test_the_question_is_the_last_thing_that_a_human_said() -> None:
+def test_the_question_is_the_last_message_of_the_user() -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": "lots"}
     reminder = {"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"}
     messages = [
@@ -150,7 +150,7 @@ def test_the_question_in_other_formats() -> None:
     assert ask(REQUESTS["gemini"], {"contents": contents}) == "Why?"
 
 
-def test_of_a_long_question_the_end_counts() -> None:
+def test_the_end_of_a_long_question_is_sent() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "a" * 5000 + "end"}]}
     assert ask(REQUESTS["anthropic"], body) == "a" * (LIMIT - 3) + "end"
 
@@ -180,11 +180,13 @@ def test_critical_lines_are_put_back() -> None:
         ("", "claude-haiku-4-5", None, True),
     ],
 )
-def test_what_is_worth_its_price(compressor: str, reader: str, ratio: float | None, worth: bool) -> None:
+def test_calls_that_are_worth_their_price(
+    compressor: str, reader: str, ratio: float | None, worth: bool
+) -> None:
     assert dispatch.worth_it(compressor, dispatch.Reader(reader, 0.1, 1.25), 10_000, ratio) is worth
 
 
-def test_what_a_call_costs_and_saves() -> None:
+def test_costs_and_savings_of_a_call() -> None:
     assert dispatch.cost("claude-haiku-4-5", 1_000_000, 100_000) == pytest.approx(1.5)
     assert dispatch.cost("unheard-of", 1_000_000, 100_000) == 0
     # One write at 1.25 and eight reads at 0.1 are 2.05 input prices a token.
@@ -205,5 +207,5 @@ def test_what_a_call_costs_and_saves() -> None:
         ([], False),
     ],
 )
-def test_a_proxy_that_is_ourselves_is_seen(proxies: list[str], here: bool) -> None:
+def test_the_address_of_this_proxy_is_recognised(proxies: list[str], here: bool) -> None:
     assert leads_here(proxies, {8080, 8443}) is here

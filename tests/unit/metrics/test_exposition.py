@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 _SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? ([0-9.e+-]+)', re.ASCII)
 
 
-def test_every_line_is_what_the_format_allows() -> None:
+def test_every_line_is_valid() -> None:
     journal = Journal()
     journal.asked(None, [Answered("r", True, 5, 'a"b\\c', "grep")])
     journal.amounts.misses["expired"] += 2
@@ -43,7 +43,7 @@ def test_every_line_is_what_the_format_allows() -> None:
     assert samples['penumbra_added_seconds_bucket{le="+Inf"}'] == samples["penumbra_added_seconds_count"] == 4
 
 
-def test_the_database_of_this_machine_says_how_it_is() -> None:
+def test_the_local_database_has_metrics() -> None:
     database = Database(None, 1 << 20)
     text = exposition.text(Journal(), database=database.samples())
     database.close()
@@ -51,7 +51,7 @@ def test_the_database_of_this_machine_says_how_it_is() -> None:
     assert "# TYPE penumbra_database_forgotten_rows_total counter\n" in text
 
 
-def test_the_board_and_the_page_of_the_manual_name_what_there_is() -> None:
+def test_dashboard_and_manual_name_existing_metrics() -> None:
     text = exposition.text(Journal())
     there = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) | {"penumbra_added_seconds_bucket"}
     board = json.loads((DOCS / "grafana.json").read_text())

@@ -64,7 +64,7 @@ def journal() -> Journal:
     return Journal(lambda: None, lambda: 1_000.0)
 
 
-def test_what_it_takes_is_taken_off(journal: Journal) -> None:
+def test_the_overhead_is_subtracted(journal: Journal) -> None:
     turn = journal.sent(request(result(), put_back=80))
     journal.responded(
         turn,
@@ -134,7 +134,7 @@ def test_overview_with_unchanged_results_is_json(journal: Journal) -> None:
     assert [(each["name"], each["kept"]) for each in tools] == [("Bash", {"small": 1})]
 
 
-def test_what_is_not_known_is_not_nothing(journal: Journal) -> None:
+def test_unknown_prices_are_not_zero(journal: Journal) -> None:
     turn = journal.sent(request(result(), dollars_saved=None, rates=Rates()))
     assert journal.amounts.unpriced == 0
     journal.responded(turn, 200, [])
@@ -144,7 +144,7 @@ def test_what_is_not_known_is_not_nothing(journal: Journal) -> None:
     assert journal.amounts.unpriced == 1
 
 
-def test_the_same_result_again_is_counted_where_something_was_left_out(journal: Journal) -> None:
+def test_a_repeated_result_is_counted_if_something_was_left_out(journal: Journal) -> None:
     journal.sent(request(result(call=b"lossy"), result(call=b"whole", loss=0)))
     journal.sent(
         request(result(call=b"lossy", after=300), result(call=b"whole", loss=0), result(call=b"new"))
@@ -154,7 +154,7 @@ def test_the_same_result_again_is_counted_where_something_was_left_out(journal: 
     assert (sums.results, sums.read_again) == (5, 1)
 
 
-def test_results_that_are_asked_back_are_marked(journal: Journal) -> None:
+def test_expanded_results_are_marked(journal: Journal) -> None:
     turn = journal.sent(request(*[result(call=bytes([n]), family="pytest") for n in range(6)]))
     journal.asked(
         turn, [Answered("shadow_1", True, 900, "Bash", "pytest"), Answered("x", False, 0, "Bash", "pytest")]
@@ -240,7 +240,7 @@ WRITTEN, NO_EDITS = (b"1", b"2"), (b"", b"", b"head")
     ],
     ids=str,
 )  # fmt: skip
-def test_the_provider_says_whose_change_it_was(
+def test_a_diagnosis_of_the_provider_names_the_cause(
     journal: Journal, word: str, second: dict[str, Any], more: dict[str, Any], cause: str, detail: str
 ) -> None:
     compared = ComparedPrompt("", WRITTEN, NO_EDITS)
@@ -269,7 +269,7 @@ def test_the_provider_says_whose_change_it_was(
     ("pause", "name"),
     [(400.0, "up to 10 minutes"), (3_000.0, "10 to 60 minutes"), (20_000.0, "1 to 8 hours"), (90_000.0, "over 8 hours")],
 )  # fmt: skip
-def test_what_a_pause_cost_is_counted_apart(journal: Journal, pause: float, name: str) -> None:
+def test_the_costs_of_a_pause_are_counted_apart(journal: Journal, pause: float, name: str) -> None:
     turns(journal, time=1_000.0 + pause)
     sums = journal.amounts
     assert (sums.expired, sums.pauses) == (50_000, {name: 1})
@@ -287,7 +287,7 @@ def test_what_a_pause_cost_is_counted_apart(journal: Journal, pause: float, name
     ids=["cold", "unknown", "warm"],
 )
 @pytest.mark.parametrize("word", ["", "messages_changed"], ids=["guessed", "diagnosed"])
-def test_what_was_done_in_a_pause_is_counted_by_how_the_cache_was_found(
+def test_changes_after_a_pause_are_counted_by_the_state_of_the_cache(
     journal: Journal, word: str, turn: ColdTurn, cached: int, found: str, cause: str
 ) -> None:
     compared = ComparedPrompt("", WRITTEN, NO_EDITS)
@@ -330,7 +330,7 @@ def test_a_client_that_asks_for_no_cache_misses_none(journal: Journal) -> None:
     assert not journal.amounts.misses
 
 
-def test_sums_survive_what_other_releases_write() -> None:
+def test_sums_of_other_releases_are_read() -> None:
     sums = Amounts(requests=2, dollars=0.5)
     sums.misses["expired"] += 1
     assert Amounts.of({**sums.record(), "later": 3, "of_later": {"x": 1}}) == sums
@@ -346,7 +346,7 @@ def test_names_and_turns_are_bounded(journal: Journal) -> None:
     assert all("\n" not in name for name, _ in journal.tools.items())
 
 
-def test_of_what_was_only_looked_at_no_history_is_kept(journal: Journal) -> None:
+def test_observed_requests_have_no_history(journal: Journal) -> None:
     journal.sent(request(result(), is_observed=True))
     assert journal.amounts.requests == 1
     assert not journal.take().all.record()
@@ -366,7 +366,7 @@ def test_the_timeline_keeps_its_sums_in_ever_wider_steps() -> None:
 
 
 @pytest.mark.parametrize("is_taken", [False, True], ids=["not answered yet", "taken meanwhile"])
-def test_results_counted_in_steps_add_up_to_what_they_are_together(is_taken: bool) -> None:
+def test_results_counted_in_steps_have_the_sum_of_one_step(is_taken: bool) -> None:
     new = [result(call=bytes([n % 3]), tool=f"t{n % 2}", stages=("x",)) for n in range(9)]
     once, steps = (Journal(lambda: None, lambda: 1_000.0) for _ in range(2))
     summary = request(*new).summary
@@ -394,7 +394,7 @@ def prompt(messages: int) -> Prompt:
     return Prompt(1.0, "m", PromptHead(), HASHES[:messages], 1_024, 300.0)
 
 
-def test_the_oldest_make_room_for_the_new() -> None:
+def test_the_oldest_prompts_are_dropped_first() -> None:
     prompts = Prompts()
     for number in range(9):
         prompts.put(prompt(90_000), number)
@@ -407,7 +407,7 @@ def test_the_oldest_make_room_for_the_new() -> None:
     assert prompts.take(6) is None
 
 
-def test_one_that_is_too_large_leaves_the_others() -> None:
+def test_a_prompt_that_is_too_large_is_not_kept() -> None:
     prompts = Prompts()
     prompts.put(prompt(10), "small")
     large = Prompt(1.0, "m", PromptHead(), HASHES * 4, 1_024, 300.0)

@@ -35,7 +35,7 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch, caplo
     assert record.getMessage().endswith(f"files in {tmp_path} can't be locked")
 
 
-def test_what_is_left_of_a_process_and_stays_is_passed_over(tmp_path: Path) -> None:
+def test_a_left_entry_that_cannot_be_removed_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "999999999.json").mkdir()
     assert list(running(tmp_path)) == []
 
@@ -84,7 +84,7 @@ def entry(tmp_path: Path):
         os.close(descriptor)
 
 
-def test_what_no_process_holds_is_not_read_and_stays_while_the_number_is_in_use(entry, tmp_path) -> None:
+def test_an_unlocked_entry_is_not_read_and_stays_while_its_process_id_is_in_use(entry, tmp_path) -> None:
     path = entry(lock=False)
     assert list(running(tmp_path)) == []
     assert path.exists()
@@ -103,7 +103,7 @@ def test_the_number_within_is_the_files_and_no_system_process(entry, tmp_path) -
     assert len(list(running(tmp_path))) == 1
 
 
-def test_what_another_user_could_have_written_is_not_read(entry, tmp_path, monkeypatch) -> None:
+def test_files_that_another_user_can_write_are_not_read(entry, tmp_path, monkeypatch) -> None:
     path = entry()
     path.chmod(0o620)
     assert list(running(tmp_path)) == []

@@ -48,11 +48,11 @@ def test_providers_and_operations_have_the_names_of_the_conventions(host, api, p
         ("200, but an error", "error_in_response"),
     ],
 )
-def test_what_went_wrong(status, error):
+def test_error_types(status, error):
     assert span_attributes.error(turn(status=status)) == error
 
 
-def test_what_is_not_known_is_not_said():
+def test_unknown_values_have_no_attributes():
     said = span_attributes.attributes(turn())
     assert not {"error.type", "gen_ai.usage.input_tokens", "penumbra.agent", "penumbra.secrets.rules"} & set(
         said

@@ -33,7 +33,7 @@ def test_figures() -> None:
     ]
 
 
-def test_the_event_says_nothing_of_the_contents() -> None:
+def test_the_event_has_no_contents() -> None:
     event = expansion_event(
         flow_id="f", conversation=b"\x01" * 32, answered=ANSWERED, calls=1, tokens=TOKENS, sound=True
     )
@@ -74,7 +74,7 @@ def test_tools_stages_and_secrets_have_their_names() -> None:
     )
 
 
-def test_the_log_names_what_is_new_in_a_request_that_carries_much_more() -> None:
+def test_the_log_names_only_new_results_of_a_long_request() -> None:
     results = [
         shown("Bash", after=20, stages=("terminal",), redactions={"password": 1}, new=False),
         shown("Read", after=60, stages=("line_numbers", "redaction"), redactions={"jwt": 1}),
@@ -89,7 +89,7 @@ def test_the_log_names_what_is_new_in_a_request_that_carries_much_more() -> None
     )
 
 
-def test_what_else_may_change_a_request() -> None:
+def test_other_changes_of_a_request() -> None:
     assert Summary.of([], {}, "expand_context").line() == "tool expand_context declared"
     assert Summary.of([], {"jwt": 1}).line() == "1 secret redacted (jwt 1)"
     assert Summary.of([], {}, put_back=2).line() == "2 hidden exchanges put back"

@@ -28,7 +28,7 @@ def test_a_name_states_the_server_that_brings_the_tool(agent: str, tool: str, se
 
 
 @pytest.mark.parametrize("rule", RULES["agents"], ids=lambda rule: rule["agent"])
-def test_a_setting_names_what_it_takes_out(rule: dict[str, Any]) -> None:
+def test_a_setting_names_the_removed_tool_or_server(rule: dict[str, Any]) -> None:
     assert "{tool}" in rule["one"]
     assert "{server}" in rule["all"]
 
@@ -58,11 +58,11 @@ def test_server_of_which_one_tool_is_called_stays() -> None:
     [(LEAST_REQUESTS - 1, "claude-cli"), (LEAST_REQUESTS, "mine")],
     ids=["few", "unknown"],
 )
-def test_nothing_is_said_without_enough_requests_or_a_known_setting(requests: int, agent: str) -> None:
+def test_there_is_no_advice_without_enough_requests_or_a_known_setting(requests: int, agent: str) -> None:
     assert not unused(counted(requests, set(), agent))
 
 
-def test_what_is_taken_is_counted_once() -> None:
+def test_taken_counts_are_counted_once() -> None:
     uses = ToolUses()
     uses.add("shop", "codex", TOOLS, set(), 0.0)
     assert uses.take()

@@ -12,7 +12,7 @@ from support.hash_seeds import PARTS
 SEEDS = ("0", "77")
 
 
-def test_the_same_bytes_in_every_process() -> None:
+def test_every_process_sends_equal_bytes() -> None:
     running = [
         subprocess.Popen(
             [sys.executable, "-m", "support.hash_seeds", str(examples.part)],

@@ -47,7 +47,7 @@ def test_the_start_loads_nothing_optional(tmp_path: Path) -> None:
     assert loaded(tmp_path) == []
 
 
-def test_what_is_switched_on_would_be_seen(tmp_path: Path) -> None:
+def test_optional_modules_are_seen_once_they_are_used(tmp_path: Path) -> None:
     more = "from penumbra.external import compressors; from penumbra.redaction.restore import restoration"
     found = loaded(tmp_path, more)
     assert {"httpx", "penumbra.external.compressors", "penumbra.redaction.restore.restorer"} <= set(found)

@@ -55,7 +55,7 @@ print("all")
     assert (found.stdout, found.returncode) == ("all\n", 0), found.stderr
 
 
-def test_proxy_starts_and_says_what_it_lacks(tmp_path: Path) -> None:
+def test_proxy_starts_and_names_missing_features(tmp_path: Path) -> None:
     found = _python(
         tmp_path,
         """\
@@ -96,6 +96,6 @@ sys.exit(wrap.run(program, ["python", "-c", code, "x"], {**os.environ, "WHO": "c
     assert (found.stdout, found.returncode) == ("child x\n", 7), found.stderr
 
 
-def test_pause_says_what_does_the_same(tmp_path: Path) -> None:
+def test_pause_names_its_equivalent(tmp_path: Path) -> None:
     found = _python(tmp_path, "import penumbra.cli.pause as pause\npause.main(['pause'])\n")
     assert "`:penumbra.pause` and the page do the same" in found.stderr

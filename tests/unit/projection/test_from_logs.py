@@ -72,7 +72,7 @@ def test_a_result_counts_once_as_new_and_again_in_each_later_request(
     assert requests.declared > 0
 
 
-def test_what_stands_in_two_logs_counts_once(projector: Projector, tmp_path: Path) -> None:
+def test_a_conversation_in_two_logs_counts_once(projector: Projector, tmp_path: Path) -> None:
     old = _claude(tmp_path, _session(turns=3))
     longer = _claude(tmp_path, _session(turns=5))
     alone = _figures(projector, longer)
@@ -82,7 +82,7 @@ def test_what_stands_in_two_logs_counts_once(projector: Projector, tmp_path: Pat
     assert together.requests.count == alone.requests.count == 5
 
 
-def test_only_what_is_new_enough_counts(projector: Projector, tmp_path: Path) -> None:
+def test_only_recent_conversations_count(projector: Projector, tmp_path: Path) -> None:
     conversations = _claude(tmp_path, _session(turns=4))
     assert _figures(projector, conversations, since=4e9).requests.count == 0
     times = [entry.at for entry in conversations[0].entries if hasattr(entry, "at")]

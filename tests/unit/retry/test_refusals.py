@@ -49,7 +49,7 @@ def test_a_refusal_is_read_with_its_numbers(rule, example):
 
 
 @pytest.mark.parametrize("example", NOTHING, ids=lambda example: example["body"][:60])
-def test_what_only_looks_like_one_is_none(example):
+def test_similar_errors_are_no_refusals(example):
     assert read(example) is None
 
 
@@ -155,7 +155,7 @@ def body(**more: Any) -> Document:
         ("notanthropic.com", "", "", False),
     ],
 )
-def test_where_it_can_not_be_asked_for_it_is_left_out(host: str, betas: str, needs: str, asks: bool) -> None:
+def test_unavailable_members_are_left_out(host: str, betas: str, needs: str, asks: bool) -> None:
     document = body(thinking={"type": "adaptive"})
     assert adoption.drop(document, {"anthropic-beta": betas}, host, False) == needs
     made = json.loads(document.render())
@@ -163,7 +163,7 @@ def test_where_it_can_not_be_asked_for_it_is_left_out(host: str, betas: str, nee
     assert ("block_binding" in made["thinking"]) is asks
 
 
-def test_what_was_dropped_already_is_not_asked_for_twice() -> None:
+def test_dropped_tokens_are_not_demanded_twice() -> None:
     document = body(thinking={"type": "adaptive"})
     assert adoption.drop(document, {"anthropic-beta": BETA}, "api.anthropic.com", True) == ""
     assert not document.edits
@@ -200,11 +200,11 @@ def test_numbers_of_a_refusal_are_measured_in_our_tokens():
         (Refusal(Kind.RESERVE, "x", leave=True), None),
     ],
 )
-def test_what_a_refusal_asks_for(refusal, needed):
+def test_the_size_that_a_refusal_demands(refusal, needed):
     assert need(refusal, 1000, 4000, 0) == needed
 
 
-def test_of_a_history_elsewhere_only_what_is_too_much_is_asked_for() -> None:
+def test_with_a_history_at_the_provider_only_the_excess_is_removed() -> None:
     """The new messages are a small part of what counts, and nothing else can be shortened."""
     refusal = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
     assert need(refusal, 9_000, 30_000, 0, elsewhere=True) == Need(tokens=1_500)

@@ -26,7 +26,7 @@ FILES = sorted(str(path.relative_to(rules.directory())) for path in rules.direct
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_our_files_are_what_their_schemas_allow(name: str) -> None:
+def test_the_packaged_rules_are_valid(name: str) -> None:
     content = rules.parse(rules.directory() / name, name)
     assert list(problems(schema_of(name), content)) == []
     assert list(broken_patterns(schema_of(name), content)) == []
@@ -44,7 +44,7 @@ def test_every_schema_has_a_file() -> None:
         assert (rules.directory() / name).exists(), name
 
 
-def test_a_file_that_nobody_reads_has_no_schema() -> None:
+def test_a_file_that_is_never_read_has_no_schema() -> None:
     with pytest.raises(RuleError, match=r"nobody\.yaml: no file of this name is read, allowed: logs\.yaml"):
         schema_of("nobody.yaml")
 
@@ -68,7 +68,7 @@ def test_a_file_that_nobody_reads_has_no_schema() -> None:
         ("advisories.yaml", {"date": "soon", "holes": [], "examples": []}, "date: got 'soon', allowed: a date"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_reported(name: str, content: Any, told: str) -> None:
+def test_invalid_rules_are_reported(name: str, content: Any, told: str) -> None:
     assert next(problems(schema_of(name), content)) == told
 
 
@@ -169,7 +169,7 @@ def test_threads_may_read_rules_at_once():
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 100_000, "- " * 100_000, "{a: " * 100_000, "? " * 100_000])
-def test_what_is_nested_too_deep(tmp_path: Path, text: str) -> None:
+def test_too_deeply_nested_rules_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "deep.yaml"
     path.write_text(text)
     with pytest.raises(RuleError, match=r"^x: no YAML: nested deeper than 100$"):
@@ -178,7 +178,7 @@ def test_what_is_nested_too_deep(tmp_path: Path, text: str) -> None:
         load({}, {}, str(path))
 
 
-def test_what_is_too_large(tmp_path: Path) -> None:
+def test_too_large_rules_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "large.yaml"
     path.write_text("#" * (rules.MOST_BYTES + 1))
     with pytest.raises(RuleError, match="more than 4,000,000 bytes"):
@@ -187,7 +187,7 @@ def test_what_is_too_large(tmp_path: Path) -> None:
     assert rules.parse(path, "x") is None
 
 
-def test_what_is_within_the_bounds_is_read(tmp_path: Path) -> None:
+def test_rules_within_the_limits_are_read(tmp_path: Path) -> None:
     path = tmp_path / "usual.yaml"
     depth = rules.DEEPEST - 1
     path.write_text("a: " + "[" * depth + "]" * depth + "\r\nb: '[[[['\n")

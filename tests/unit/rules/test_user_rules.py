@@ -57,7 +57,7 @@ def test_rules_of_a_stranger_hold_and_go() -> None:
     assert SECRET in redact(f"key {SECRET} here")
 
 
-def test_a_family_takes_the_place_of_ours(tmp_path: Path) -> None:
+def test_a_users_family_replaces_the_packaged_one(tmp_path: Path) -> None:
     rule = family("git-status", match=["git status"], steps=[{"drop": r"\?\?.*"}])
     assert use(tmp_path, "commands/mine.yaml", {"families": [rule]}) == []
     shortened = apply(STATUS + "end", classify("Bash", {"command": "git status -s"}), lossy=True)
@@ -65,7 +65,7 @@ def test_a_family_takes_the_place_of_ours(tmp_path: Path) -> None:
     assert shortened.text == "end"
 
 
-def test_tools_and_errors_take_the_place_of_ours(tmp_path: Path) -> None:
+def test_a_users_tools_and_errors_replace_the_packaged_ones(tmp_path: Path) -> None:
     assert category("Read") == "read"
     assert use(tmp_path, "tools.yaml", {"agents": {"mine": {"grep": ["Read", "WebFetch"]}}}) == []
     assert [category(name) for name in ("Read", "WebFetch", "read", "Write")] == [
@@ -112,13 +112,13 @@ def test_tools_and_errors_take_the_place_of_ours(tmp_path: Path) -> None:
         ("prices.yaml", {}, "no file of this name is read, allowed: commands/*.yaml, secrets/*.yaml, tools.yaml, providers.yaml, shell.yaml"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_left_out_and_reported(name: str, content: Any, told: str, tmp_path: Path) -> None:
+def test_invalid_rules_are_left_out_and_reported(name: str, content: Any, told: str, tmp_path: Path) -> None:
     (line,) = use(tmp_path, name, content)
     assert line.startswith(f"{name}: {told}")
     assert "\n" not in line
 
 
-def test_what_is_right_beside_it_holds(tmp_path: Path) -> None:
+def test_valid_rules_beside_invalid_ones_hold(tmp_path: Path) -> None:
     content = {
         "families": [family("good", steps=[{"drop": "x"}]), family("bad", steps=[{}]), family("wrong")],
         "examples": [
@@ -155,7 +155,7 @@ def test_folder_of_the_setting(tmp_path: Path) -> None:
         user_rules.folder_of(str(tmp_path / "none"), {})
 
 
-def test_what_is_made_while_rules_change_is_made_again() -> None:
+def test_a_value_made_while_rules_change_is_made_again() -> None:
     """Another thread may be reading the old rules at that moment."""
     made: list[str] = []
 

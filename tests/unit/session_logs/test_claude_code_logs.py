@@ -77,7 +77,7 @@ def test_lines_in_a_circle_end(tmp_path: Path) -> None:
     assert len(_read(tmp_path, log)) == 1
 
 
-def test_what_is_broken_is_counted_and_passed_over(tmp_path: Path) -> None:
+def test_broken_lines_are_counted_and_skipped(tmp_path: Path) -> None:
     log = ClaudeCodeLog()
     log.prompt("one")
     log.said("m1", text_block("first"))

@@ -42,7 +42,7 @@ def _session() -> CodexLog:
     return log
 
 
-def test_a_response_is_all_that_the_model_says_at_once(tmp_path: Path) -> None:
+def test_a_response_has_all_messages_of_the_model_up_to_the_next_turn(tmp_path: Path) -> None:
     (conversation,) = _read(tmp_path, _session())
     first, second = _responses(conversation.entries)
     assert first.text == "I look."
@@ -74,7 +74,7 @@ def test_a_compaction_begins_another_conversation(tmp_path: Path) -> None:
     assert behind.entries[:2] == (LoggedPrompt("summary"), LoggedPrompt("go on"))
 
 
-def test_a_fork_repeats_the_keys_of_what_it_copies(tmp_path: Path) -> None:
+def test_a_fork_has_the_keys_of_the_copied_messages(tmp_path: Path) -> None:
     fork = _session()
     fork.lines = [{**line, "timestamp": "2026-11-21T00:00:00Z"} for line in fork.lines]
     fork.prompt("and now?")

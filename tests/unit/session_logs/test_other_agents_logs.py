@@ -79,7 +79,7 @@ def test_gemini_the_last_line_of_a_message_holds(tmp_path: Path) -> None:
     )
 
 
-def test_gemini_what_is_taken_back_or_replaced_was_said_all_the_same(tmp_path: Path) -> None:
+def test_gemini_messages_count_even_if_taken_back_or_replaced(tmp_path: Path) -> None:
     replaced = {"$set": {"messages": [{"id": "u3", "type": "user", "content": "summary"}]}}
     lines = [*GEMINI, {"$rewindTo": "g2"}, _gemini("g3", "Otherwise."), replaced, _gemini("g4", "On.")]
     read = list(gemini_cli.read(write_lines(tmp_path / "session-1.jsonl", lines), LogCounts()))
@@ -143,7 +143,7 @@ def _database(path: Path, messages: list[tuple[str, Line, list[Line]]]) -> Path:
     return path
 
 
-def test_what_opencode_has_only_in_its_journal_is_read_and_nothing_written(tmp_path: Path) -> None:
+def test_the_journal_of_opencode_is_read_and_nothing_is_written(tmp_path: Path) -> None:
     path = tmp_path / "opencode.db"
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA journal_mode = WAL")

@@ -126,7 +126,7 @@ def test_a_prefix_holds_in_any_order(redis: RedisServer) -> None:
     assert not [(order, broken) for order, broken, _ in found if broken]
 
 
-def test_what_nobody_can_help_is_counted(redis: RedisServer) -> None:
+def test_unavoidable_breaks_are_counted(redis: RedisServer) -> None:
     found = list(tried(redis, sample(45, is_open=True)))
     assert len(found) >= 5
     assert not [(order, broken) for order, broken, guessed in found if broken and not guessed]

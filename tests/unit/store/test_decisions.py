@@ -51,7 +51,7 @@ def test_many_new_rows_change_few_pages(tmp_path):
     book.database.close()
 
 
-def test_tables_in_the_order_of_their_keys_as_releases_made_them_go_on(tmp_path):
+def test_tables_without_rowid_of_earlier_releases_can_be_used(tmp_path):
     path = tmp_path / "x.sqlite"
     with sqlite3.connect(path) as connection:
         connection.execute(
@@ -68,7 +68,7 @@ def test_tables_in_the_order_of_their_keys_as_releases_made_them_go_on(tmp_path)
         book.database.close()
 
 
-def test_a_second_process_sees_what_the_first_wrote(tmp_path):
+def test_a_second_process_sees_the_rows_of_the_first(tmp_path):
     first, second = Book(tmp_path / "p"), Book(tmp_path / "p")
     assert run(second.get([b"a"])) == {}
     run(first.put({b"a": SHORT}))
@@ -101,7 +101,7 @@ def test_the_file_and_its_folder_belong_to_the_user(tmp_path):
         os.umask(old)
 
 
-def test_a_disk_that_fails_is_told_once_and_memory_takes_over(tmp_path, caplog):
+def test_a_failing_disk_is_reported_once_and_memory_takes_over(tmp_path, caplog):
     blocked = tmp_path / "file"
     blocked.write_text("")
     book = Book(blocked / "p.sqlite")
@@ -155,7 +155,7 @@ def test_the_installation_key_is_made_once_and_is_the_users_alone(tmp_path):
     assert installation_key(None) != installation_key(None)
 
 
-def test_who_only_looks_makes_and_replaces_no_key(tmp_path):
+def test_reading_the_key_makes_and_replaces_none(tmp_path):
     path = tmp_path / "state" / "p.key"
     assert existing_key(None) is None
     assert existing_key(path) is None
@@ -167,7 +167,7 @@ def test_who_only_looks_makes_and_replaces_no_key(tmp_path):
     assert path.read_bytes() == key
 
 
-def test_a_key_that_cannot_be_kept_is_told(tmp_path, caplog):
+def test_a_key_that_cannot_be_stored_is_reported(tmp_path, caplog):
     (tmp_path / "p.key").write_bytes(b"short")
     key = installation_key(tmp_path / "p.key")
     assert len(key) == 32

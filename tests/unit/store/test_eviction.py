@@ -171,7 +171,7 @@ def test_a_row_larger_than_the_cap_costs_no_decision(tmp_path: Path) -> None:
     assert size_on_disk(path) <= MEGABYTE
 
 
-def test_tables_that_nobody_uses_now_count_too(tmp_path: Path) -> None:
+def test_unused_tables_count_too(tmp_path: Path) -> None:
     path = tmp_path / "p.sqlite"
 
     async def fill(stores: Stores) -> None:
@@ -188,7 +188,7 @@ def test_tables_that_nobody_uses_now_count_too(tmp_path: Path) -> None:
     run(path, MEGABYTE, grow)
 
 
-async def test_what_was_not_used_for_its_time_leaves_with_any_write(tmp_path: Path) -> None:
+async def test_any_write_deletes_expired_rows(tmp_path: Path) -> None:
     path, clock = tmp_path / "p.sqlite", Clock()
     database = Database(path, MEGABYTE)
     texts = Originals(Table(database, records.ORIGINALS, 100, clock))
@@ -217,7 +217,7 @@ def test_memory_has_the_cap_too(tmp_path: Path, path: str | None) -> None:
     run(tmp_path / path if path else None, MEGABYTE, work)
 
 
-def test_of_the_release_before_what_can_be_read_stays(tmp_path: Path) -> None:
+def test_readable_rows_of_an_earlier_release_stay(tmp_path: Path) -> None:
     path = tmp_path / "p.sqlite"
 
     async def fill(stores: Stores) -> None:

@@ -127,7 +127,7 @@ def no_room() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-async def test_a_start_on_a_full_disk_knows_what_is_stored(
+async def test_a_start_on_a_full_disk_finds_stored_rows(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, killed = tmp_path / "p", tmp_path / "killed"
@@ -154,7 +154,7 @@ async def test_a_start_on_a_full_disk_knows_what_is_stored(
     assert len(lines) == 4, "it is said once that it can't be written, and once that it can"
 
 
-async def test_what_is_new_is_written_at_the_end_at_the_latest(
+async def test_new_rows_are_written_at_the_end_at_the_latest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_file, "_FIRST_PAUSE", 3600.0)
@@ -190,7 +190,7 @@ def test_days_add_up_over_a_failure(tmp_path: Path) -> None:
         assert sums(stores) == told(3)
 
 
-async def test_what_is_forgotten_in_a_failure_does_not_come_back(tmp_path: Path) -> None:
+async def test_rows_forgotten_during_a_failure_do_not_come_back(tmp_path: Path) -> None:
     with opened(tmp_path / "p") as stores:
         await stores.decisions.put(BEFORE)
     with opened(tmp_path / "p") as stores:
@@ -204,7 +204,7 @@ async def test_what_is_forgotten_in_a_failure_does_not_come_back(tmp_path: Path)
         assert await stores.decisions.get([*BEFORE, *AFTER]) == AFTER
 
 
-async def test_a_file_that_is_removed_is_begun_anew_and_what_is_used_moves_over(
+async def test_a_removed_file_is_made_anew_and_used_rows_move_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "p"
@@ -250,7 +250,7 @@ async def test_a_folder_that_is_gone_for_a_while_takes_nothing_along(tmp_path: P
         assert await found(stores, BEFORE, DURING, AFTER)
 
 
-async def test_of_a_damaged_file_what_can_be_read_moves_over(
+async def test_readable_rows_of_a_damaged_file_move_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "p"

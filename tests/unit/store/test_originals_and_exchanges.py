@@ -108,7 +108,7 @@ def test_a_stored_exchange_keeps_its_names() -> None:
     assert SCHEMA.unpack(stored).hidden == hidden
 
 
-async def test_what_clients_send_again_is_kept_for_less_and_once_asked_for_as_long_as_the_rest(
+async def test_carried_originals_expire_earlier_unless_they_were_expanded(
     database: Database,
 ) -> None:
     clock = Clock()

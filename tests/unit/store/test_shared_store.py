@@ -85,7 +85,7 @@ def ledger(store: SharedStore, ttl: float = 1000.0) -> SharedTable[Decision]:
     return SharedTable(store, decisions.SCHEMA, ttl)
 
 
-async def test_whoever_is_first_is_right(redis: RedisServer) -> None:
+async def test_the_first_decision_is_valid(redis: RedisServer) -> None:
     async with proxies(redis) as (one, other):
         first, second = ledger(one), ledger(other)
         assert await first.settle({b"a": ONE, b"b": KEPT})
@@ -134,7 +134,7 @@ async def test_a_value_of_another_kind_takes_nothing_else_away(redis: RedisServe
         assert redis.client.type(name) == b"string"
 
 
-async def test_what_others_tell_under_names_that_are_none_is_not_kept(redis: RedisServer) -> None:
+async def test_announcements_with_invalid_names_are_not_kept(redis: RedisServer) -> None:
     async with proxies(redis, 1) as (store,):
         name = store.name("decisions", b"a")
         (channel,) = redis.client.pubsub_channels()
@@ -157,7 +157,7 @@ async def test_rows_stay_for_their_time_since_the_last_use(redis: RedisServer) -
         assert redis.client.pttl(name) > 990_000
 
 
-async def test_what_is_asked_at_once_is_one_round_trip(redis: RedisServer) -> None:
+async def test_concurrent_commands_share_a_round_trip(redis: RedisServer) -> None:
     async with proxies(redis, 1) as (store,):
         book, known = ledger(store), SharedTable(store, exchanges.SCHEMA, 60)
         await until(lambda: store.figures.round_trips >= 2)
@@ -169,7 +169,7 @@ async def test_what_is_asked_at_once_is_one_round_trip(redis: RedisServer) -> No
         assert store.figures.round_trips == before + 3, "others are told what is known to be there"
 
 
-async def test_while_it_is_away_memory_goes_on_and_what_is_owed_is_written_later(
+async def test_memory_takes_over_during_an_outage_and_rows_are_written_later(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with proxies(redis) as (one, other):
@@ -232,7 +232,7 @@ async def far_and_near(redis: RedisServer) -> AsyncIterator[tuple[Relay, SharedS
 
 
 @pytest.mark.parametrize("hinder", [Relay.hold_replies, Relay.cut])
-async def test_what_was_written_without_an_answer_is_read_by_nobody(
+async def test_rows_without_a_confirmation_are_never_read(
     redis: RedisServer, hinder: Callable[[Relay], None]
 ) -> None:
     async with far_and_near(redis) as (relay, far, near):
@@ -264,7 +264,7 @@ def ledger_row(store: SharedStore, record: bytes, key: bytes) -> Decision | None
     return None if opened is None else decisions.SCHEMA.unpack(opened)
 
 
-async def test_what_another_has_written_since_is_not_taken_back(redis: RedisServer) -> None:
+async def test_a_later_row_of_another_proxy_is_not_taken_back(redis: RedisServer) -> None:
     async with far_and_near(redis) as (relay, far, near):
         first, second = ledger(far), ledger(near)
         assert await first.get([b"new"]) == {}
@@ -277,7 +277,7 @@ async def test_what_another_has_written_since_is_not_taken_back(redis: RedisServ
         assert await ledger(near).get([b"new"]) == {b"new": OTHER}
 
 
-async def test_what_was_written_last_is_written_again_where_the_store_has_lost_it(redis: RedisServer) -> None:
+async def test_rows_that_the_store_has_lost_are_written_again(redis: RedisServer) -> None:
     async with proxies(redis) as (one, other):
         first = ledger(one)
         assert await first.settle({b"a": ONE, b"b": KEPT})
@@ -312,9 +312,7 @@ async def test_a_request_that_lacks_something_has_the_store_tried_at_once(redis:
         assert await first.get([b"a"]) == {b"a": ONE}
 
 
-def test_a_connection_that_says_nothing_more_is_noticed(
-    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_connection_is_noticed(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage, "QUIET_SECONDS", 0.2)
 
     async def test() -> None:
@@ -335,7 +333,7 @@ def test_a_connection_that_says_nothing_more_is_noticed(
     run(test)
 
 
-async def test_a_full_store_takes_nothing_by_halves(redis: RedisServer) -> None:
+async def test_a_full_store_takes_all_rows_or_none(redis: RedisServer) -> None:
     async with proxies(redis) as (one, other):
         assert await ledger(one).settle({b"a": ONE})
         large = Decision(random.Random(1).randbytes(3_000_000).hex(), Facts("shortened"))
@@ -362,7 +360,7 @@ async def test_a_full_store_reads_and_tells(redis: RedisServer) -> None:
         assert ledger(other).elsewhere([b"a", b"zz"]) == {b"a"}
 
 
-def test_a_store_that_evicts_is_said(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_store_that_evicts_is_reported(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with proxies(redis, 1):
             await until(lambda: EVICTION_ID in caplog.text)
@@ -375,7 +373,7 @@ def test_a_store_that_evicts_is_said(redis: RedisServer, caplog: pytest.LogCaptu
         redis.client.config_set("maxmemory-policy", "noeviction")
 
 
-async def test_another_key_is_said_and_changes_nothing(
+async def test_another_key_is_reported_and_changes_nothing(
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with proxies(redis, 1) as (one,):
@@ -396,7 +394,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("rule", UNFIT)
-def test_a_user_who_may_not_ask_all_of_it_has_no_store(
+def test_a_user_without_a_needed_right_has_no_store(
     redis: RedisServer, caplog: pytest.LogCaptureFixture, rule: str
 ) -> None:
     redis.client.execute_command(*rule.split())  # type: ignore[no-untyped-call]
@@ -420,9 +418,7 @@ def test_a_user_who_may_not_ask_all_of_it_has_no_store(
     assert "pw@" not in line
 
 
-def test_a_user_who_may_ask_what_is_asked_has_one(
-    redis: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_needed_rights_are_enough(redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     commands = "getex set pexpire publish subscribe eval getrange del"
     rights = [f"+{command}" for command in commands.split()]
     redis.client.execute_command(  # type: ignore[no-untyped-call]
@@ -457,9 +453,7 @@ def test_a_user_who_may_ask_what_is_asked_has_one(
         ("unix", exceptions.ConnectionError("Error 13: Permission denied"), ""),
     ],
 )
-def test_advice_goes_with_the_address_and_with_what_is_said(
-    scheme: str, error: Exception, needed: str
-) -> None:
+def test_advice_depends_on_the_address_and_the_error(scheme: str, error: Exception, needed: str) -> None:
     said = outage.at_start(error, f"{scheme}://:secret-word@host")
     assert said.startswith(outage.why(error))
     assert needed in said
@@ -480,7 +474,7 @@ def test_advice_goes_with_the_address_and_with_what_is_said(
         ({}, ""),
     ],
 )
-def test_what_no_store_of_several_proxies_can_be_is_said(says: dict[str, str], told: str) -> None:
+def test_unfit_stores_are_reported(says: dict[str, str], told: str) -> None:
     if not told:
         outage.check(says)
         return
@@ -489,7 +483,7 @@ def test_what_no_store_of_several_proxies_can_be_is_said(says: dict[str, str], t
     assert "\n" not in outage.why(error.value)
 
 
-async def test_what_was_settled_or_put_late_is_no_empty_database_either(redis: RedisServer) -> None:
+async def test_settled_and_delayed_rows_make_a_database_nonempty(redis: RedisServer) -> None:
     async with proxies(redis) as (one, other):
         assert await ledger(one).settle({b"a": ONE})
         assert not await ledger(other).is_empty()
@@ -502,7 +496,7 @@ async def test_what_was_settled_or_put_late_is_no_empty_database_either(redis: R
         assert not await ledger(other).is_empty()
 
 
-async def test_tables_of_engines_that_have_gone_are_not_held(redis: RedisServer) -> None:
+async def test_tables_of_closed_engines_are_collected(redis: RedisServer) -> None:
     async with proxies(redis, 1) as (store,):
         gone = weakref.ref(ledger(store))
         gc.collect()

@@ -38,7 +38,7 @@ def rows(database: Database) -> int:
     return found
 
 
-def test_a_turn_is_one_transaction(database: Database) -> None:
+def test_the_writes_of_a_turn_share_a_transaction(database: Database) -> None:
     said: list[str] = []
 
     async def go() -> None:
@@ -68,13 +68,13 @@ def test_a_turn_is_one_transaction(database: Database) -> None:
     asyncio.run(go())
 
 
-async def test_what_memory_has_no_room_for_is_found_behind_its_writing(database: Database) -> None:
+async def test_values_that_are_not_kept_in_memory_are_found_after_their_write(database: Database) -> None:
     kept = Originals(Table(database, records.ORIGINALS, 60))
     await kept.put(b"o" * 32, {"ref": "text"})
     assert await kept.get(b"o" * 32, "ref") == "text"
 
 
-def test_closing_writes_what_waits(tmp_path: Path) -> None:
+def test_closing_writes_waiting_rows(tmp_path: Path) -> None:
     database = Database(tmp_path / "penumbra.sqlite", 1 << 26)
     decisions = Table(database, SCHEMA, 60)
     asyncio.run(decisions.put({b"a": KEPT}, in_background=True))
@@ -82,7 +82,7 @@ def test_closing_writes_what_waits(tmp_path: Path) -> None:
     assert rows(database) == 1
 
 
-def test_one_that_fails_leaves_the_others(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_write_leaves_the_others(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     def fail(connection: sqlite3.Connection) -> None:
         raise ValueError("with somebody's text")
 
@@ -99,7 +99,7 @@ def test_one_that_fails_leaves_the_others(database: Database, caplog: pytest.Log
     assert "somebody" not in caplog.text
 
 
-def test_who_puts_does_not_wait_and_who_asks_does(database: Database) -> None:
+def test_putting_does_not_wait_and_waiting_for_the_write_does(database: Database) -> None:
     free = threading.Event()
 
     async def go() -> None:
@@ -119,7 +119,7 @@ def test_who_puts_does_not_wait_and_who_asks_does(database: Database) -> None:
     assert rows(database) == 1
 
 
-def test_who_waits_no_longer_takes_nothing_from_others(database: Database) -> None:
+def test_a_cancelled_wait_does_not_disturb_others(database: Database) -> None:
     """The other callers still wait for the write, and the rows are written."""
     free = threading.Event()
 
@@ -176,7 +176,7 @@ def test_a_disk_that_does_not_answer_is_not_waited_for(
     assert caplog.text.count(WARNING_ID) == 2
 
 
-def test_values_that_were_not_used_make_room() -> None:
+def test_the_least_recently_used_values_are_dropped() -> None:
     held: RecentValues[str] = RecentValues(10, len)
     for name in "abc":
         held.put(name.encode(), name * 3, 1.0)

@@ -100,7 +100,7 @@ def test_refuses(case: str, post: Any, upstream: Upstream) -> None:
     assert words in upstream.requests[0].problem
 
 
-def test_refuses_what_is_not_signed(post: Any) -> None:
+def test_unsigned_requests_are_refused(post: Any) -> None:
     assert post(GOOD).status_code == 200
     signed = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20200101/us-east-1/bedrock/aws4_request"
     for headers, words in (
@@ -119,7 +119,7 @@ def test_refuses_what_is_not_signed(post: Any) -> None:
         assert words in answer.json()["message"]
 
 
-def test_reasoning_is_bound_to_what_stands_before_it(post: Any, upstream: Upstream) -> None:
+def test_reasoning_is_bound_to_its_prefix(post: Any, upstream: Upstream) -> None:
     upstream.answers(turn(Thinking("Hm."), "So."))
     body = conversation([say()])
     content = post(body).json()["output"]["message"]["content"]
