@@ -31,17 +31,15 @@ _ABOVE = 40
 _LONGEST_HEADING = 400
 """The longest line that may be a heading or an acknowledgement, in characters."""
 _PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
-_HEADINGS = tuple(
-    re.compile(form)
-    for form in (
-        r"(?:[=#_*~-]{2,}>?|==>) +\S.*",
-        r"(?:File|Path|Source|Dir|Directory|Folder|Document)(?: name| path)?: *\S.*",
-        r"<(?:file|document|path|source)\b[^>]*>.*",
-        r"diff --git .*|Index: .*|--- \S.*|\+\+\+ \S.*",
-        r"@@ -[0-9].*",
-    )
+_HEADINGS = (
+    r"(?:[=#_*~-]{2,}>?|==>) +\S.*",
+    r"(?:File|Path|Source|Dir|Directory|Folder|Document)(?: name| path)?: *\S.*",
+    r"<(?:file|document|path|source)\b[^>]*>.*",
+    r"diff --git .*|Index: .*|--- \S.*|\+\+\+ \S.*",
+    r"@@ -[0-9].*",
 )
 """Forms of headings: rules with a title, labels, tags, files of a diff, hunks."""
+_HEADING = re.compile("|".join(f"({form})" for form in _HEADINGS))
 _FIRST = frozenset("=#_*~-FPSD<dI+@")
 """First characters of headings."""
 _OPENING = re.compile(rf"\S.*:|{_PATH}")
@@ -153,11 +151,9 @@ def _headings(lines: Sequence[str]) -> list[list[int]]:
     for position, line in enumerate(lines):
         if not line or len(line) > _LONGEST_HEADING or line[0] in " \t":
             continue
-        form = None
-        if line[0] in _FIRST:
-            form = next((n for n, heading in enumerate(_HEADINGS) if heading.fullmatch(line)), None)
-        if form is not None:
-            places[form].append(position)
+        heading = _HEADING.fullmatch(line) if line[0] in _FIRST else None
+        if heading is not None and heading.lastindex is not None:
+            places[heading.lastindex - 1].append(position)
         elif position + 1 < len(lines) and _BELOW.match(lines[position + 1]) and _OPENING.fullmatch(line):
             places[-1].append(position)
     return [form for form in places if form]
