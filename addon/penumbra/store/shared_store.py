@@ -238,7 +238,7 @@ class SharedStore:
             replies = await self._ask([*commands, *publish])
         else:
             back = [*add, *(row for row in put if row.name in former)]
-            replies = await self._ask(commands)
+            replies = await self._ask(commands, [_taking_back(back, former)] if back else [])
             if replies is None and not self.is_whole:
                 self.doubtful.update(row.name for row in back)
         if replies is None:
