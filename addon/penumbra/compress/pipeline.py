@@ -21,11 +21,10 @@ from penumbra.compress import time_budget, wrapped
 from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import (
+    Envelope,
     file_alone,
-    split_envelope,
     tells_failure,
     with_cut_noted,
-    without_needless,
 )
 from penumbra.compress.families import shorten as families
 from penumbra.compress.families.several_outputs import without_files
@@ -81,17 +80,13 @@ def shorten(
     run.clean()
     if policy.mode is Mode.DISABLED:
         return run.result()
-    if run.is_standard:
-        run.open_json()
-        run.open_envelope()
-    if run.unwrapped(ref):
-        return run.result()
-    if run.is_standard:
-        run.name_file()
     run.apply("binary", Loss.LOSSY, binary.suppress)
     if not run.text.startswith("[Binary output suppressed: ") or "\n" in run.text:
-        if run.is_standard:
-            run.structure(ref)
+        envelope = run.opened() if run.is_standard else None
+        if run.unwrapped(ref):
+            return run.result()
+        if envelope is not None:
+            run.structure(envelope, ref)
         limit = partial(truncate.truncate, limit=policy.max_output_bytes, reserve=size(policy.overhead))
         run.apply("truncate", Loss.LOSSY, limit)
     run.redact_again()
@@ -163,15 +158,6 @@ class _Run:
             return text
         return terminal.render(text, moves=not self.is_quoted)
 
-    def open_json(self) -> None:
-        """Replace needless JSON around an output by the output, unless the output has codes for a
-        terminal."""
-        # In files, and in results of all other tools, such JSON may be the requested text.
-        if json_envelope.is_written_by(self.output.tool) and self.call.category != "read":
-            alone = json_envelope.alone(self.text)
-            if alone is not None and not terminal.may_act(alone):
-                self.apply("envelope", Loss.NONE, lambda _: alone)
-
     def unwrapped(self, ref: Callable[[str], str]) -> bool:
         """Shorten each output in a JSON text by itself. Return False if nothing changed."""
         if not exceeds(self.original, self.policy.min_bytes):
@@ -202,29 +188,31 @@ class _Run:
         self.redact_again()
         return True
 
-    def open_envelope(self) -> None:
-        """Remove the needless text that an agent writes around an output of any size."""
+    def opened(self) -> Envelope:
+        """Return the output and the text around it, of any size, without needless parts: lines or JSON that
+        the agent has written around the output, and the folder of the file that an edit acknowledges."""
         call = self.call
-        if call.shell or not self.is_quoted:
-            self.apply("envelope", Loss.NONE, partial(without_needless, is_quoted=self.is_quoted))
-        elif call.category == "read":
+        if call.category != "read" and json_envelope.is_written_by(self.output.tool):
+            self.apply("envelope", Loss.NONE, _alone)
+        if call.category == "read" and not call.shell:
             around = partial(file_alone, tool=self.output.tool, path=call.path, numbers=call.numbers)
             self.apply("envelope", Loss.NONE, around)
+        elif call.category in ("edit", "write") and not self.output.is_error:
+            self.apply("own_path", Loss.REVERSIBLE, partial(own_code.with_name, path=call.path))
+        envelope = Envelope.of(self.text)
+        if call.shell or not self.is_quoted:
+            envelope = envelope.without_needless(self.is_quoted)
+            self.apply("envelope", Loss.NONE, lambda _: "".join(envelope))
+        return envelope
 
-    def name_file(self) -> None:
-        """Shorten the path in the acknowledgement of an edit, since the call has the path."""
-        if self.call.category in ("edit", "write") and not self.output.is_error:
-            self.apply("own_path", Loss.REVERSIBLE, partial(own_code.with_name, path=self.call.path))
-
-    def structure(self, ref: Callable[[str], str]) -> None:
-        """Run the stages that the size and the call allow."""
+    def structure(self, envelope: Envelope, ref: Callable[[str], str]) -> None:
+        """Run the stages that the size and the call allow. The text around the output stays as it is."""
         if not exceeds(self.original, self.policy.min_bytes):
             self._tell("all others", None, f"not above min_bytes ({self.policy.min_bytes:,})")
             return
         stages = len(self.stages)
         whole = self.text
-        # The agent's text around the output (exit code, wall time) is not changed.
-        head, body, tail = split_envelope(whole)
+        head, body, tail = envelope
         if _OURS.match(body):
             return
         is_error = self.output.is_error or tells_failure(head, tail)
@@ -402,6 +390,13 @@ class _Run:
             dict(self.redactions),
             tuple(self.skipped),
         )
+
+
+def _alone(text: str) -> str | None:
+    """Return the only output in needless JSON; None for other texts, and for outputs with codes for a
+    terminal."""
+    alone = json_envelope.alone(text)
+    return None if alone is None or terminal.may_act(alone) else alone
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.calls.envelope import is_cut, split_envelope, tells_failure, without_needless
+from penumbra.compress.calls.envelope import Envelope, is_cut, split_envelope, tells_failure
 from penumbra.compress.calls.json_envelope import MAX_OUTPUTS, outputs
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.pipeline import shorten
@@ -35,8 +35,8 @@ def test_examples(example: EnvelopeExample) -> None:
     "example", tool_rules().envelopes.trim_examples, ids=lambda example: repr(example.text)[:40]
 )
 def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
-    assert without_needless(example.text) == example.gives
-    assert without_needless(example.gives) == example.gives
+    assert "".join(Envelope.of(example.text).without_needless()) == example.gives
+    assert "".join(Envelope.of(example.gives).without_needless()) == example.gives
 
 
 @pytest.mark.parametrize(

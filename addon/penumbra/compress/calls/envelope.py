@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
@@ -105,25 +106,34 @@ def split_envelope(text: str) -> tuple[str, str, str]:
     return text[:start], text[start:end], text[end:]
 
 
-def without_needless(text: str, is_quoted: bool = False) -> str:
-    """Return the text without the needless lines of its envelope. The line about success stays if there is no
-    output.
+class Envelope(NamedTuple):
+    """An `Envelope` is an output (`body`) and the text before and after it, which together are a result."""
 
-    With `is_quoted`, the output is the content of a file, which may look like an envelope. The text is then
-    changed only if the head of the envelope ends with an opening line.
-    """
-    head, body, tail = split_envelope(text)
-    if not head and not tail:
-        return text
-    if is_quoted and not head.endswith(tuple(_patterns().openings)):
-        return text
-    is_empty = not body.strip()
-    first = _needed(_HEAD_LINE.findall(head), head + tail, is_empty)
-    last = _needed(_TAIL_LINE.findall(tail), head + tail, is_empty)
-    for label in tool_rules().envelopes.labels:
-        if not is_empty and (first, last) == (label.opening, label.closing):
-            first = last = ""
-    return first + body + last if first or last or not is_empty else text
+    head: str
+    body: str
+    tail: str
+
+    @classmethod
+    def of(cls, text: str) -> Envelope:
+        return cls(*split_envelope(text))
+
+    def without_needless(self, is_quoted: bool = False) -> Envelope:
+        """Return the envelope without its needless lines. If there is no output, the line about success
+        stays.
+
+        `is_quoted`: the output is a file's content, which may look like an envelope. So lines are removed
+        only if the head of the envelope ends with an opening line.
+        """
+        head, body, tail = self
+        if is_quoted and not head.endswith(tuple(_patterns().openings)):
+            return self
+        is_empty = not body.strip()
+        first = _needed(_HEAD_LINE.findall(head), head + tail, is_empty)
+        last = _needed(_TAIL_LINE.findall(tail), head + tail, is_empty)
+        for label in tool_rules().envelopes.labels:
+            if not is_empty and (first, last) == (label.opening, label.closing):
+                first = last = ""
+        return Envelope(first, body, last) if first or last or not is_empty else self
 
 
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:

@@ -11,12 +11,10 @@ error". So the result is not checked for critical lines again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from penumbra.compress import time_budget
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.families.family import Family, FamilyResult, family
 from penumbra.compress.families.several_outputs import beside_files, by_announcements, by_seams
 from penumbra.compress.families.steps import Step
@@ -40,8 +38,7 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
     With `lossy`, steps that leave something out may run. The result has fewer UTF-8 bytes than the text. A
     text without the shape of the family is not changed. Never raises.
     """
-    head, body, tail = split_envelope(text)
-    output = Text(body) if head or tail else Text.of(text)
+    output = Text.of(text)
     outputs = partial(_shortened, lossy=lossy, depth=0)
     if call.is_beside_files:
         shortened = by_seams(output.lines, call.parts, outputs) or beside_files(
@@ -53,11 +50,7 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
         shortened = outputs(output, call.family, call.selected)
     else:
         return None
-    if shortened is None:
-        return None
-    if size(shortened.text) >= output.size:
-        return None
-    return replace(shortened, text=head + shortened.text + tail)
+    return None if shortened is None or size(shortened.text) >= output.size else shortened
 
 
 def _shortened(body: Text, name: str, selected: bool, *, lossy: bool, depth: int) -> FamilyResult | None:
