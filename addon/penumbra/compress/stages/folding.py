@@ -1,4 +1,4 @@
-"""The stage that writes lines or groups of lines that repeat directly after each other once, with a count.
+"""The stage that writes consecutive equal lines, or groups of lines, once with a count.
 
     waiting for the server
     [the line above 41 more times]
@@ -19,8 +19,8 @@ _LONGEST_CYCLE = 8
 
 
 def fold(text: str) -> str | None:
-    """Return the text with a count in place of repetitions; None if no count would be shorter, or if the text
-    has such marks already."""
+    """Return the text with counts in place of repetitions; None if no count would be shorter or the text
+    already has such marks."""
     lines = Text.of(text).lines
     starts = _starts(lines)
     if not starts or _has_marker(text):
@@ -66,8 +66,7 @@ def _starts(lines: list[str]) -> list[int]:
 
 
 def _cycle(lines: list[str], start: int) -> tuple[int, int]:
-    """Return (period, further repeats) of the shortest cycle at `start` that is worth a marker; (1, 0) if
-    none is."""
+    """Return (period, further repeats) of the shortest cycle at `start` that is worth a marker, or (1, 0)."""
     first = lines[start]
     for period in range(1, _LONGEST_CYCLE + 1):
         following = start + period

@@ -6,9 +6,8 @@
                                    src/b.py:
                                    7:import os
 
-`ungroup` writes the names out again, and `group` changes nothing where that would not restore the text. Some
-agents write relative paths in hits and absolute paths in the lines around them. Such a file gets its absolute
-path everywhere.
+`ungroup` restores the text, and `group` changes nothing if that would fail. Some agents write relative paths
+in hits and absolute paths in the lines around them. Such a file gets its absolute path everywhere.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _NEAR = re.compile(r"-([0-9]{1,8})-")
 _NUMBERED = re.compile(r"[0-9]{1,8}[:-]")
 _LISTED = re.compile(r"  Line ([0-9]{1,8}): ")
 _LEAST = 3
-"""The fewest hits that are grouped."""
+"""The smallest number of hits that are grouped."""
 
 
 def group(text: str) -> str | None:
-    """Return the text with its hits grouped by file; None if it has none, or `ungroup` would not restore
-    it."""
+    """Return the text with its hits grouped by file; None if there are none or `ungroup` would not restore
+    the text."""
     lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
@@ -59,7 +58,7 @@ def group(text: str) -> str | None:
 
 
 def ungroup(text: str) -> str:
-    """Return the text of `group` with the file before every hit again."""
+    """Return a text from `group` with the file name before every hit."""
     lines = text.split("\n")
     full: list[str] = []
     name = ""
@@ -103,7 +102,8 @@ def _is_path(name: str) -> bool:
 
 
 def _near(line: str, last: str, coming: str) -> str:
-    """Return the file name before a line near a hit (`path-12-text`), which the last or next hit has, too."""
+    """Return the file name before a line near a hit (`path-12-text`). The last or next hit must have the same
+    name."""
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):
         start = line.find(name + "-") if name else -1

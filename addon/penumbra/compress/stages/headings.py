@@ -1,5 +1,5 @@
-"""Headings: lines that name the subject of other lines, such as titles in prose and files above their hits. A
-reader needs the title to understand a detail, and the place to understand a title, as in:
+"""Headings are lines that name the subject of other lines, such as titles in prose and files above their
+hits. A reader needs the title to understand a detail, and the place to understand a title, as in:
 
 **Zero the key when navigation fails.**
 
@@ -25,7 +25,7 @@ _PLACE = re.compile(r"(?<![\w@$./\\-])[\w@$./\\-]{1,240}\.\w{1,8}\W{0,6}?(?::|#L
 _BEGINS = 240
 """The number of characters at the beginning of a line that are searched for a place."""
 _NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
-"""The end of a line that states columns which the next lines share."""
+"""The end of a line with the columns that the next lines share."""
 _INDENT = " \t\xa0│├└─"
 """Blanks and the characters that draw trees."""
 _BRANCHES = frozenset("│├└")
@@ -44,25 +44,25 @@ class Headings:
     """The headings of the lines of a text. Numbers of lines begin with 0."""
 
     needs: Mapping[int, list[int]]
-    """For each line, the lines without which it can't be understood."""
+    """The lines without which a line can't be understood, by line."""
     first: list[int]
     """Headings that are chosen before other lines: files with hits or changes, titles of a page."""
     named: Mapping[int, int]
-    """For each line, the line that names its file or service."""
+    """The line that names the file or service of a line, by line."""
 
     @classmethod
     def of(
         cls, flags: LineFlags, *, is_search: bool, is_page: bool, is_diff: bool, is_grouped: bool
     ) -> Headings:
-        """Find the headings of a text. `is_grouped` says that an earlier stage wrote shared beginnings of
-        lines only once."""
+        """Return the headings of a text. With `is_grouped`, an earlier stage wrote shared beginnings of lines
+        only once."""
         if is_diff:
             hunks = hunks_above(flags)
             files = {names[-1] for names in hunks.values() if names and names[-1] not in hunks}
             return cls(hunks, sorted(files), {})
         shared = shared_above(flags) if is_grouped else {}
         files_of = files_above(flags)
-        # A message has its place in the line below.
+        # The place of a message is in the line below it.
         named = shared or files_of | {at - 1: at for at in flags["arrow"] if at}
         found = shared or search_hits.headings(flags) or above(flags) | files_of
         first = sorted(set(found.values())) if is_search or is_page else []
@@ -134,7 +134,7 @@ def places(flags: LineFlags, above: Mapping[int, int]) -> dict[int, int]:
 
 
 def _item(number: int, above: Mapping[int, int], flags: LineFlags) -> int:
-    """Return the number of the first line of the item that a line names, or -1."""
+    """Return the first line of the list item whose name is in this line, or -1."""
     lines, names = flags.lines, flags["item name"]
     if number not in names or lines[number].lstrip().startswith("- "):
         return -1
@@ -202,7 +202,7 @@ def opened_above(flags: LineFlags) -> dict[int, int]:
 
 def _heads_commit(flags: LineFlags, number: int) -> bool:
     """Return whether a line is the first of a commit, and not a hash that another program prints. The lines
-    below it decide."""
+    below decide."""
     below = [*flags.lines[number + 1 : number + 3], "", ""]
     is_headed = flags.has(number + 1, "commit header") or (not below[0] and below[1].startswith("    "))
     return flags.lines[number].startswith("commit ") and is_headed

@@ -15,18 +15,18 @@ from penumbra.compress.size import encode
 _BLANKS = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
 _LEAST_AMONG = 512
-"""The fewest characters, without blanks, of a value that is searched for among lines of other text."""
+"""The smallest number of characters, without blanks, in a value among lines of other text."""
 _MOST_AROUND = 2_000
-"""The most characters of the lines around such a value, which stay as they are."""
+"""The greatest number of characters in the lines around such a value, which stay."""
 _ATTEMPTS = 4
 _MOST_VALUES = 4_000_000
-"""The most characters of several values after each other, whose ends are found one by one."""
+"""The greatest size in characters of several consecutive values, whose ends are found one by one."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
 
 def minify(text: str) -> str | None:
-    """Return equal JSON or JSON Lines in fewer bytes; None if the text is neither, or minimal already."""
+    """Return equal JSON or JSON Lines in fewer bytes; None if the text is neither or is already minimal."""
     if not may_be_json(text):
         return None
     body = text.strip(" \t\r\n")
@@ -41,13 +41,13 @@ def minify(text: str) -> str | None:
 
 
 def are_values(text: str) -> bool:
-    """Return whether the text is several JSON values after each other, but not one a line."""
+    """Return whether the text is several consecutive JSON values that are not one on each line."""
     return bool(_values(text.strip(" \t\r\n")))
 
 
 def _values(body: str) -> list[str]:
-    """Return the values of a text that is several of them after each other, as `jq` prints them; else
-    empty."""
+    """Return the values of a text with several consecutive values, as `jq` prints them; empty for other
+    texts."""
     is_long = len(body) > _MOST_VALUES
     if is_long or not (body[:2] in ("{\n", "[\n", "{\r", "[\r") or "}{" in body or "][" in body):
         return []
@@ -86,7 +86,7 @@ def among_lines(text: str) -> tuple[str, str, str]:
 
 
 def _end_of_value(text: str, start: int) -> int:
-    """Return the offset of the end of the JSON at `start`, before the line end; `start` if there is none."""
+    """Return the end of the JSON at `start`, before the line break, or `start` if there is no JSON."""
     closing = "}" if text[start] == "{" else "]"
     # JSON ends with the text, or with the last line that begins with a closing bracket or another value, or
     # with its first line.
@@ -108,7 +108,7 @@ def _are_records(body: str) -> bool:
 
 
 def may_be_json(text: str) -> bool:
-    """Return whether the text begins as an object or an array does."""
+    """Return whether the text begins like an object or an array."""
     return _BEGINNING.match(text) is not None
 
 
@@ -126,8 +126,7 @@ def _is_record(line: str) -> bool:
 
 
 def _compact(value: str) -> str:
-    """Return the value without blanks. A pattern removes them from values that nest too deep for the
-    decoder."""
+    """Return the value without blanks. Values that are too deep for the decoder are minified by a pattern."""
     try:
         return msgspec.json.format(encode(value), indent=-1).decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, RecursionError):
@@ -135,7 +134,7 @@ def _compact(value: str) -> str:
 
 
 def _surround(text: str, body: str, compact: str) -> str | None:
-    """Return the compact body, with a line end if the text has one; None if it is no shorter."""
+    """Return the compact body, with a line break if the text ends in one; None if nothing is saved."""
     if len(compact) == len(body):
         return None
     return compact + "\n" if text.endswith("\n") else compact

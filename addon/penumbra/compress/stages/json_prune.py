@@ -4,8 +4,8 @@
 
 The selection chooses among units: values without members, lines of long strings, and the brackets around
 them. A unit is shown only with its brackets. Numbers keep their spelling. In an object, numbers and names
-without blanks (ids, keys, paths) come first. Addresses that begin with another address of the object,
-templates of addresses, and members that the row above has, too, are left out.
+without blanks (ids, keys, paths) come first. Left out are URLs that begin with another URL of the object,
+templates of URLs, and members that the row above has, too.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ _TEXT = msgspec.json.Decoder(str)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
 _LONGEST_NAME, _NAMES = 120, 4
-"""The length in characters of a member that may name its object, and the number of such members, at most."""
+"""The greatest length in characters of a member that may name its object, and the greatest number of such
+members."""
 _WHOLE, _STRING = 40, 300
-"""The length in characters up to which an array or object, or a string, is one unit."""
+"""The length in characters up to which an array or object is one unit, and the length for a string."""
 _DEEPEST = 64
-"""The depth from which members are only counted, since each further depth parses its content once more."""
+"""The depth from which members are only counted, since each level parses its content again."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
 """The percentages of the byte limit for names of objects, beginnings of long strings, and failures."""
 _LEAST = 16
-"""The characters that count for a shorter unit, since the time grows with the number of units."""
+"""The number of characters that a shorter unit counts as, since the time grows with the number of units."""
 _MARK = 6
-"""The average bytes of the mark for a gap. They are few, since all gaps of an object share one mark."""
+"""The average size in bytes of the mark for a gap. It is small, since all gaps of an object share one
+mark."""
 _MORE, _TRIES = 1.5, 8
-"""The first budget of the units as a multiple of the byte limit, and the number of tries with ever smaller
-budgets until the JSON fits."""
+"""The first budget for the units, as a multiple of the byte limit, and the number of tries with smaller
+budgets."""
 
 
 @dataclass(slots=True)
@@ -50,9 +52,9 @@ class _Tree:
     string is followed by the units of its members or lines."""
 
     above: str = ""
-    """The JSON in the row above; nothing where there is none."""
+    """The JSON in the row above; empty if there is none."""
     texts: list[str] = field(default_factory=list)
-    """The JSON of each unit with its key; for units with members or lines, only the brackets or quotes."""
+    """The JSON of each unit with its key, but only the brackets or quotes of units with members or lines."""
     parents: list[int] = field(default_factory=list)
     """The number of the unit that encloses each unit; 0 for the first."""
     ends: list[int] = field(default_factory=list)
@@ -60,11 +62,11 @@ class _Tree:
     members: list[int] = field(default_factory=list)
     """The number of items or keys of each unit, including those that are not units."""
     names: list[list[int]] = field(default_factory=list)
-    """By depth, the numbers of the units that name their object or have members themselves."""
+    """The numbers of the units that name their object or have members, by depth."""
     beginnings: list[int] = field(default_factory=list)
     """The numbers of the first lines of long strings."""
     left: int = facts.LONGEST
-    """The characters that further units may take; later members are only counted."""
+    """The number of characters that further units may take. When there are none, members are only counted."""
 
     def add(self, source: str, parent: int = 0, depth: int = 0, key: str = "") -> None:
         """Add the units of a value."""
@@ -116,7 +118,7 @@ class _Tree:
             self.add(value, number, depth + 1, f"{_quoted(key)}:")
 
     def written(self, shown: bytearray, number: int = 0) -> str:
-        """Return the JSON of a unit, with marks for the units within that are not shown."""
+        """Return the JSON of a unit, with marks for units in it that are not shown."""
         text, end = self.texts[number], self.ends[number]
         if end == number + 1 and not self.members[number]:
             return text
@@ -145,9 +147,9 @@ class _Tree:
 def prune(
     text: str, room: int, compared: Callable[[Units], Facts] | None = None, above: str = ""
 ) -> str | None:
-    """Return a JSON value in at most `room` bytes; None if the text is not JSON, or if not even its brackets
-    fit. `compared` returns the facts of units; without `compared`, the first units are chosen first. `above`
-    is the JSON in the row above."""
+    """Return a JSON value in at most `room` bytes; None if the text is not JSON or its brackets don't fit.
+    `compared` returns the facts of units; without it, the first units are chosen first. `above` is the JSON
+    in the row above."""
     body = text.strip(" \t\r\n")
     tree = _Tree(above)
     try:
@@ -181,7 +183,7 @@ def _left_out(items: int) -> str:
 
 
 def _has_repeated_members(source: str) -> bool:
-    """Return whether an object has two members of one name, of which a decoder would keep one."""
+    """Return whether an object has two members of one name. A decoder would drop one of them."""
     repeated: list[bool] = []
 
     def hook(members: list[tuple[str, object]]) -> None:
@@ -192,14 +194,14 @@ def _has_repeated_members(source: str) -> bool:
 
 
 def _is_name(value: str) -> bool:
-    """Return whether a value may name its object: a number, or a short string that is no address."""
+    """Return whether a value may name its object: a number, or a short string that is no URL."""
     if value[0] != '"':
         return value[0] in "-0123456789"
     return 2 < len(value) <= _LONGEST_NAME and "://" not in value
 
 
 def _derived(members: Mapping[str, str]) -> frozenset[str]:
-    """Return the keys of addresses that begin with another address of the object, or are templates."""
+    """Return the keys of URLs that begin with another URL of the object or are templates."""
     addresses = sorted((value[1:-1], key) for key, value in members.items() if _ADDRESS.match(value))
     derived: set[str] = set()
     base = ""
@@ -213,7 +215,7 @@ def _derived(members: Mapping[str, str]) -> frozenset[str]:
 
 
 def _repeated(members: Mapping[str, str], above: str) -> frozenset[str]:
-    """Return the keys of members that the object in the row above has with the same value."""
+    """Return the keys of members that have the same value in the row above."""
     try:
         earlier = _MEMBERS.decode(encode(above))
     except (msgspec.DecodeError, UnicodeError, RecursionError):

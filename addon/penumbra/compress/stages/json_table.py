@@ -5,9 +5,9 @@
     1 <tab> alpha <tab> Oslo
     2 <tab> "12" <tab> Bergen
 
-Only the order of the keys within an object is lost. Numbers keep their spelling. A cell is a JSON value; a
-string has no quotes if it can't be mistaken for another value. An empty cell means that the object lacks the
-key. Objects within objects become columns with dotted names.
+Only the order of keys is lost. Numbers keep their spelling. A cell is a JSON value, but strings that can't be
+mistaken for another value have no quotes. An empty cell means that the object does not have the key. Objects
+within objects become columns with dotted names.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from penumbra.compress.stages import json_minify
 _LEAST_ROWS = 3
 _MOST_COLUMNS = 60
 _MOST_OBJECTS = 200_000
-"""The most objects of a text: a row in memory may be forty times as large as its object."""
+"""The greatest number of objects, since a row in memory may be forty times as large as its object."""
 _SPARSEST = 8
-"""No table is made if fewer than one in this many cells would have a value."""
+"""A table is made only if at least one in this number of cells has a value."""
 _MOST_INNER = 12
 _DEPTH = 4
 _PAGE = 1_000
-"""The least average length, in characters, of lines that are pages of an answer instead of rows."""
+"""The average length in characters from which lines are pages of a response and not rows."""
 _SHARED_PREFIX = 20
-"""The fewest characters of a common beginning of a column's strings that is written once."""
+"""The length in characters of the shortest common beginning of a column that is written once."""
 _PLAIN = re.compile(
     r"(?!(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\Z)"  # values of other types
     r"[^ \"\[\]{}\x00-\x1f][^\"\x00-\x1f]*(?<! )"
@@ -48,7 +48,7 @@ Row = dict[str, str]
 
 
 def to_tables(text: str) -> str | None:
-    """Return JSON or JSON Lines with its arrays of objects as tables; None if it has none."""
+    """Return JSON or JSON Lines with its arrays of objects as tables; None if there are no tables."""
     if not json_minify.may_be_json(text) or text.count("{") > _MOST_OBJECTS:
         return None
     try:
@@ -77,7 +77,7 @@ def _tables(text: str) -> str | None:
 
 
 def _pages(lines: Sequence[str]) -> str | None:
-    """Return the values, one a line, with all their tables below; None if they have no tables."""
+    """Return one value on each line, and all tables below; None if there are no tables."""
     writer = _Writer()
     shells = [writer.value(line, 0) for line in lines]
     is_alone = all(shell == f'"[table {number}]"' for number, shell in enumerate(shells, 1))
@@ -131,7 +131,8 @@ def _rows(sources: Sequence[str]) -> list[Row | None]:
 
 
 def _row(source: str) -> Row | None:
-    """Return the members of a compact object; None if it is none, or if a key occurs twice or has escapes."""
+    """Return the members of a compact object; None for other values, and if a key occurs twice or has
+    escapes."""
     if source[:1] != "{":
         return None
     members = _MEMBERS.decode(source)
@@ -149,7 +150,7 @@ def _quote(text: str) -> str:
 
 
 def _write(rows: Sequence[Row], title: str) -> list[str] | None:
-    """Return the header and the rows of a table; None if the objects have too little in common."""
+    """Return the header and the rows of a table; None if the objects are too different."""
     columns = _columns(rows, "")
     if columns is None:
         return None
@@ -179,10 +180,10 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
 
 
 def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | None:
-    """Return the values of each key over all rows, None where it is missing; keys of inner objects are
+    """Return the values of each key in all rows, or None in rows without it. Keys of inner objects are
     dotted.
 
-    Returns None if there are too many keys, or if most of the cells would be empty. Both are counted first.
+    Returns None if there are too many keys or if most cells would be empty. Both are counted first.
     """
     keys: dict[str, None] = {}
     for row in rows:
@@ -197,7 +198,7 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
             time_budget.check()
         values = [row.get(key) for row in rows]
         is_open = "." not in key and prefix.count(".") < _DEPTH
-        # A dotted name must not be a key already.
+        # No key may be equal to a dotted name.
         is_open = is_open and not any(other.startswith(f"{key}.") for other in keys)
         inner = _inner(values) if is_open else None
         if inner is None:
@@ -211,7 +212,7 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
 
 
 def _inner(values: Sequence[str | None]) -> list[Row] | None:
-    """Return the objects of a column if it has nothing else and the objects are alike; else None."""
+    """Return the objects of a column; None if it has other values or the objects differ."""
     if {value and value[0] for value in values} != {"{"} or "{}" in values:
         return None
     rows = [_row(value) for value in values if value is not None]
@@ -227,8 +228,7 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
 
 
 def _shared_prefix(values: Sequence[str | None]) -> str:
-    """Return the common beginning of all strings of a column; empty if it is short, or not all are
-    strings."""
+    """Return the common beginning of a column; empty if it is short or not all values are strings."""
     strings = [value for value in values if value is not None]
     if len(strings) < len(values) or {value[0] for value in strings} - {'"'} or "\\" in "".join(strings):
         return ""

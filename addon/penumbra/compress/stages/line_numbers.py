@@ -7,10 +7,11 @@
     20→def main():
 
 Read tools put a number before each line, which costs about a fifth of the tokens of a read. The lines between
-two numbered ones can be counted. Each line is exactly the file's, so that an edit can quote it. The first and
-last lines of a run keep their numbers. The blanks before numbers are removed.
+two numbered ones can be counted. The content of each line stays, so that an edit can quote the line. The
+first and last lines of a run keep their numbers. The blanks before numbers are removed.
 
-A file may contain numbers itself; `may_be_the_files` and `count_lines` tell them from those of a read tool.
+A file may contain numbers itself. `may_be_the_files` and `count_lines` decide which numbers are a read
+tool's.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ LEGEND = "[not every line is numbered]"
 HEADING = 2_000
 """The number of characters at the beginning of a thinned text that contain its legend."""
 _SHORTEST = 8
-"""The fewest numbered lines of a text that is thinned."""
+"""The smallest number of numbered lines in a text that is thinned."""
 _HEADER = 40
 """The number of lines at the beginning of a text within which its numbers must begin."""
 _L = "L: "
-"""The separator of the form `L12: `, in which an L precedes the number."""
+"""The separator for the form `L12: `, which has an L before the number."""
 _BAR = " | "
 _PREFIX = re.compile(r"[ \t]{0,8}(?:([0-9]{1,7})(→|\t|: | \| |\| |\||:)|L([0-9]{1,7}): )")
 _AFTER_COLON = re.compile(r"[ \t]{0,8}[0-9]{1,7}:( *)([^\r\n]?)")
@@ -50,24 +51,24 @@ _SHORT_HEAD = 16_000
 """The length in characters of the longest beginning of a text whose separator is cached."""
 _COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
-"""The usual spellings of numbers. Comparing lines with them costs less than parsing."""
+"""The usual spellings of numbers. Comparing lines with them takes less time than parsing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A `Numbered` is a line with a number in front."""
+    """A `Numbered` is a line that begins with a number."""
 
     number: int
     separator: str
-    """The text after the number; `L: ` if an L precedes the number, too."""
+    """The text after the number; `L: ` if the number follows an L."""
     content: str
 
 
 def thin(text: str) -> str | None:
     """Return the text with every twentieth line number; None if its lines are not numbered.
 
-    Return None, too, if the numbers could not be restored: if the content of a line looks numbered, or if the
-    numbers skip as many lines as follow there without a number.
+    Also return None if numbers could not be restored, because the content of a line looks numbered or the
+    numbers skip as many lines as there are unnumbered lines.
     """
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
@@ -83,12 +84,13 @@ def thin(text: str) -> str | None:
     if 2 * len(kept) > count:
         return None
     thinned = numbers.contents.copy()
-    # If only a few lines had a bare colon, a reader could not tell if the next blank belongs to the line.
+    # If only a few lines had a bare colon, a reader could not know whether the next blank belongs to the
+    # line.
     separator = {":": ": ", _BAR: "| "}.get(separator, separator)
     for position in kept:
         thinned[position] = prefix(numbers.numbers[position], separator) + thinned[position]
     whole = "\n".join([LEGEND + numbers.head, *thinned])
-    # A line of the file may look like one that is numbered in another way.
+    # A line of the file may look like a line that is numbered in another way.
     return whole if separator_of(whole.split("\n", _HEADER)[:_HEADER]) == separator else None
 
 
@@ -98,13 +100,13 @@ class _Numbers:
 
     separator: str
     head: str
-    """The text before the first numbered line, with a line end before each of its lines."""
+    """The text before the first numbered line, with a line break before each of its lines."""
     numbers: Sequence[int]
     contents: list[str]
-    """For each number, the text after it and the lines without a number that follow."""
+    """The text after each number, with the unnumbered lines that follow."""
 
     gaps: list[int]
-    """Positions of the numbers after which lines without a number follow, apart from the last number."""
+    """Positions of the numbers before unnumbered lines, except the last number."""
 
     @classmethod
     def of(cls, text: str, separator: str) -> _Numbers:
@@ -130,7 +132,7 @@ class _Numbers:
         yield start, count
 
     def are_ambiguous(self, text: str) -> bool:
-        """Return whether a content looks numbered, or numbers skip exactly the lines without a number."""
+        """Return whether a content looks numbered, or the numbers skip exactly the unnumbered lines."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
         sign = _sign(separator)
         if text.count(sign) > len(numbers):
@@ -144,7 +146,7 @@ class _Numbers:
 
 
 def _read(spelled: list[str]) -> Sequence[int]:
-    """Return the numbers; a range where they count up by one."""
+    """Return the numbers, as a range if they count up by one."""
     first, count = int(spelled[0]) if spelled else 0, len(spelled)
     if spelled == list(_DECIMALS[first : first + count]):
         return range(first, first + count)
@@ -162,8 +164,8 @@ def first_number(text: str) -> int | None:
 
 
 def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
-    """Return whether the numbers may be part of the file: they are not padded, and the sign after them is not
-    one that the tool is known to write."""
+    """Return whether the numbers may belong to the file: they are not padded, and the sign after them is not
+    known to be the tool's."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
     numbered = (line for line in lines if separator and parse(line, separator) is not None)
@@ -171,7 +173,7 @@ def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
 
 
 def unpad(text: str) -> str | None:
-    """Return the text with all its line numbers, but without the blanks before them; None if it has none."""
+    """Return the text without the blanks before its line numbers; None if there are no line numbers."""
     is_padded = text[:1] in (" ", "\t") or "\n " in text
     separator = separator_of(text.split("\n", _HEADER)[:_HEADER]) if is_padded else ""
     if not separator:
@@ -188,7 +190,8 @@ def unpad(text: str) -> str | None:
 
 
 def split(text: str) -> tuple[list[int], list[str]]:
-    """Return (numbers, contents) of the lines, numbered in full or thinned; a line without a number has 0."""
+    """Return (numbers, contents) of the lines, whose numbers may be thinned. Unnumbered lines have the number
+    0."""
     lines = text.split("\n")
     separator = separator_of(lines)
     if not separator:
@@ -205,7 +208,7 @@ def split(text: str) -> tuple[list[int], list[str]]:
         numbers[position], lines[position] = int(match[1]), lines[position][match.end() - place - 1 :]
         places.append(position)
     for left, right in pairwise(places if is_thinned else ()):
-        # Lines between two with a number count up if the numbers are as far apart as the lines.
+        # The lines between two numbers count up if the numbers are as far apart as their lines.
         if 1 < right - left == numbers[right] - numbers[left]:
             numbers[left:right] = range(numbers[left], numbers[right])
     return numbers, lines
@@ -234,9 +237,9 @@ def prefix(number: int, separator: str) -> str:
 def separator_of(lines: list[str]) -> str:
     """Return the text between number and content; empty if the lines are not numbered.
 
-    Two of the first lines must have numbers that are as far apart as the lines are; below the legend one
-    number is enough. The separator is a bare colon if only some contents begin with a blank, or if all
-    contents are indented by an even number of blanks.
+    Two of the first lines must have numbers that are as far apart as the lines. Below the legend, one number
+    is enough. The separator is a bare colon if only some contents begin with a blank, or if all contents are
+    indented by an even number of blanks.
     """
     head = "\n".join(lines[:_HEADER])
     return _remembered(head) if len(head) <= _SHORT_HEAD else _separator(head)
@@ -269,14 +272,15 @@ def _is_table(lines: list[str]) -> bool:
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """Return whether all blanks after the colons are the code's: one less would be an odd indentation."""
+    """Return whether all blanks after the colons belong to the code, since its indentation would otherwise be
+    odd."""
     matches = [match for match in map(_AFTER_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
-        # The reader wrote a blank after the colon of an empty line.
+        # The read tool wrote a blank after the colon of an empty line.
         return False
     filled = [(len(match[1]), match[2]) for match in matches if match[2]]
     least = min((blanks for blanks, _ in filled), default=0)
-    # The inner lines of a block comment have one more blank than the code.
+    # Inner lines of a block comment have one blank more than the code.
     return (
         least > 0 and least % 2 == 0 and any(found != (least, "*") for found in filled if found[0] == least)
     )
@@ -297,8 +301,8 @@ def may_be_the_files(text: str, original: str, call: Call) -> bool:
 
 
 def count_lines(text: str, call: Call, original: str | None = None) -> bool:
-    """Return whether any numbers in a text are known to be the line numbers of its files. `original` is the
-    output from which the text was made, if its lines differ."""
+    """Return whether numbers in a text are known to be line numbers of its files. `original` is the output
+    from which the text was made, if its lines differ."""
     if LEGEND in text[:HEADING]:
         return True
     if call.shell or call.category != "read":

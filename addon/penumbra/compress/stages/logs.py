@@ -7,8 +7,8 @@
     ~A 05.200 1 1235
 
 The text can be restored. Lines that are equal without their values (numbers, times, ids, hashes) share a
-pattern. Values, or beginnings of values, that are the same in all lines stay in the pattern. Critical lines
-stay as they are. The time is linear in the text.
+pattern. Values and beginnings of values that are the same in all lines become part of the pattern. Critical
+lines stay. The time is linear in the size of the text.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _VALUE = re.compile(
 )
 _VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
 _COUNTS = re.compile(r"\b(?:lines?|times?)\b")
-"""Words of the lines in which earlier stages count other lines. Such lines stay as they are."""
+"""Words in lines by which earlier stages count other lines. These lines stay."""
 _FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
 _LAST = "[end of patterns]"
 _GAP = "\x00"
 _HOLE = "{}"
 _LEAST_LINES = 12
 _LEAST_CHARACTERS = 2_000
-"""The fewest characters of a text whose patterns are written once."""
+"""The length in characters of the shortest text whose patterns are written once."""
 _LEAST_USES = 4
 _LEAST_CONSTANT = 12
-"""The fewest characters of a pattern outside its gaps."""
+"""The smallest number of characters in a pattern outside its gaps."""
 _MOST_VALUES = 12
 _MOST_PATTERNS = 26 * 26
 _SAMPLE = 20
 _RUN = 5
 """The number of runs, and of lines in a run, in the sample that shows whether a text may be a log."""
 _LONGEST = 1_000
-"""The most characters of a log line."""
+"""The length in characters of the longest log line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class _Pattern:
     shown: str
     """The pattern with `{}` for each gap."""
     gaps: tuple[tuple[int, int] | None, ...]
-    """The numbers of characters at the beginning and end of each value that are in the pattern; None if all
-    are."""
+    """The numbers of characters at the beginning and end of each value that the pattern contains; None for
+    all."""
 
 
 def factor(text: str) -> str | None:
-    """Return the text with the patterns of its log lines written once; None if that is not worth it."""
+    """Return the text with the patterns of its log lines written once; None if too little is saved."""
     lines = Text.of(text).lines
     if (
         len(lines) < _LEAST_LINES
@@ -99,7 +99,7 @@ def factor(text: str) -> str | None:
 
 
 def _may_repeat(text: str, lines: Sequence[str]) -> bool:
-    """Return whether enough lines are alike without the characters of values. The test is cheap."""
+    """Return whether enough lines are equal without the characters of values. The test is quick."""
     remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
     shortest, longest = _LEAST_CONSTANT, _LONGEST
     counts = Counter(
@@ -113,7 +113,7 @@ def _may_repeat(text: str, lines: Sequence[str]) -> bool:
 
 
 def _looks_patterned(lines: Sequence[str]) -> bool:
-    """Return whether lines in a sample of runs differ in their values alone. The test is cheap."""
+    """Return whether lines in a sample of runs differ only in their values. The test is quick."""
     if len(lines) < 4 * _SAMPLE * _RUN:
         return True
     step = len(lines) // (_SAMPLE * _RUN)
@@ -123,7 +123,7 @@ def _looks_patterned(lines: Sequence[str]) -> bool:
 
 
 def _cut(line: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return (line with gaps, values); None for a line that stays as it is."""
+    """Return (line with gaps, values); None for a line that stays."""
     if len(line) < _LEAST_CONSTANT or len(line) > _LONGEST or _HOLE in line:
         return None
     if line[0] == "[" and line[-1] == "]" and _COUNTS.search(line):
@@ -157,8 +157,8 @@ def _pattern(name: str, constant: str, values: Sequence[tuple[str, ...]]) -> _Pa
 
 
 def _shared(column: Sequence[str]) -> tuple[int, int]:
-    """Return how many characters all values of a column have in common at the beginning and the end. The
-    beginning is cut at a mark between numbers."""
+    """Return the numbers of characters that all values of a column share at the beginning and the end. The
+    beginning ends at a mark between numbers."""
     low, high = min(column), max(column)
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
     prefix = max(low.rfind(mark, 0, same) for mark in "T :.-/") + 1

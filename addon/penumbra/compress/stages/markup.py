@@ -1,7 +1,7 @@
 """The stage that writes a web page as text: headings, paragraphs, lists, tables and links.
 
-The parser is selectolax (Lexbor), an HTML5 parser in C; this module only chooses which parts of the tree are
-written. Links and image descriptions stay; content that only a browser needs is removed.
+The parser is selectolax (Lexbor), an HTML5 parser in C. This module chooses which parts of the tree are
+written. Links and image descriptions stay. Content that only a browser needs is removed.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article"
 """Blocks before which an empty line is written."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
 _CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
-"""Blocks whose text continues the line if they begin an item or a heading, after its mark."""
+"""Blocks that continue the line of an item's or a heading's mark if they come first in it."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
-"""Elements that add something to the text. Of all others, only the content is written."""
+"""Elements that add something to the text. Only the content of all other elements is written."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _CHILDLESS = _tags(
     "area base br col dd dt embed hr img input li link meta option p param source tbody td th thead tr track"
     " wbr"
 )
 _DEEPEST = 500
-"""The most elements within each other: the parser's time grows with the square of this number."""
+"""The greatest depth of elements, since the parser's time grows with the square of the depth."""
 _BLANKS = re.compile(r"[\t\r\n\f\u00a0][ \t\r\n\f\u00a0]*| [ \t\r\n\f\u00a0]+")
 """Runs of blanks other than one space."""
 _LONGEST_LINK = 300
-"""The most characters of an address that is written. Longer addresses contain data for the site."""
+"""The length in characters of the longest URL that is written. Longer ones contain data for the site."""
 
 
 _LONGEST_LABEL = 240
-"""The most characters of a cell that is written on the line of its row even if it contains blocks."""
+"""The length in characters up to which a cell with blocks in it is written on the line of its row."""
 _MOST_SPANNED = 1_000
-"""The most rows or columns of a cell, as in browsers."""
+"""The greatest number of rows or columns of a cell, as in browsers."""
 _NESTED = 4
-"""The most tables within each other whose cells are examined as a whole."""
+"""The greatest depth of tables whose cells are examined as a whole."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ def _count(node: LexborNode, name: str) -> int:
 
 
 def to_text(text: str) -> str | None:
-    """Return the page's title and text; None if the text is no HTML page."""
+    """Return the title and the text of a page; None if the text is not an HTML page."""
     if not _PAGE.match(text) or _is_deep(text):
         return None
     tree = LexborHTMLParser(text)
@@ -103,7 +103,7 @@ def to_text(text: str) -> str | None:
 
 
 def _is_deep(text: str) -> bool:
-    """Return whether elements nest too deep. Only elements that need an end tag are counted."""
+    """Return whether elements are nested too deep. Only elements that need an end tag are counted."""
     if text.count("<") - text.count("</") <= _DEEPEST:
         return False
     depth = deepest = 0
@@ -121,9 +121,10 @@ class _Writer:
 
     def __init__(self, hides: bool, spans: bool, space: int) -> None:
         self.hides, self.spans = hides, spans
-        """True if some element may be hidden, or a cell may span others. Attributes are read only then."""
+        """True if an element may be hidden, and if a cell may span others. Attributes are read only then."""
         self.space = space
-        """The characters that spanning cells may still add. A few tags could otherwise add very many."""
+        """The number of characters that spanning cells may still add, since a few tags could otherwise add
+        very many."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0
@@ -134,7 +135,7 @@ class _Writer:
         """True within a cell of one line."""
 
     def walk(self, root: LexborNode) -> None:
-        """Write everything below a node, without recursion, since pages may nest deep."""
+        """Write everything below a node, without recursion, since pages may be deep."""
         # A string on the stack is the name of an element that ends here.
         stack: list[LexborNode | str] = [root]
         nodes = 0
@@ -285,7 +286,7 @@ class _Writer:
             self.parts[start:] = [f"[{words}]({address})"]
 
     def _is_begun(self) -> bool:
-        """Return whether the line has the mark of an item or a heading, and nothing else."""
+        """Return whether the line has only the mark of an item or a heading."""
         return bool(self.parts) and not "".join(self.parts).strip("#- ") and "".join(self.parts).strip() != ""
 
     def _end_line(self) -> None:

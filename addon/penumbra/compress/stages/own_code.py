@@ -1,4 +1,4 @@
-"""The stage that shortens code which the acknowledgement of an edit repeats from its own call.
+"""The stage that shortens code in the acknowledgement of an edit if the call contains this code.
 
     Successfully overwrote file: src/a.py. Here is the updated code:
     import re
@@ -6,10 +6,10 @@
     [112 lines: as the call has written them]
     ...
 
-The first and the last lines of each run stay, so that a later edit can quote the lines where old code meets
-new. A call that has written the whole file has no old code, so that one line at each end is enough.
+The first and the last lines of each run stay, so that a later edit can quote the border of old and new code.
+If the call has written the whole file, there is no old code, and one line at each end is enough.
 
-The call contains the path of the file, so that the acknowledgement needs only the file's name.
+The call also contains the path of the file, so the acknowledgement needs only the file's name.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ from penumbra.compress.size import counted
 from penumbra.compress.stages import line_numbers
 
 _MARGIN, _MARGIN_OF_WHOLE = 6, 1
-"""The number of lines at each end of a run that stay, after an edit and after a write of a whole file."""
+"""The number of lines that stay at each end of a run, after an edit and after the write of a whole file."""
 _MORE = 8
-"""The fewest lines that are left out between the two ends of a run."""
+"""The smallest number of lines that are left out between the two ends of a run."""
 _SHORTEST = 200
-"""The fewest characters of an argument that is compared."""
+"""The length in characters of the shortest argument that is compared."""
 _LONGEST = 800
-"""The most characters of the line that names the edited file."""
+"""The greatest length in characters of the line that names the edited file."""
 _AROUND = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
 """The characters that may precede and follow a whole path."""
 _PLACES = 4
-"""The most positions of one line in an argument that are tried. Blank lines and brackets have many."""
+"""The greatest number of positions of a line in an argument that are tried. Blank lines and brackets have
+many."""
 _MOST = 20_000
-"""The most lines of an argument that is compared."""
+"""The greatest number of lines of an argument that is compared."""
 
 
 def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
     """Return the text without the lines that the call's arguments contain in the same order; None if they are
     too few.
 
-    `is_whole`: the call has written the whole file.
+    `is_whole` is true if the call has written the whole file.
     """
     margin = _MARGIN_OF_WHOLE if is_whole else _MARGIN
     least = 2 * margin + _MORE
@@ -84,7 +85,7 @@ def with_name(text: str, path: str) -> str | None:
 
 
 def _written(arguments: Any) -> Iterator[str]:
-    """Yield the texts that a call with these arguments writes into a file, without old text that it names."""
+    """Yield the texts in the arguments that a call writes into a file, without old text."""
     if isinstance(arguments, str):
         yield "\n".join(line[1:] for line in arguments.split("\n") if line.startswith("+"))
     elif isinstance(arguments, Mapping):
@@ -116,7 +117,7 @@ def _run(
     """Return the number of lines from `start` on that the code has in this order; 0 if they are too few."""
     longest = 0
     for place in places.get(contents[start], ()):
-        # The last line that is needed rules out most places.
+        # The last needed line excludes most places.
         last = start + least - 1
         if last >= len(contents) or place + least > len(code) or contents[last] != code[place + least - 1]:
             continue

@@ -1,4 +1,4 @@
-"""Functions that write JSON as rows with long cells cut, and find rows that differ from others."""
+"""Functions that write JSON as rows with shortened cells, and that find rows unlike the others."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from penumbra.compress.stages import json_prune, json_table
 _ENDS = 3
 """A text is a table if it has at least four times this number of rows."""
 _LONGEST = 400
-"""Characters of a row that are always shown; a table of few rows shows more of each."""
+"""The number of characters of a row that are always shown. A table of few rows shows more."""
 _FEW = 160
 """If the limit leaves at least this number of bytes for each row, a part of every row is shown."""
 _SHORTEST = 20
-"""Characters that each cell keeps."""
+"""The number of characters that each cell keeps."""
 _NOTE = 29
-"""Bytes of the mark for the missing part of a cell."""
+"""The length in bytes of the mark for the missing part of a cell."""
 _HEADS = 3
 """The lines above rows take at most the byte limit divided by this number."""
 _LOOKED_AT = 50
-"""Lines of a text whose separators are counted."""
+"""The number of lines of a text whose separators are counted."""
 _COLUMNS = 30
-"""Columns of a table that are compared."""
+"""The number of columns of a table that are compared."""
 _FAR = 20
 """A number is odd if its distance from the median is more than this many times the usual distance."""
 _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")
@@ -35,8 +35,8 @@ _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;
 
 def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
     """Return the rows of a JSON text and, for each row, the number of the line that names its columns (a row
-    without such a line has its own number). Rows are cut so that some fit into `room` bytes. Return None if
-    the text has no rows."""
+    without such a line has its own number). Rows are shortened so that some fit into `room` bytes. Returns
+    None if the text has no rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
     if len(lines) < 4 * _ENDS and not starts:
@@ -68,7 +68,7 @@ def is_separated(text: str) -> bool:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """Return the mark between cells, which nearly all of the first lines have equally often; else nothing."""
+    """Return the mark that nearly all of the first lines have equally often; empty if there is none."""
     first = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
@@ -117,8 +117,7 @@ def odd(lines: Sequence[str]) -> list[int]:
 
 
 def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> list[int]:
-    """Return the positions of odd rows, each as often as it has odd cells; nothing if the rows are no
-    table."""
+    """Return the position of each odd row once for each of its odd cells; empty if the rows are no table."""
     if len(rows) < 4 * _ENDS:
         return []
     width = Counter(map(len, rows.values())).most_common(1)[0]
@@ -137,8 +136,8 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
 
 
 def _odd_values(counts: Mapping[str, int]) -> set[str]:
-    """Return the odd values of a column: missing ones, those of a rare type, those that are rare among few
-    different ones, and numbers far from all others. `counts` is how often each value occurs."""
+    """Return the odd values of a column: missing values, values of a rare type, rare values among few
+    different ones, and numbers far from all others. `counts` has the number of occurrences of each value."""
     total, most = sum(counts.values()), max(counts.values())
     kinds = {value: _kind(value) for value in counts}
     of_kinds: Counter[str] = Counter()
@@ -161,9 +160,9 @@ def _odd_values(counts: Mapping[str, int]) -> set[str]:
 
 _TAB, _BLANKS = re.compile("\t"), re.compile(" {2,}")
 _LEAST_CELLS = 3
-"""The fewest cells of a row."""
+"""The smallest number of cells in a row."""
 _WORDS = 8
-"""Words at the beginning of a line that are compared."""
+"""The number of words at the beginning of a line that are compared."""
 _NOTHING = re.compile(r"0+(?:\.0+)?%?")
 _KINDS = dict.fromkeys("0123456789-", "number") | {
     "{": "object",
@@ -180,7 +179,8 @@ def _kind(value: str) -> str:
 
 
 def _short(row: str, longest: int) -> str:
-    """Return a row in about `longest` characters. Only long cells are cut, so that ids and names stay."""
+    """Return a row in about `longest` characters. Only long cells are shortened, so that ids and names
+    stay."""
     if len(row) <= longest:
         return row
     cells = row.split("\t")
@@ -196,7 +196,7 @@ def _short(row: str, longest: int) -> str:
 
 
 def _in_part(row: str, above: str, longest: int) -> str:
-    """Return a row in about `longest` characters; if they fit, cells that are JSON stay JSON, without members
+    """Return a row in about `longest` characters. Cells with JSON stay JSON if they fit without the members
     that the row `above` has, too."""
     short = _short(row, longest)
     if short is row:

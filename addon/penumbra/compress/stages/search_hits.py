@@ -1,4 +1,4 @@
-"""The results of searches in files: the names that a search looks for, and the file of each hit."""
+"""Results of searches in files, with the names that a search looks for and the file of each hit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SEPARATORS = frozenset({"", "--", "---"})
 
 
 def is_search(call: Call) -> bool:
-    """Return whether the output of a call is lines found in files."""
+    """Return whether a call searches files, so that its output has the lines that match."""
     command = call.command
     if call.category == "grep" or call.family == "grep":
         return True

@@ -1,15 +1,14 @@
-"""The stage that renders a text as a screen would show it, without colours, titles and overwritten text.
+"""The stage that renders a text like a screen, without colours, titles and overwritten text.
 
 After a carriage return, a shorter text begins a new line instead of overwriting a longer one, since no
-program has written a mixture of both. Colours stay where nothing else shows a difference between two texts
-that are compared.
+program wants a mixture of both. Colours stay if only they show the difference between two compared texts.
 
-There are three steps, which run if the text needs them. One pattern deletes the sequences that move nothing
-(colours, modes, titles, hyperlinks, character sets). Lines with carriage returns, backspaces or moves within
-the line are drawn on a row of cells. Text that moves between lines (progress of several downloads) is drawn
-on a screen of rows.
+There are three steps, which run if the text needs them. One pattern deletes sequences that don't move the
+cursor (colours, modes, titles, hyperlinks, character sets). Lines with carriage returns, backspaces or moves
+within the line are drawn on a row of cells. Text with moves between lines (progress of several downloads) is
+drawn on a screen of rows.
 
-Clearing the screen or going home starts a new page below, as scrollback would show it, so that nothing
+Clearing the screen or moving to its first cell begins a new page below, as in scrollback, so that nothing
 readable is lost. An overwritten text that reports an error is kept as a line. If the rendered text would be
 longer than the original, only the sequences are deleted.
 """
@@ -40,18 +39,19 @@ _COMPARED = re.compile(
     re.M,
 )
 _PASSES = 4
-"""The most passes. A deletion may leave a new sequence, but text of real programs needs one pass."""
+"""The greatest number of passes. A deletion may form a new sequence, but texts of real programs need one
+pass."""
 _WIDEST = 400
-"""The most cells that one move to the right may add: real screens are narrower."""
+"""The greatest number of cells that a move to the right may add. Real screens are narrower."""
 _PAGE = 60
-"""The most rows that a move to a position may add."""
+"""The greatest number of rows that a move to a position may add."""
 
 
 def render(text: str, *, moves: bool = True) -> str:
-    """Return the text as a screen would show it; the same object if nothing changes.
+    """Return the text that a screen would show; the same object if nothing changes.
 
-    With `moves=False` (text of a file) only colours, modes and titles are removed: a carriage return or a
-    backspace in a file is content.
+    With `moves=False` (text of a file) only colours, modes and titles are removed, since carriage returns and
+    backspaces in a file are content.
     """
     if not may_act(text):
         return text
@@ -63,7 +63,7 @@ def render(text: str, *, moves: bool = True) -> str:
         return shown
     shown = _drawn(text, moves)
     if len(shown) > len(text):
-        # A few moves to far places add many blanks and rows.
+        # A few distant moves add many blanks and rows.
         shown = _drawn(_stripped(_STILL.sub("", text)).replace("\x08", ""), moves)
     return text if shown == text else shown
 
@@ -82,7 +82,7 @@ def _drawn(text: str, moves: bool) -> str:
 
 
 def _differs_in_colours(shown: str) -> bool:
-    """Return whether two texts that are compared are the same, to the last blank, without their colours."""
+    """Return whether two compared texts are equal, blanks included, without their colours."""
     return any(match[1].strip() and match[1] == match[2] for match in _COMPARED.finditer(shown))
 
 
@@ -110,7 +110,7 @@ def _draw(text: str) -> str:
 
 
 def _stripped(text: str) -> str:
-    """Return the text without sequences but with overwritten text, for input that needs too many cells. A
+    """Return the text without sequences, for input that needs too many cells. Overwritten text stays, and a
     move within the line becomes a blank."""
     return _TOKEN.sub(_without_sequence, text)
 
@@ -122,7 +122,7 @@ def _without_sequence(token: re.Match[str]) -> str:
 
 
 def _line(line: str) -> str:
-    """Return one line as a screen would show it."""
+    """Return the line that a screen would show."""
     ending = "\r" if line.endswith("\r") else ""
     body = line[:-1] if ending else line
     if not _moves(body):
@@ -134,7 +134,7 @@ def _line(line: str) -> str:
 
 
 def _overwritten(texts: list[str]) -> list[str]:
-    """Return the texts to keep of those written over each other: the last text, longer earlier ones, and
+    """Return those of several overwritten texts that stay: the last text, longer earlier ones, and
     failures."""
     left: list[str] = []
     seen: set[str] = set()
@@ -165,7 +165,7 @@ class _Screen:
     saved: tuple[int, int] = (0, 0)
 
     def draw(self, text: str) -> str | None:
-        """Return the lines that the text leaves on the screen; None if they take too many cells."""
+        """Return the lines on the screen after the text; None if they need too many cells."""
         for token in _TOKEN.finditer(text):
             piece = token[0]
             if piece[0] != "\x1b":
@@ -206,7 +206,7 @@ class _Screen:
         self.column = end
 
     def _keep_failure(self, cells: list[str], new: str) -> None:
-        """Keep an error that is about to be overwritten, once."""
+        """Keep an error that will be overwritten. The same error is kept only once."""
         if len(cells) > _WIDEST:
             return
         line = "".join(cells).rstrip()
@@ -262,7 +262,7 @@ class _Screen:
             self.column = 0
 
     def _go(self, row: int, column: int) -> None:
-        """Move to a position of the page. Home begins a new page if something was written."""
+        """Move to a position of the page. The first cell begins a new page if the page has any text."""
         if row == 1 and column <= 1:
             self._new_page()
             return

@@ -1,8 +1,7 @@
 """The hard limit on a result's size.
 
 Failure lines that are cut are written below the text. Every gap has a marker with the exact number of missing
-bytes, and markers count towards the limit. A text within the limit is not changed, so that a capped text is
-never capped again.
+bytes, and markers count for the limit. A text within the limit is not changed, so a text is never cut twice.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from penumbra.compress.text import Text
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
     """Return the text cut to `limit` minus `reserve` bytes, markers included; None if it is within `limit`.
 
-    `reserve`: the bytes that the caller will put before the text. If markers don't fit, only the head is
-    kept.
+    `reserve` is the number of bytes that the caller will put before the text. If markers don't fit, only the
+    beginning is kept.
     """
     if not exceeds(text, limit):
         return None

@@ -9,13 +9,13 @@ _EMPTY_LINES = re.compile(r"\n(?:\r?\n){2,}")
 
 
 def trim(text: str) -> str | None:
-    """Return the text without blanks at line ends and with one empty line at most in a row; None if nothing
-    changes.
+    """Return the text without blanks at line ends and with at most one consecutive empty line; None if
+    nothing changes.
 
-    Line ends keep their kind (LF or CRLF).
+    Line breaks stay LF or CRLF.
     """
     trimmed = text
-    # One character is found faster than two.
+    # A search for one character is faster than a search for two.
     has_returns = "\r" in text
     if (
         " \n" in text
