@@ -17,7 +17,6 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import (
     CacheDiagnosis,
     Event,
-    Failure,
     Hidden,
     InjectedCall,
     Tool,
@@ -31,7 +30,7 @@ from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.result_blocks import reads_result
-from penumbra.apis.upstream_error import described
+from penumbra.apis.upstream_error import ANTHROPIC, DescribedError, by_status
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.framing import Piece
@@ -45,19 +44,21 @@ _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
 
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
 """Types of thinking blocks, each with the member by which the provider recognises the block."""
-_ERROR_TYPES = {
-    400: "invalid_request_error",
-    413: "request_too_large",
-    500: "api_error",
-    502: "api_error",
-    503: "overloaded_error",
-}
+_ERRORS = {**by_status(ANTHROPIC), 503: "overloaded_error"}
+
+
+def write_error(error: DescribedError) -> bytes:
+    """Return an error as the API writes it."""
+    is_named = error.type.endswith("_error") or error.type in ANTHROPIC
+    kind = error.type if is_named else _ERRORS.get(error.status or 0, "api_error")
+    return encode({"type": "error", "error": {"type": kind, "message": error.message}})
 
 
 class AnthropicFormat(ApiFormat):
     """The format of bodies of `/v1/messages` and `/v1/messages/count_tokens`."""
 
     no_calls = "tool_choice", b'{"type":"none"}'
+    error_body = staticmethod(write_error)
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
@@ -97,10 +98,6 @@ class AnthropicFormat(ApiFormat):
 
     def system(self, document: Document) -> Iterable[Part]:
         return self.content(document, document.top.get("system"))
-
-    def error(self, status: int, message: str) -> bytes:
-        kind = _ERROR_TYPES.get(status, "api_error")
-        return encode({"type": "error", "error": {"type": kind, "message": message}})
 
     def tools(self, request: Document) -> Tools:
         top = request.top
@@ -336,17 +333,6 @@ _KINDS = {
     "message_delta": EventKind.END,
     "message_stop": EventKind.END,
 }
-_ERRORS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
 _WHOLE = ("type", "encrypted_content")
 """Members whose value in a delta replaces the earlier value. Values of other members are appended."""
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
@@ -403,6 +389,7 @@ class AnthropicTurns(BlockTurns):
     index = "index"
     begins = "content_block"
     new_block = AnthropicBlock
+    error_body = staticmethod(write_error)
 
     def kind(self, event: Event) -> EventKind | None:
         return _KINDS.get(event.type)
@@ -427,14 +414,8 @@ class AnthropicTurns(BlockTurns):
     def is_continuable(self) -> bool:
         return self.seen.stop_reason not in _NO_CONTINUATION
 
-    def error_body(self, failure: Failure) -> bytes:
-        error = described(failure, self.injected_tool)
-        type_ = error.type if error.type.endswith("_error") or error.type in _ERRORS.values() else ""
-        kind = type_ or _ERRORS.get(error.status or 0, "api_error")
-        return encode({"type": "error", "error": {"type": kind, "message": error.message}})
-
-    def error(self, failure: Failure) -> Piece:
-        return self.framing.piece("error", self.error_body(failure))
+    def error(self, error: DescribedError) -> Piece:
+        return self.framing.piece("error", self.error_body(error))
 
     def content(self, document: Document) -> Raw | None:
         return document.top.get("content")

@@ -23,6 +23,7 @@ from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.responses import Response, Responses
 from penumbra.apis.result_blocks import Block
 from penumbra.apis.turns import BODY
+from penumbra.apis.upstream_error import DescribedError
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import encode
 from penumbra.wire.prefix_memory import Computation
@@ -142,9 +143,14 @@ class ApiFormat(ABC):
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         """Return one message with its parts."""
 
+    @staticmethod
     @abstractmethod
+    def error_body(error: DescribedError) -> bytes:
+        """Return an error as the API writes it."""
+
     def error(self, status: int, message: str) -> bytes:
-        """Return an error body in the form of the API."""
+        """Return an error body with the name that the API has for the status."""
+        return self.error_body(DescribedError(status, message))
 
     def members(self, document: Document) -> Mapping[str, Raw]:
         """Return the members of the request itself."""

@@ -16,6 +16,7 @@ from penumbra.apis.anthropic import AnthropicFormat
 from penumbra.apis.base import InjectedCall, Tool, Tools
 from penumbra.apis.parts import string_values
 from penumbra.apis.prompt import Kind, Part
+from penumbra.apis.upstream_error import DescribedError
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, encode
 
@@ -32,10 +33,21 @@ _ERRORS = {
 }
 
 
+def write_error(error: DescribedError) -> bytes:
+    """Return an error as the API writes it.
+
+    The API names the error in a header, which can't be set here; its clients read the object, too.
+    """
+    status = error.status or 502
+    other = "ValidationException" if status < 500 else "InternalServerException"
+    return encode({"__type": _ERRORS.get(status, other), "message": error.message})
+
+
 class ConverseFormat(AnthropicFormat):
     """The format of bodies of `/converse` and `/converse-stream`."""
 
     opens_with_first = False
+    error_body = staticmethod(write_error)
 
     def block(self, document: Document, value: Raw) -> list[Part]:
         return list(self._parts(document, value))
@@ -70,9 +82,6 @@ class ConverseFormat(AnthropicFormat):
 
     def tool_arrays(self, document: Document) -> tuple[Raw | None, ...]:
         return (document.members(document.top.get("toolConfig")).get("tools"),)
-
-    def error(self, status: int, message: str) -> bytes:
-        return error(status, message)
 
     def tools(self, request: Document) -> Tools:
         config = _config(request)
@@ -134,12 +143,6 @@ class ConverseFormat(AnthropicFormat):
         return super().drop_unbound(request, first, offered)
 
 
-def error(status: int, message: str) -> bytes:
-    """Return an error body in the form of the API."""
-    other = "ValidationException" if status < 500 else "InternalServerException"
-    return encode({"__type": _ERRORS.get(status, other), "message": message})
-
-
 def _config(request: Document) -> dict[str, Raw]:
     return request.members(request.top.get("toolConfig"))
 
@@ -180,8 +183,7 @@ _TOKENS = {
 class InvokeFormat(AnthropicFormat):
     """The format of bodies of `/invoke` and `/invoke-with-response-stream`."""
 
-    def error(self, status: int, message: str) -> bytes:
-        return error(status, message)
+    error_body = staticmethod(write_error)
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
         return super().drop_unbound(request, first, offered or may_drop(request, request.root))

@@ -19,13 +19,13 @@ from msgspec import Raw
 from penumbra.apis import anthropic
 from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Turn
-from penumbra.apis.bedrock import ConverseFormat, error
+from penumbra.apis.bedrock import ConverseFormat, write_error
 from penumbra.apis.call_arguments import NumberedArguments
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, object_or_empty
 from penumbra.apis.prompt import Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.turns import Framing
-from penumbra.apis.upstream_error import described
+from penumbra.apis.upstream_error import AMAZON, DescribedError, by_status
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document
 from penumbra.wire.event_stream import MessageReader, StreamMessage, message_bytes
@@ -118,12 +118,7 @@ _KINDS = {
     "metadata": EventKind.END,
 }
 _CONTINUABLE = ("", "end_turn", "tool_use", "stop_sequence", "max_tokens")
-_EXCEPTIONS = {
-    400: "validationException",
-    424: "modelStreamErrorException",
-    429: "throttlingException",
-    503: "serviceUnavailableException",
-}
+_EXCEPTIONS = by_status(AMAZON)
 
 
 class ConverseTurns(BlockTurns):
@@ -134,6 +129,7 @@ class ConverseTurns(BlockTurns):
     index = "contentBlockIndex"
     begins = "start"
     new_block = ConverseBlock
+    error_body = staticmethod(write_error)
 
     def kind(self, event: Event) -> EventKind | None:
         return _KINDS.get(cast(StreamMessage, event.piece).event)
@@ -156,11 +152,8 @@ class ConverseTurns(BlockTurns):
         is_known = all(isinstance(block, ConverseBlock) and block.known for _, block in blocks)
         return is_known and self.seen.stop_reason in _CONTINUABLE
 
-    def error_body(self, failure: Failure) -> bytes:
-        return error_body(failure, self.injected_tool)
-
-    def error(self, failure: Failure) -> StreamMessage:
-        return exception(failure, self.injected_tool)
+    def error(self, error: DescribedError) -> StreamMessage:
+        return exception(error)
 
     def content(self, document: Document) -> Raw | None:
         return _content(document)
@@ -193,22 +186,12 @@ def _content(document: Document) -> Raw | None:
     return document.members(output.get("message")).get("content")
 
 
-def error_body(failure: Failure, injected_tool: str) -> bytes:
-    """Return an error object in the form of the API.
-
-    The API names the error in a header, which can't be set here. Clients of the API also read the object.
-    """
-    problem = described(failure, injected_tool)
-    return error(problem.status or 502, problem.message)
-
-
-def exception(failure: Failure, injected_tool: str) -> StreamMessage:
+def exception(error: DescribedError) -> StreamMessage:
     """Return an error as an exception within a stream."""
-    problem = described(failure, injected_tool)
-    type_ = problem.type if problem.type.endswith("Exception") else ""
-    kind = type_ or _EXCEPTIONS.get(problem.status or 0, "internalServerException")
+    type_ = error.type if error.type.endswith("Exception") else ""
+    kind = type_ or _EXCEPTIONS.get(error.status or 0, "internalServerException")
     headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": "exception"}
-    data = encode({"message": problem.message})
+    data = encode({"message": error.message})
     return StreamMessage(message_bytes(headers, data), data, exception=kind)
 
 
@@ -268,15 +251,13 @@ class InvokeTurns(AnthropicTurns):
     """An event stream, or one document."""
 
     usage = INVOKE_USAGE
+    error_body = staticmethod(write_error)
 
     def failed_by(self, event: Event) -> Failure:
         return raised(cast(Chunk, event.piece).message)
 
-    def error_body(self, failure: Failure) -> bytes:
-        return error_body(failure, self.injected_tool)
-
-    def error(self, failure: Failure) -> Chunk:
-        return Chunk(exception(failure, self.injected_tool), _ERROR)
+    def error(self, error: DescribedError) -> Chunk:
+        return Chunk(exception(error), _ERROR)
 
 
 def _event(message: StreamMessage) -> bytes | None:

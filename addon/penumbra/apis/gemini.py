@@ -21,14 +21,14 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Event, Failure, Hidden, InjectedCall, Tool, Tools, Turn, Visible
+from penumbra.apis.base import Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.call_arguments import CallArguments
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading
 from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.turns import SSE, Framing
-from penumbra.apis.upstream_error import described
+from penumbra.apis.upstream_error import GOOGLE, DescribedError, by_status
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.linear import utf8
 from penumbra.wire.document import Document
@@ -45,8 +45,15 @@ from penumbra.wire.json_values import decode, encode
 
 _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
 _NO_CALLS = b'{"mode":"NONE"}'
-_STATUS = {400: "INVALID_ARGUMENT", 413: "INVALID_ARGUMENT", 503: "UNAVAILABLE"}
+_ERRORS = {**by_status(GOOGLE), 413: "INVALID_ARGUMENT"}
 _WRAPPERS = ("request", "generateContentRequest", "generate_content_request")
+
+
+def write_error(error: DescribedError) -> bytes:
+    """Return an error as the API writes it."""
+    code = error.status or 502
+    state = error.state or _ERRORS.get(code, "INTERNAL" if code >= 500 else "FAILED_PRECONDITION")
+    return encode({"error": {"code": code, "message": error.message, "status": state}})
 
 
 class GeminiFormat(ApiFormat):
@@ -54,6 +61,7 @@ class GeminiFormat(ApiFormat):
 
     names_calls = False
     messages = "contents"
+    error_body = staticmethod(write_error)
     opens_with_first = False
     calls_wait = True
     joins_messages = True
@@ -82,10 +90,6 @@ class GeminiFormat(ApiFormat):
 
     def blocks(self, document: Document, message: Raw) -> Raw | None:
         return document.members(message).get("parts")
-
-    def error(self, status: int, message: str) -> bytes:
-        name = _STATUS.get(status, "INTERNAL" if status >= 500 else "FAILED_PRECONDITION")
-        return encode({"error": {"code": status, "message": message, "status": name}})
 
     def tools(self, request: Document) -> Tools:
         members = inner(request)
@@ -251,12 +255,6 @@ USAGE = UsageTable(
 ENDS = EndingTable(reasons=(("finishReason",),), model="modelVersion", choices="candidates")
 _CONTINUABLE = ("", "STOP")
 _EMPTY = b'[{"text":""}]'
-_ERROR_STATUS = {
-    400: "INVALID_ARGUMENT",
-    403: "PERMISSION_DENIED",
-    429: "RESOURCE_EXHAUSTED",
-    503: "UNAVAILABLE",
-}
 
 
 class GeminiFraming(Framing):
@@ -382,6 +380,7 @@ class GeminiTurns(PieceTurns):
 
     usage = USAGE
     ends = ENDS
+    error_body = staticmethod(write_error)
 
     _id: bytes | None = None
     """The id of the first turn, in JSON."""
@@ -396,12 +395,6 @@ class GeminiTurns(PieceTurns):
 
     def is_error(self, event: Event) -> bool:
         return event.document is not None and "error" in members(event.document)
-
-    def error_body(self, failure: Failure) -> bytes:
-        error = described(failure, self.injected_tool)
-        code = error.status or 502
-        state = error.state or _ERROR_STATUS.get(code, "INTERNAL")
-        return encode({"error": {"code": code, "message": error.message, "status": state}})
 
     def owner(self, document: Document) -> Raw:
         return _answer(document)

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.base import Event, Failure, InjectedCall
+from penumbra.apis.base import Event, InjectedCall
 from penumbra.apis.call_arguments import CallArguments
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, take_out_calls
 from penumbra.apis.openai_chat import ChatFormat
@@ -22,7 +22,7 @@ from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.turns import Framing
-from penumbra.apis.upstream_error import described
+from penumbra.apis.upstream_error import DescribedError
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.linear import utf8
 from penumbra.wire.document import Document
@@ -30,11 +30,17 @@ from penumbra.wire.framing import JsonLine, LineReader
 from penumbra.wire.json_values import decode, encode
 
 
+def write_error(error: DescribedError) -> bytes:
+    """Return an error as the API writes it, without a status."""
+    return encode({"error": error.message})
+
+
 class OllamaFormat(ChatFormat):
     """The format of bodies of `/api/chat`, with tools and exchanges as in Chat Completions."""
 
     # The API has no other way to forbid calls.
     no_calls = "tools", b"[]"
+    error_body = staticmethod(write_error)
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
@@ -58,10 +64,6 @@ class OllamaFormat(ChatFormat):
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
         return tuple(call_token(document, part.block) for part in calls)
-
-    def error(self, status: int, message: str) -> bytes:
-        # In this API, an error body has no status.
-        return encode({"error": message})
 
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"role": "tool", "content": text, **decode(utf8(call.id))})
@@ -144,6 +146,7 @@ class OllamaTurns(PieceTurns):
 
     usage = USAGE
     ends = ENDS
+    error_body = staticmethod(write_error)
     _shown = ""
     """Text of earlier turns that were documents."""
 
@@ -152,9 +155,6 @@ class OllamaTurns(PieceTurns):
 
     def is_error(self, event: Event) -> bool:
         return "error" in event.members
-
-    def error_body(self, failure: Failure) -> bytes:
-        return encode({"error": described(failure, self.injected_tool).message})
 
     def take_out(self, document: Document) -> None:
         take_out(document, self.injected_tool)

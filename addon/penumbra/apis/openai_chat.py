@@ -24,14 +24,14 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Event, Failure, Hidden, InjectedCall, Tool, Tools, Turn, Visible
+from penumbra.apis.base import Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.call_arguments import Call, CallArguments, edit_value
 from penumbra.apis.message_pieces import Seam, take_out_calls
 from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, short_hash, text_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.turns import Framing, Turns
-from penumbra.apis.upstream_error import described, openai_error
+from penumbra.apis.upstream_error import openai_error
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode, encode
@@ -237,6 +237,7 @@ class ChatFormat(ApiFormat):
     """The format of bodies of `/chat/completions`."""
 
     names_calls = False
+    error_body = staticmethod(openai_error)
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
@@ -261,9 +262,6 @@ class ChatFormat(ApiFormat):
         if all(is_telling(part.id) for part in calls):
             return ()
         return tuple(call_token(part.name, _arguments_text(document, part.arguments)) for part in calls)
-
-    def error(self, status: int, message: str) -> bytes:
-        return openai_error(status, message)
 
     def tools(self, request: Document) -> Tools:
         top = request.top
@@ -339,6 +337,7 @@ class ChatTurns(Turns):
 
     usage = USAGE
     ends = ENDS
+    error_body = staticmethod(openai_error)
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._head: dict[str, bytes] = {}
@@ -380,11 +379,6 @@ class ChatTurns(Turns):
 
     def is_error(self, event: Event) -> bool:
         return event.document is not None and bool(event.document.plain(event.members.get("error")))
-
-    def error_body(self, failure: Failure) -> bytes:
-        error = described(failure, self.injected_tool)
-        kind = error.type if error.type != "error" else ""
-        return openai_error(error.status or 502, error.message, kind, error.code)
 
     def no_json(self, event: Event) -> Iterable[Event]:
         if (event.piece.data or b"").strip() != _DONE:

@@ -41,7 +41,7 @@ from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.responses import Responses
 from penumbra.apis.result_blocks import reads_result
 from penumbra.apis.turns import Framing, Turns
-from penumbra.apis.upstream_error import described, openai_error
+from penumbra.apis.upstream_error import DescribedError, openai_error
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.framing import Piece
@@ -85,6 +85,7 @@ class ResponsesFormat(ApiFormat):
 
     messages = "input"
     opens_with_first = False
+    error_body = staticmethod(openai_error)
     joins_messages = True
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
@@ -134,9 +135,6 @@ class ResponsesFormat(ApiFormat):
             item = document.members(messages[call.turn].value)
             name = document.string(item.get("name") or item["type"])
             yield replace(call, name=name or "")
-
-    def error(self, status: int, message: str) -> bytes:
-        return openai_error(status, message)
 
     def tools(self, request: Document) -> Tools:
         top = request.top
@@ -403,6 +401,7 @@ class ResponsesTurns(Turns):
 
     usage = USAGE
     ends = ENDS
+    error_body = staticmethod(openai_error)
     always_edits = True
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
@@ -446,9 +445,9 @@ class ResponsesTurns(Turns):
         scrub(event.document, response, self.injected_tool)
         return self._item_event(event, event.document)
 
-    def error(self, failure: Failure) -> Piece:
+    def error(self, error: DescribedError) -> Piece:
         self._sequence += 1
-        response = {**self._first, "status": "failed", "error": _error(failure, self.injected_tool)}
+        response = {**self._first, "status": "failed", "error": _error(error)}
         value = {"type": "response.failed", "response": response, "sequence_number": self._sequence}
         return self.framing.piece("response.failed", encode(value))
 
@@ -544,11 +543,6 @@ class ResponsesTurns(Turns):
         members = document.top
         show(document, members, self.injected_tool, self._shown)
         name_before(document, members, self.before)
-
-    def error_body(self, failure: Failure) -> bytes:
-        error = described(failure, self.injected_tool)
-        kind = error.type if error.type not in ("error", "response.failed") else ""
-        return openai_error(error.status or 502, error.message, kind, error.code)
 
 
 def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
@@ -671,9 +665,8 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
     return MadeCall(found, document.string(item.get("name")) or default, text, by_program)
 
 
-def _error(failure: Failure, injected_tool: str) -> dict[str, str]:
+def _error(error: DescribedError) -> dict[str, str]:
     """Return code and message of a response that failed."""
-    error = described(failure, injected_tool)
     code = str(error.code) if isinstance(error.code, str) else ""
     other = "rate_limit_exceeded" if error.status == 429 else "server_error"
     return {"code": code or other, "message": error.message}

@@ -26,6 +26,7 @@ from typing import ClassVar
 from msgspec import Raw
 
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Turn
+from penumbra.apis.upstream_error import DescribedError, described
 from penumbra.apis.usage import Ending, EndingReader, EndingTable, Metrics, UsageTable, together
 from penumbra.wire.document import Document
 from penumbra.wire.framing import Piece, Reader, SseEvent, SseReader, event_bytes
@@ -254,13 +255,14 @@ class Turns(ABC):
 
     def fail(self, failure: Failure) -> Event | None:
         """Return the event that reports a failure; None if the client already got the provider's error."""
+        error = described(failure, self.injected_tool)
         if self.framing.is_whole:
             self.state = State.FAILED
-            return Event.read(self.framing.piece("", self.error_body(failure)))
+            return Event.read(self.framing.piece("", self.error_body(error)))
         if not failure.reported or (self.failed and not self.continued):
             return None
         self.state = State.FAILED
-        return Event.read(self.error(failure))
+        return Event.read(self.error(error))
 
     def hold(self, event: Event) -> tuple[Event, ...]:
         """Store an event for the end of the response."""
@@ -326,13 +328,14 @@ class Turns(ABC):
     def is_error(self, event: Event) -> bool:
         """Return whether an event is an error of the provider."""
 
+    @staticmethod
     @abstractmethod
-    def error_body(self, failure: Failure) -> bytes:
-        """Return an error object in the form of the API, with the message of `failure`."""
+    def error_body(error: DescribedError) -> bytes:
+        """Return an error as the API writes it."""
 
-    def error(self, failure: Failure) -> Piece:
+    def error(self, error: DescribedError) -> Piece:
         """Return an event of a stream that reports such an error."""
-        return self.framing.piece("", self.error_body(failure))
+        return self.framing.piece("", self.error_body(error))
 
     def no_json(self, event: Event) -> Iterable[Event]:
         """Return the events that the client gets instead of an event without JSON."""

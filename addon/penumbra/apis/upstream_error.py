@@ -19,8 +19,7 @@ PASSING = (429, 500, 502, 503, 504, 529)
 _BAD_GATEWAY = 502
 _LONGEST_NAME = 64
 _LONGEST_WORDS = 400
-_STATUS: Mapping[str, int] = {
-    # Anthropic
+ANTHROPIC = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -31,20 +30,24 @@ _STATUS: Mapping[str, int] = {
     "api_error": 500,
     "timeout_error": 504,
     "overloaded_error": 529,
-    # OpenAI; an exhausted quota is left out, since it does not recover.
+}
+_OPENAI = {
+    # An exhausted quota is left out, since it does not recover.
     "context_length_exceeded": 400,
     "rate_limit_exceeded": 429,
     "server_error": 500,
     "server_is_overloaded": 503,
     "slow_down": 503,
-    # Google
+}
+GOOGLE = {
     "INVALID_ARGUMENT": 400,
     "PERMISSION_DENIED": 403,
     "RESOURCE_EXHAUSTED": 429,
     "INTERNAL": 500,
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
-    # Amazon
+}
+AMAZON = {
     "validationException": 400,
     "modelTimeoutException": 408,
     "modelStreamErrorException": 424,
@@ -52,6 +55,12 @@ _STATUS: Mapping[str, int] = {
     "internalServerException": 500,
     "serviceUnavailableException": 503,
 }
+_STATUS: Mapping[str, int] = {**ANTHROPIC, **_OPENAI, **GOOGLE, **AMAZON}
+"""The HTTP status of each provider's names of errors."""
+
+
+def by_status(names: Mapping[str, int]) -> dict[int, str]:
+    return {status: name for name, status in names.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +116,13 @@ def words(failure: Failure) -> str:
     return line[:_LONGEST_WORDS]
 
 
-def openai_error(status: int, message: str, kind: str = "", code: str | int = "") -> bytes:
-    """Return an error body in the form of OpenAI's APIs. An empty `kind` or `code` is replaced by the usual
-    one of the status."""
+def openai_error(error: DescribedError) -> bytes:
+    """Return an error as OpenAI's APIs write it."""
+    status = error.status or _BAD_GATEWAY
+    kind = "" if error.type in ("error", "response.failed") else error.type
     kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")
-    named = code or ("rate_limit_exceeded" if status == 429 else None)
-    return encode({"error": {"message": message, "type": kind, "param": None, "code": named}})
+    code = error.code or ("rate_limit_exceeded" if status == 429 else None)
+    return encode({"error": {"message": error.message, "type": kind, "param": None, "code": code}})
 
 
 def _error(body: bytes) -> dict[str, Any]:

@@ -183,7 +183,11 @@ def test_an_error_of_the_same_kind_ends_the_answer() -> None:
     message = "status 529. Please try again in 7s."
     told = {"type": "error", "error": {"type": "overloaded_error", "message": message}}
     assert events(answer.fail(failure)) == [told]
-    for status, kind in ((429, "rate_limit_error"), (400, "invalid_request_error"), (503, "api_error")):
+    for status, kind in (
+        (429, "rate_limit_error"),
+        (400, "invalid_request_error"),
+        (503, "overloaded_error"),
+    ):
         (other,) = events(answer.fail(Failure(status, b"<html>", "x", reported=True)))
         assert other["error"] == {"type": kind, "message": "x"}
     # The client has got no error yet, so the stream breaks off.
