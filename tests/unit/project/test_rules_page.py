@@ -1,4 +1,4 @@
-"""docs/rules.md describes the schemas, and its examples hold."""
+"""The examples of docs/rules.md hold, and its lists are complete."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import pytest
 from penumbra import user_rules
 from penumbra.apis.formats import REQUESTS
 from penumbra.compress.calls.tools import CATEGORIES
-from support import rule_tables
 
-TEXT = rule_tables.PAGE.read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs/rules.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```yaml\n# (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
@@ -24,12 +23,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         (tmp_path / name).write_text(content, encoding="utf-8")
     yield tmp_path
     user_rules.use(None)
-
-
-def test_tables_are_those_of_the_schemas() -> None:
-    """`PYTHONPATH=tests:addon python tests/support/rule_tables.py` writes them anew."""
-    assert rule_tables.filled(TEXT) == TEXT
-    assert sorted(rule_tables.places(TEXT)) == sorted(rule_tables.names())
 
 
 def test_examples_hold(folder: Path) -> None:
