@@ -298,7 +298,7 @@ QUOTED = Linear(
     _OPTIONS,
 )
 """This pattern matches percent escapes that show that a text was escaped for a URL."""
-_QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/-]|%[0-9A-Fa-f]{2}){16,}")
+_QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/{}:,\[\]-]|%[0-9A-Fa-f]{2}){16,}")
 _QUOTED_PIECE = re.compile(rb"%[0-9A-Fa-f]{2}|\+|[^%+]+")
 
 

@@ -64,6 +64,7 @@ TEXTS = {
     "quoted for an address": (
         "body=DB_HOST%3Ddb1%0ADB_PASSWORD%3D⟦Tr1cky-W0rd⟧%0APORT%3D1",
         "body=%7B%22user%22%3A%22bob%22%2C%22password%22%3A%22⟦hunter2x%21⟧%22%7D",
+        "/list?filter={%22user%22:%22bob%22,%22password%22:%22⟦hunter2x%21⟧%22}&page=1",
         "log=db+password%3A+⟦Tr1cky-W0rd⟧%0Aok",
         "body=proc%20login%28user%2C%20password%3A%20string%29%3A%20Session%20%3D",
         "https://example.net/?next=https%3A%2F%2Fexample.net%2Flogin%3Fa%3D1&b=2%0Ac%20d",
