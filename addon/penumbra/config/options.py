@@ -1,8 +1,8 @@
 """This module has one table of all options: name, type, default, allowed values, help, and possible sources.
 
-The table is the dataclass `Settings`. Each field is a row, so a new option is one more field and nothing
-else. mitmproxy's help, the keys of the YAML file, the names of variables and the members of a request are
-derived from it.
+The table is the dataclass `Settings`. Each field is a row, so a new option needs only one more field.
+mitmproxy's help, the keys of the YAML file, the names of variables and the members of a request are derived
+from the table.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from penumbra.redaction import MAX_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A `Provider` is an entry of `providers` in the YAML file; it can be asked to shorten results."""
+    """A `Provider` is an entry of `providers` in the YAML file, whose model can shorten results."""
 
     auth: str = ""
     model: str = ""
@@ -111,7 +111,7 @@ class Option(Generic[T]):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Return the option's names in the environment; an earlier one takes precedence."""
+        """Return the option's names in the environment. Earlier names take precedence."""
         return (f"{VARIABLE}{self.name.upper()}", *self.row.environment)
 
     @property
@@ -126,11 +126,11 @@ class Option(Generic[T]):
 
 
 def read_value(parser: Parser[T], key: str, value: Any) -> T:
-    """Return a parsed value. Raises SettingsError, which names `key`, the value and what is allowed."""
+    """Return a parsed value. Raises SettingsError, which names `key`, the value and the allowed values."""
     try:
         return parser.read(value)
     except SettingsError as error:
-        # Errors don't show keys, nor addresses that may contain a password.
+        # Errors show no keys and no addresses that may contain a password.
         is_hidden = parser is STORE or key.lower().endswith(("api_key", "store_key"))
         got = "(hidden)" if is_hidden else shown(value)
         raise SettingsError(f"{key}: got {got}, allowed: {error}") from None
@@ -144,8 +144,8 @@ def options_of(table: type) -> tuple[Option[Any], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A `Settings` has the value of every option. Sizes are UTF-8 bytes unless the name says otherwise; times
-    are seconds."""
+    """A `Settings` has the value of every option. Sizes are UTF-8 bytes unless the name has another unit.
+    Times are seconds."""
 
     mode: Mode = row(
         Mode.STANDARD,
@@ -242,9 +242,9 @@ class Settings:
         per_request=True,
     )
     retired: tuple[str, ...] = ()
-    """Keys in the YAML file and the environment that set an option in `RETIRED`."""
+    """Keys in the YAML file and the environment for options in `RETIRED`."""
     session_id: str = ""
-    """Name that all requests of one session have in common; only requests can set it."""
+    """Common name of all requests of one session, which only requests can set."""
     adopt: str = row(
         "auto",
         choice("auto", "raw", "compress"),
@@ -429,14 +429,14 @@ class Settings:
 
     @property
     def external_strategy(self) -> str:
-        """Return the strategy that follows the pipeline or replaces it; empty if there is none."""
+        """Return the strategy after or instead of the pipeline; empty if there is none."""
         name = self.strategy.removeprefix("pipeline+")
         return name if name in STRATEGY_ASKED else ""
 
     def untouched(self) -> Settings:
-        """Return settings by which requests are sent as they came. Secrets are still redacted. Results that
-        were sent shortened before, and hidden exchanges, stay as they were, because the provider accepts the
-        model's thinking blocks only with them."""
+        """Return settings by which requests are sent unchanged, except for redaction. Results that were
+        already sent in a shortened form, and hidden exchanges, stay, since the provider accepts the model's
+        thinking blocks only with them."""
         return replace(
             self,
             pause=True,
@@ -451,8 +451,8 @@ class Settings:
         )
 
     def recomputable(self) -> Settings:
-        """Return settings by which all proxies, without earlier decisions, shorten a request in the same
-        way."""
+        """Return settings by which all proxies shorten a request in the same way, without earlier
+        decisions."""
         return replace(
             self,
             strategy="pipeline" if self.external_strategy else self.strategy,
@@ -470,7 +470,7 @@ class Settings:
 
     @property
     def rewrites_history(self) -> bool:
-        """Return whether earlier results may be made smaller although the provider would take them
+        """Return whether earlier results may be shortened although the provider would accept them
         unchanged."""
         return self.shortens and self.mode is not Mode.SAFE
 
@@ -481,11 +481,11 @@ class Settings:
 
     @property
     def restores_secrets(self) -> bool:
-        """Return whether the model's edits of files get the secrets back in place of placeholders."""
+        """Return whether placeholders in the model's edits of files are replaced by the secrets."""
         return self.restore_secrets == "edits" and self.redact_secrets
 
     def policy(self, *, can_expand: bool) -> Policy:
-        """Return the part of the settings that decides about the bytes that are sent."""
+        """Return the part of the settings on which the sent bytes depend."""
         is_off = not self.shortens or (
             not self.strategy.startswith("pipeline") and self.fallback_strategy == "passthrough"
         )
@@ -515,7 +515,7 @@ RETIRED: Mapping[str, str] = {
     "compaction_budget_bytes": "half of the model's window, and 120 KB at least",
     "carried_originals_ttl": "a day, or originals_ttl if that is shorter",
 }
-"""Options that earlier versions had, each with the rule that applies now."""
+"""Options of earlier versions, each with the rule that applies now."""
 
 
 def groups() -> dict[str, list[Option[Any]]]:

@@ -1,6 +1,6 @@
 """This module parses values of options, which are texts, or scalars or lists of YAML.
 
-Every `read` raises SettingsError with a message that says what is allowed, and accepts the text of `write`.
+Every `read` accepts the text of `write`, and raises SettingsError with a message about the allowed values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class PagePlace:
-    """A `PagePlace` says where the page listens. With port 0 it can be reached through the proxy only."""
+    """A `PagePlace` is the address of the page. With port 0 the page can be reached only through the
+    proxy."""
 
     is_on: bool = True
     host: str = LOOPBACK
@@ -39,8 +40,7 @@ class PagePlace:
 
 
 def page_place_of(text: str) -> PagePlace | None:
-    """Return the place that a text names: `off`, `proxy`, a port, or a host and a port; None for
-    other texts."""
+    """Return the place in a text: `off`, `proxy`, a port, or a host and a port. None for other texts."""
     if text in ("off", "false"):
         return PagePlace(is_on=False)
     if text in ("proxy", "on", "true"):
@@ -60,12 +60,12 @@ _STORE_PARAMETERS = {
     "ssl_cert_reqs": "none|optional|required",
     "ssl_check_hostname": "true|false|True|False|yes|no|1|0",
 }
-"""Parameters that the address of a store may have, with patterns of their values. Other parameters change
-replies or time limits, or are unknown to the client; those of TLS begin with `ssl_`."""
+"""Allowed parameters in the address of a store, with patterns for their values. Other parameters change
+replies or time limits, or are unknown to the client. Those of TLS begin with `ssl_`."""
 
 
 def store_problem(text: str) -> str:
-    """Return why the address of a store can't be used, without quoting the address; empty if it can."""
+    """Return why the address of a store can't be used, without a quotation; empty if it can be used."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -88,7 +88,7 @@ def store_problem(text: str) -> str:
 
 
 def unreadable_file(text: str) -> str:
-    """Return which parameter of an address names an unreadable file, and why; empty if none does."""
+    """Return the parameter of an address with an unreadable file, and the reason; empty if there is none."""
     for name, value in parse_qsl(urlsplit(text).query):
         if name in _STORE_FILES:
             try:
@@ -100,7 +100,7 @@ def unreadable_file(text: str) -> str:
 
 def _store_place(parts: SplitResult) -> str:
     if parts.scheme == "unix":
-        # After two slashes, the first part of the path would be read as a host.
+        # After two slashes, the first part of the path would count as a host.
         return "" if parts.path and not parts.hostname else "its path does not begin with /"
     if not parts.hostname:
         return "it has no host"
@@ -135,17 +135,17 @@ class ToolCompaction:
     excluded_tools: frozenset[str] = frozenset()
     tool_identifier_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tool_only: bool = False
-    """True if all calls of a tool without identifier fields count as equal, whatever their arguments."""
+    """True if all calls of a tool without identifier fields count as equal, with any arguments."""
     arguments: bool = False
     """True if large arguments of the replaced calls are removed, too."""
     stale_reads: bool = True
-    """True if reading a file counts as replaced once the file is written afterwards."""
+    """True if a read counts as replaced when the file is written after it."""
     unknown: tuple[str, ...] = ()
-    """Names in the given rules that are unknown."""
+    """Unknown names in the rules."""
 
     @classmethod
     def read(cls, section: Any) -> ToolCompaction:
-        """Return the rules under the names of `COMPACTION_NAMES`; values of a wrong type are ignored."""
+        """Return the rules under the names of `COMPACTION_NAMES`. Values of a wrong type are ignored."""
         section = section if isinstance(section, Mapping) else {}
         fields = section.get("toolIdentifierFields")
         names = section.get("excludedTools")
@@ -174,7 +174,7 @@ def _texts(value: Any) -> list[str]:
 
 
 class SettingsError(ValueError):
-    """A `SettingsError` reports a bad value in one line: the key, the value and what is allowed."""
+    """A `SettingsError` reports a bad value in one line with the key, the value and the allowed values."""
 
 
 T = TypeVar("T")
@@ -194,7 +194,7 @@ class Parser(Generic[T]):
 
 
 _NEAR = 0.78
-"""Least similarity (0 to 1) at which a name counts as a misspelling of another."""
+"""Smallest similarity (0 to 1) of a name and its misspelling."""
 
 
 def shown(value: Any) -> str:
@@ -206,7 +206,7 @@ def shown(value: Any) -> str:
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """Return the known name that a word is probably a misspelling of; empty if there is none."""
+    """Return the known name of which a word is probably a misspelling; empty if there is none."""
     names = list(known)
     # A short word with two swapped letters has too little in common with the original for difflib.
     swapped = [name for name in names if len(name) > 2 and sorted(name) == sorted(word)]
@@ -246,7 +246,7 @@ FLAG = Parser(read_flag, ("true", "false"), write=lambda value: str(value).lower
 
 
 def listed(allowed: tuple[str, ...]) -> str:
-    """Return the allowed words as an error message lists them."""
+    """Return the allowed words as a list for an error message."""
     return ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
 
 
@@ -263,7 +263,7 @@ def choice(*allowed: str) -> Parser[str]:
 
 
 def _switch_word(value: Any) -> str:
-    """Return a text. YAML 1.1 reads the words on and off as booleans, which become words again."""
+    """Return a text. Booleans, as which YAML 1.1 reads the words on and off, become these words again."""
     return ("on" if value else "off") if isinstance(value, bool) else read_text(value)
 
 
@@ -336,7 +336,7 @@ _MODE_ALIASES = {
 
 
 def parse_mode(text: str) -> Mode | None:
-    """Return the mode that has a name or an alias; None for other words."""
+    """Return the mode with this name or alias; None for other words."""
     return _MODE_ALIASES.get(text.strip().lower())
 
 
@@ -348,7 +348,7 @@ def read_mode(value: Any) -> Mode:
 
 MODE = Parser(read_mode, tuple(map(str, Mode)))
 STRATEGY_ASKED = ("simple", "api", "external_provider")
-"""Strategies that call a service, or that cut texts without regard to their content."""
+"""Strategies that call a service or cut texts without regard to their content."""
 _STRATEGY = choice(
     "pipeline", "passthrough", *STRATEGY_ASKED, *(f"pipeline+{name}" for name in STRATEGY_ASKED)
 )

@@ -1,8 +1,7 @@
 """This module reads the settings of one request: `_forge.tool_output_compression` in its body, and headers.
 
-For a bad value, the client gets status 400 and an error in the format of the called API. The messages are
-those that existing clients of `_forge` know. An unknown member is an error, too, since ignoring it would hide
-a mistake.
+For a bad value, the client gets status 400 and an error in the format of the called API. Existing clients of
+`_forge` know the messages. An unknown member is an error, too, since it is probably a mistake.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ _SHOWN = 40
 """Greatest number of characters of a client's value that an error repeats."""
 _MEMBERS = (
     "tool_output_compression",
-    # Members that another gateway has and that mean nothing here.
+    # Members of another gateway, which have no meaning here.
     *("schema_compression", "debug", "tool_call_policy", "required_steps", "terminal_tools"),
     *("return_raw_on_guardrail_failure", "tool_status"),
 )
 _OPTIONS = {option.name: option for option in OPTIONS if option.row.per_request}
 _METHODS = ("lzw", "repair", "re-pair", "auto")
 _FIELDS = (*_OPTIONS, "session_id", "method", "memo")
-"""Allowed members of the object. The last two change nothing, and are allowed because clients send them."""
+"""Allowed members of the object. The last two, which clients send, have no effect."""
 
 
 class OverrideError(ValueError):
-    """An `OverrideError` says why a request's settings are impossible; its message is sent to the client."""
+    """An `OverrideError` has the reason why a request's settings are impossible, for the client."""
 
 
 def apply(settings: Settings, forge: Any) -> Settings:
@@ -93,7 +92,7 @@ def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
 
 def apply_threshold(settings: Settings, value: str) -> Settings:
     """Return the settings for a request with an `X-Compression-Threshold` header. Its value is `off`, or the
-    number of tokens (`256`, `4k`) up to which a result stays as it is. A token counts as four bytes.
+    number of tokens (`256`, `4k`) up to which a result stays unchanged. A token counts as four bytes.
 
     Raises OverrideError.
     """
@@ -112,15 +111,15 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
 
 
 def apply_switch(settings: Settings, value: str) -> Settings:
-    """Return the settings for a request with an `X-Penumbra` header: it is only redacted, not shortened.
-    Raises OverrideError."""
+    """Return the settings for a request with an `X-Penumbra` header, which is only redacted and not
+    shortened. Raises OverrideError."""
     if value.strip().lower() not in ("off", "observe"):
         raise OverrideError(f"X-Penumbra must be off or observe, got '{_shown(value)}'")
     return settings.untouched()
 
 
 def is_observed(value: str) -> bool:
-    """Return whether an `X-Penumbra` header asks to show what would have been shortened."""
+    """Return whether an `X-Penumbra` header asks only to show the changes that would be made."""
     return value.strip().lower() == "observe"
 
 

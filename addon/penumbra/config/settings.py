@@ -1,12 +1,12 @@
-"""This module loads the settings from all places that they may come from.
+"""This module loads the settings from all their sources.
 
 The order of precedence is: request, mitmproxy option, environment, YAML file, default. `per_request.py`
-handles requests; this module handles the others, option by option. Each option's row in `options.py` has the
-parser for its values, so a bad value gives the same error from any place: one line with the key, the value
-and what is allowed.
+handles requests, and this module the others, option by option. Each option's row in `options.py` has the
+parser of its values. A bad value thus gives the same error from any source: one line with the key, the value
+and the allowed values.
 
-An unknown key of the YAML file is an error, which names the right place or the most similar key. If it were
-ignored, a user could believe, for example, that more secrets are searched for.
+An unknown key of the YAML file is an error, which names the right place or the most similar key. Otherwise a
+user could believe, for example, that more secrets are searched for.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from penumbra.wire.request_path import is_loopback
 
 
 class Filled(str):
-    """A `Filled` is a text in which variables were replaced. Its `repr` is the text as it is in the file."""
+    """A `Filled` is a text in which variables were replaced. Its `repr` is the text in the file."""
 
     raw: str
 
@@ -93,14 +93,14 @@ class Variables:
 
 _IN_TEXT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})(?::-([^}]{0,999}))?\}")
 _TOO_SHORT_TO_HIDE = 3
-"""Characters of a value up to which it is not hidden: no credential is so short, and other words of a message
-could contain it."""
+"""The length in characters up to which values are not hidden. No credential is so short, and other words of a
+message could contain the value."""
 _TOP = ("providers", "pipes", "penumbra")
 _OF_OTHERS = (
     *("server", "urls", "store", "monitoring", "preemptive", "bedrock", "cost_control"),
     *("metadata", "notifications"),
 )
-"""Sections in the YAML files of other gateways, which are ignored here."""
+"""Sections in the YAML files of other gateways. They are ignored here."""
 _PIPES = ("tool_output",)
 _PIPES_OF_OTHERS = ("tool_discovery", "task_output")
 _TOOL_OUTPUT = "pipes.tool_output"
@@ -125,7 +125,7 @@ _PLACES = {
 def read_yaml(
     path: Path, variables: Variables, values: dict[str, Any]
 ) -> Iterator[tuple[Option[Any], str, Any]]:
-    """Yield the options that the file sets; `providers`, `api` and `retired` are written into `values`.
+    """Yield the options in the file. `providers`, `api` and `retired` are written into `values`.
 
     Raises SettingsError.
     """
@@ -216,7 +216,7 @@ _AUTHS = ("", "api_key", "oauth")
 
 def service(settings: Settings) -> CompressionService:
     """Return the service of the strategy `api`: the section `api` of the YAML file, completed by the entry of
-    `providers` that its `provider` names."""
+    `providers` with the name in `provider`."""
     named = settings.providers.get(settings.provider)
     if named is None:
         return settings.api
@@ -226,9 +226,9 @@ def service(settings: Settings) -> CompressionService:
 
 
 def provider(settings: Settings) -> tuple[str, Provider | None]:
-    """Return the provider of the strategy `external_provider`, and its name: the named entry, the only entry,
-    or the section `api`; None without any. An entry without a key gets the client's credential, if that is
-    allowed."""
+    """Return the name and the provider of the strategy `external_provider`: the named entry, the only entry,
+    or the section `api`; None if there is none. An entry without a key uses the client's credential, if that
+    is allowed."""
     name, inline = settings.provider, settings.api
     if not name and len(settings.providers) == 1:
         name = next(iter(settings.providers))
@@ -255,7 +255,7 @@ def _known_providers() -> Mapping[str, Any]:
 
 
 def _name_of(endpoint: str) -> str:
-    """Return the name of the provider to which an endpoint's host belongs; empty if unknown."""
+    """Return the name of the provider with an endpoint's host; empty if unknown."""
     host = urlsplit(endpoint).hostname if _is_url(endpoint) else None
     return next(
         (name for name, base in _own_endpoints().items() if host and urlsplit(base).hostname == host), ""
@@ -263,7 +263,7 @@ def _name_of(endpoint: str) -> str:
 
 
 def missing_for_strategy(settings: Settings) -> str:
-    """Return a line that says which setting is missing or wrong; empty if the strategy can work."""
+    """Return a line about the setting that is missing or wrong; empty if the strategy can work."""
     if not (asked := settings.external_strategy):
         return ""
     if settings.lossy == "off":
@@ -359,7 +359,7 @@ CONFIG_OPTION = f"{PREFIX}config"
 
 
 class Loader(Protocol):
-    """A `Loader` is the part of mitmproxy's addon loader that is used here."""
+    """A `Loader` is the part of mitmproxy's addon loader that Penumbra uses."""
 
     def add_option(
         self, name: str, typespec: type, default: Any, help: str, choices: Sequence[str] | None = None
@@ -369,8 +369,8 @@ class Loader(Protocol):
 def declare(loader: Loader) -> None:
     """Declare the options, with the choices that mitmproxy's editors show.
 
-    All are texts, and empty if they are not set. With other types, mitmproxy silently drops an addon if a
-    value can't be read. An option that is not set also differs from one that is set to its default.
+    All options are texts, which are empty if not set. With other types, mitmproxy silently drops an addon if
+    a value can't be read. An option that is not set also differs from an option with its default.
     """
     loader.add_option(
         CONFIG_OPTION,
@@ -385,7 +385,7 @@ def declare(loader: Loader) -> None:
 
 def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """Return one line for each name that resembles one of Penumbra's options without the prefix. Names that
-    resemble one of `known` (options of mitmproxy and other addons) more are left out."""
+    are more similar to one of `known` (options of mitmproxy and other addons) are left out."""
     ours = [option.name for option in OPTIONS]
     theirs = list(known)
     lines = []
@@ -434,8 +434,8 @@ def load(options: Mapping[str, str], environment: Mapping[str, str], config: str
     """Return the settings from mitmproxy's options, the environment and the YAML file.
 
     `options` maps the names of options to texts, which are empty if not set. Raises SettingsError for values
-    that can't be read, and for a strategy that lacks a setting. The error shows no value that comes from a
-    variable in the file.
+    that can't be read, and for a strategy without a needed setting. The error shows no value from a variable
+    in the file.
     """
     variables = Variables(environment)
     try:
@@ -482,7 +482,7 @@ def _load(
 
 
 def _check_paths(settings: Settings, environment: Mapping[str, str]) -> None:
-    """Raise SettingsError if the database's path begins with `~` because no home folder is known."""
+    """Raise SettingsError if the path of the database begins with `~` because no home folder is known."""
     path = database_path(settings, environment)
     if path is not None and str(path).startswith("~"):
         raise SettingsError(
@@ -530,11 +530,11 @@ _OF_THE_FIELD = (*(name for option in OPTIONS for name in option.row.environment
 _FIELD = "FORGE_"
 """Prefix of variables that other programs also define."""
 _VARIABLES_OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")
-"""Variables of the tests, and those that container platforms set for a service of the name `penumbra`."""
+"""Variables of the tests, and variables that container platforms set for a service named `penumbra`."""
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return the variables that have Penumbra's prefix and set no option."""
+    """Return the variables with Penumbra's prefix that set no option."""
     return sorted(
         name
         for name in environment

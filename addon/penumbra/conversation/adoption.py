@@ -1,13 +1,12 @@
-"""This module decides about results and reasoning that the provider has seen without Penumbra.
+"""This module decides about results and reasoning that reached the provider without Penumbra.
 
 A change to a prefix that the provider has cached costs the cache, and newer Anthropic models refuse thinking
 blocks whose prefix has changed (`rules/thinking.yaml`). If a response after a result did not pass through
-Penumbra, the result therefore keeps its form where a cached prefix or thinking depends on that form. After a
-pause that no cache outlives, only thinking matters: all other results get the form that Penumbra would have
-chosen.
+Penumbra, the result therefore keeps its form if a cached prefix or thinking depends on this form. After a
+pause longer than any cache lives, only thinking matters, and all other results get Penumbra's form.
 
-Where reasoning follows another prefix than the one that it was made for, the request asks the provider to
-drop it; where the request can't ask for that, the block is left out as far as the API allows.
+If reasoning follows another prefix than its own, the request asks the provider to drop the reasoning. If the
+request can't ask for that, the block is left out as far as the API allows.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _BETA = "thinking-binding-controls-2026-08-01"
 _FAMILY = "thinking-binding-controls"
 _FORMAT = "anthropic"
 _OWN_HOSTS = (".anthropic.com",)
-"""Hosts that know every beta of the API. Other hosts may refuse a beta that the client does not use."""
+"""Hosts that know all betas of the API. Other hosts may refuse a beta that the client does not use."""
 table = partial(rules.table, "thinking.yaml")
 
 
@@ -47,7 +46,7 @@ def binds(format_name: str, model: str) -> bool:
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """Return whether Penumbra may ask to drop thinking: the client's request must say nothing about that."""
+    """Return whether Penumbra may ask to drop thinking, since the client's request does not mention it."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))
@@ -57,8 +56,9 @@ def may_drop(format_name: str, document: Document) -> bool:
 def drop(document: Document, headers: Mapping[str, str], host: str, dropped: bool) -> str:
     """Ask the provider to drop thinking whose prefix has changed, or leave it out. `may_drop` must be true.
 
-    Return the new value of the header `anthropic-beta`, or nothing if the header stays. Names in `headers`
-    are in lower case; `host` has no port. `dropped` says that the request has dropped some thinking already.
+    Return the new value of the header `anthropic-beta`, or an empty text if the header stays. Names in
+    `headers` are in lower case. `host` has no port. `dropped` is true if the request has already dropped
+    thinking.
     """
     betas = headers.get(HEADER, "")
     offered = _FAMILY in betas
@@ -71,17 +71,17 @@ def drop(document: Document, headers: Mapping[str, str], host: str, dropped: boo
 
 
 _BYTES_PER_TOKEN = 3
-"""The estimate is low, since mistaking a cold prefix for a cached one costs less than the reverse."""
+"""The estimate is low, since taking a cold prefix for a cached one costs less than the opposite."""
 _LEAST = 400
 """The size in bytes of the smallest result whose form may change again."""
 
 
 def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str) -> bool:
-    """Return whether a result without a decision, which keeps its form, keeps its secrets, too.
+    """Return whether a result that keeps its form without a decision also keeps its secrets.
 
-    The secret may be new to the provider: where Penumbra has lost its record of the result, the provider has
-    seen a placeholder. A secret is therefore removed even at the cost of a cached prefix, but not if the
-    provider would then refuse the conversation's thinking.
+    The secret may be new to the provider, since the decision with a placeholder may have been lost. A secret
+    is therefore removed even at the cost of a cached prefix, but not if the provider would then refuse the
+    conversation's thinking.
     """
     return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)
 
@@ -94,7 +94,7 @@ def may_be_cached(document: Document, cache: Cache) -> bool:
 
 
 def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
-    """Return whether a change costs nothing, since nothing of the conversation can be cached any more.
+    """Return whether a change costs nothing because no part of the conversation is cached any more.
 
     `cold` is the number of seconds without a request after which nothing is cached.
     """
@@ -104,10 +104,10 @@ def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
 
 
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
-    """Return the keys of the results whose form may change where the cache is cold.
+    """Return the keys of the results whose form may change with a cold cache.
 
-    Adopted forms may change; in a conversation without an injected tool, all forms may. A form does not
-    change if thinking is bound to it or another result refers to it.
+    Adopted forms may change, and in a conversation without an injected tool all forms. A form does not change
+    if thinking is bound to it or another result refers to it.
     """
     conversation = request.conversation
     first = conversation.last_thinking + 1 if binds(request.format, conversation.model) else 0
@@ -119,7 +119,7 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
         and item.key not in fixed
         and (facts := past[item.key].facts).bytes_after >= _LEAST
         and facts.how in ("kept", "shortened", "adopted")
-        # A result counts as adopted, too, if only its secrets were removed.
+        # A result also counts as adopted if only its secrets were removed.
         and (
             not state.tool or facts.how == "adopted" or (facts.redactions and not (facts.stages or facts.ref))
         )
@@ -127,9 +127,9 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
 
 
 def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -> ColdTurn | None:
-    """Return how much of its prefix a request with a cold cache leaves unchanged; None if nothing changes.
+    """Return the unchanged part of the prefix of a request with a cold cache; None if nothing changes.
 
-    `changed` are the keys of answered results whose form changes; `declares` says that the tools change.
+    `changed` are the keys of answered results whose form changes. `declares` is true if the tools change.
     """
     document, messages = request.document, request.conversation.messages
     places = [document.place(item.result.value)[0] for item in request.items if item.key in changed]

@@ -1,5 +1,5 @@
-"""This module recognises requests that the provider may read differently than Penumbra, so that secrets could
-reach the provider unsearched.
+"""This module recognises requests that the provider may read in another way than Penumbra, so that secrets
+could get through.
 
 A host, a content type or a member of an object that occurs twice is ambiguous: Penumbra reads the last
 member, but a provider may read the first, or may ignore case and underscores in names. Only members that
@@ -32,21 +32,21 @@ _WAY = frozenset(
 )
 """Plain names of members that contain a tool result or identify one."""
 _TEXT_WAY = _WAY | {"instructions", "system", "systeminstruction"}
-"""Plain names of members on the way to any text."""
+"""Plain names of members that contain any text."""
 _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", "operation"))
 """Plain names of a message's members that contain no result, mostly arguments of calls."""
 _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
-"""Plain names of members with a tool's own data, whose names are case-sensitive."""
+"""Plain names of members with data of a tool. Names in such data are case-sensitive."""
 _OPENING = (BRACE, BRACKET)
 
 
 def hosts(headers: Iterable[tuple[str, str]]) -> str:
-    """Return why the host of a request is ambiguous, or nothing if it is not."""
+    """Return why the host of a request is ambiguous; empty if it is not."""
     return _more_than_one(headers, "host")
 
 
 def content(headers: Iterable[tuple[str, str]]) -> str:
-    """Return why the encoding of a body is ambiguous, or nothing if it is not."""
+    """Return why the encoding of a body is ambiguous; empty if it is not."""
     headers = list(headers)
     charsets = (
         charset
@@ -127,12 +127,12 @@ def _differ_in_spelling(members: Mapping[str, Raw], names: frozenset[str]) -> bo
 
 @remembered(1_024)
 def _alike(written: str) -> frozenset[str]:
-    """Return the plain forms that several of these names have."""
+    """Return the plain forms that several of these names share."""
     counts = Counter(map(_plain, written.split("\0")))
     return frozenset(plain for plain, count in counts.items() if count > 1)
 
 
 @remembered(1_024)
 def _plain(name: str) -> str:
-    """Return the plain form of a name: some readers of JSON ignore case and underscores."""
+    """Return the plain form of a name, since some readers of JSON ignore case and underscores."""
     return name.replace("_", "").lower()

@@ -1,23 +1,24 @@
-"""This module replaces lines that earlier texts of the request contain by references and counts.
+"""This module puts references and counts in place of lines that earlier texts of the request contain.
 
     120→def main():
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
     159→    return 0
 
-A reference names the earlier text by tool and path or command. It gives line numbers if the text or its call
-has them, else positions in the output; it gives none for the whole output. The latest of equal texts is
-named. If a later call has the same name, the reference says which call is meant (`Read src/a.ts (the 2nd)`,
-see `call_names`). The first and last lines of a repeated part stay, and so do those of `staying_lines`. Every
-reference can be restored from the earlier texts. Arguments of calls are earlier texts as well (`what Write
-src/a.ts was given`), because agents read files that they have written.
+A reference names the earlier text by tool and path or command, and the lines by their numbers in the file or
+their positions in the output. Of equal texts, the latest is named. If a later call has the same name, the
+reference names the call more exactly (`Read src/a.ts (the 2nd)`, see `call_names`). The first and last lines
+of a repeated part stay, and so do those of `staying_lines`. Every reference can be restored from the earlier
+texts. Arguments of calls are earlier texts as well (`what Write src/a.ts was given`), because agents read
+files that they have written.
 
     $ ./watch
     [14 lines said before, but for times]
     step 9 of 12: uploading
 
-In the report of a program, a count also replaces lines that several earlier places show, since most lines of
-a redrawn screen or a repeated run are known. No count replaces lines of a status, a list, a search or a diff,
-since there each line matters. For an unknown command, a count replaces only lines of its last result.
+In the report of a program, counts also replace lines that are in several earlier places, since most lines of
+a redrawn screen or a repeated run are known. Counts replace no lines of a status, a list, a search or a diff,
+in which each line matters. For an unknown command, only the last result of this command counts as earlier
+text.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ from penumbra.conversation.staying_lines import FileUnits, StayingLines, quotes
 STAGE = "back_references"
 """The name of the stage that replaces repeated lines."""
 _LEAST_REFERENCE = 60
-"""The fewest estimated tokens that a reference replaces."""
+"""The smallest number of estimated tokens that a reference replaces."""
 _LEAST_COUNTED = 40
-"""The fewest estimated tokens that a count of lines replaces."""
+"""The smallest number of estimated tokens that a count of lines replaces."""
 _MOST_COMPARED = 300_000
-"""The most lines of earlier texts that are compared with lines of one text, which takes about half a second.
-The later lines of a text that needs more comparisons stay."""
+"""The greatest number of comparisons with earlier lines for one text, which take about half a second. Later
+lines of a text that needs more comparisons stay."""
 _LONG = 2_000
-"""The number of characters at the beginning whose tokens are estimated first, since they mostly suffice."""
+"""The number of characters whose tokens are estimated first. They mostly decide."""
 _NEAR = 9
 """The number of lines after a hidden part that are searched for marks which count hidden lines."""
 _MARKER = re.compile(
@@ -59,9 +60,9 @@ _NO_STATEMENT = re.compile(
     r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
     r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
 )
-"""Beginnings of lines that mean nothing by themselves: lines of a diff, and lines that Penumbra writes."""
+"""Beginnings of lines without a meaning of their own: lines of a diff, and lines that Penumbra writes."""
 _OPEN_TASKS = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
-"""Families that list open problems: each listed line matters, even if an earlier list has it."""
+"""Families that list open problems. Each line of such a list matters, even if an earlier list has it."""
 _NO_CALL = Call()
 
 
@@ -91,7 +92,7 @@ class _Reference:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The numbers of the first and last line in the earlier text; 0 if the lines aren't numbered without
+        """The numbers of the first and last line in the earlier text; 0 if the numbers are missing or have
         gaps."""
         count = self.end - self.start
         first, last = self.earlier.numbers[self.place], self.earlier.numbers[self.place + count - 1]
@@ -141,15 +142,15 @@ def with_references(
     *,
     lossy: bool = False,
 ) -> Referring | None:
-    """Return the text with markers in place of its repeated lines; None if no marker is worth it.
+    """Return the text with markers in place of its repeated lines; None if no marker saves enough.
 
     `call` printed the text, and `name` is its name in references. `original` is the output from which the
-    text was made, if its lines differ: lines that the output lacks stay. With `lossy`, counts may replace
-    lines, too.
+    text was made, if its lines differ. Lines that are not in the output stay. With `lossy`, counts may
+    replace lines, too.
     """
     if index.is_empty():
         return None
-    # Most texts have no marker. Looking for a marker's words first takes a tenth of the time.
+    # Most texts have no marker, and a search for its words takes a tenth of the time.
     if (": same as " in text or " said before" in text) and _MARKER.search(text):
         return None
     is_numbered = call.is_quoted and line_numbers.count_lines(text, call, original)
@@ -159,7 +160,7 @@ def with_references(
     counts = list(search.counts(references, name)) if lossy else []
     repeated: list[_Reference | _Count] = [*references, *counts]
     if " more time" in text and (first := folding.counted_lines(lines.lines)):
-        # A mark that counts lines must directly follow the counted lines.
+        # A mark with a count of lines must directly follow these lines.
         ends = [(one, _uncounted_end(one.start, one.end, first, lines.lines)) for one in repeated]
         repeated = [replace(one, end=end) for one, end in ends if end]
     if not repeated:
@@ -171,8 +172,8 @@ def with_references(
 
 
 def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
-    """Return the end of hidden lines, moved up until no later mark counts one of them; 0 if too few lines are
-    left to hide. `first` is the first counted line of each mark."""
+    """Return the end of hidden lines, moved up so that no later mark counts any of them; 0 if too few lines
+    are left to hide. `first` is the first counted line of each mark."""
     shorter, before = end, end + 1
     while shorter < before:
         before = shorter
@@ -181,12 +182,12 @@ def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequen
 
 
 def _is_worth(lines: Sequence[str], start: int, end: int, least: int) -> bool:
-    """Return whether the lines from `start` to `end` have at least so many estimated tokens."""
+    """Return whether the lines from `start` to `end` have at least `least` estimated tokens."""
     after, characters = start, 0
     while after < end and characters <= _LONG:
         characters += len(lines[after]) + 1
         after += 1
-    # The beginning of the lines mostly decides, and callers try the same beginning with many ends.
+    # The first lines mostly decide, and callers try the same first lines with many ends.
     beginning = "\n".join(lines[start:after])[:_LONG]
     return token_estimate.estimate(beginning) >= least or (
         characters > _LONG and token_estimate.estimate("\n".join(lines[start:end])) >= least
@@ -202,7 +203,7 @@ class _Search:
     read: TextLines
     call: Call
     _bare: list[str] = field(init=False)
-    """The stripped lines of the output; in place of each other line, a text that equals no line."""
+    """The stripped lines of the output. Lines from elsewhere are replaced by a text that equals no line."""
     _compared: int = 0
     """The number of lines of earlier texts that were compared so far."""
     _staying: StayingLines | None = None
@@ -212,8 +213,7 @@ class _Search:
         self._bare = ["\n" if line is None else line.strip() for line in self.read.output]
 
     def references(self) -> Iterator[_Reference]:
-        """Yield the repeated lines that become references, without the lines around them that stay, in
-        order."""
+        """Yield the parts that references replace, in order. Lines that stay are not included."""
         covered, missing = 0, set[str | None]()
         for position in self.index.found(self._bare):
             line = self.read.output[position]
@@ -231,8 +231,8 @@ class _Search:
                     yield replace(part, name=name)
 
     def _longest(self, position: int, covered: int) -> _Reference | None:
-        """Return the longest repeated part around a line that begins at `covered` or later; None if no text
-        has the line with the same indentation."""
+        """Return the longest repeated part around the line at `position`, which begins at `covered` or later;
+        None if no text has the line with the same indentation."""
         best: _Reference | None = None
         line = self.read.output[position]
         for earlier, place in self.index.places(line or ""):
@@ -274,7 +274,7 @@ class _Search:
     def _within(self, part: _Reference) -> Iterator[_Reference]:
         """Yield the pieces of a repeated part that become references, in order.
 
-        The lines at its borders stay; in a file that was read, so do the units next to new lines.
+        The lines at its borders stay. In a file, the units next to new lines stay, too.
         """
         start, end = part.start + 1, part.end - 1
         if self.call.is_quoted and self.call.category == "read":
@@ -286,8 +286,8 @@ class _Search:
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
     def _between_telling(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return (start, end) of the lines between two positions that a reference may replace, so that the
-        lines next to them show where it belongs; None if they are not worth a reference."""
+        """Return (start, end) of the lines between two positions that a reference may replace. The lines next
+        to them must show the place of the reference. None if the lines are not worth a reference."""
         while start < end and not is_telling(self.read.lines[start - 1]):
             start += 1
         while end > start and not is_telling(self.read.lines[end]):
@@ -298,7 +298,8 @@ class _Search:
         self, start: int, end: int, hidden: Callable[[int, int], tuple[int, int] | None]
     ) -> Iterator[tuple[int, int]]:
         """Yield (start, end) of the hidden parts between two positions, in order. `hidden` returns the part
-        between two positions that is worth a marker. A part is split at the heading of a line that stays."""
+        between two positions that is worth a marker. Headings of lines that stay are not hidden, so parts are
+        split there."""
         waiting = [(start, end)]
         while waiting:
             if (part := hidden(*waiting.pop())) is None:
@@ -330,8 +331,8 @@ class _Search:
         return (start, end) if is_worth else None
 
     def _runs(self, start: int, end: int, key: bytes | None) -> Iterator[tuple[int, int]]:
-        """Yield (first, end) of runs of lines that earlier texts show, each run beginning and ending with a
-        telling line. Only the text with `key` counts, if one is named."""
+        """Yield (first, end) of runs of lines that earlier texts show. Each run begins and ends with a
+        telling line. If there is a `key`, only the text with this key counts."""
         first = after = start
         for position in range(start, end + 1):
             bare = self._bare[position] if position < end else ""
@@ -351,12 +352,12 @@ class _Search:
         if (len(bare) < LEAST_CHARACTERS and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
             return False
         shown = self.index.shown(bare)
-        # In a result of an unknown kind, the times may be what matters.
+        # In a result of an unknown kind, times may matter.
         return shown is not None and (key is None or shown == (key, False))
 
 
 class _Source(Enum):
-    """A `_Source` names the earlier results that must show a line before a count may replace the line."""
+    """A `_Source` names the earlier results in which a line must be so that a count may replace the line."""
 
     NONE = auto()
     LAST = auto()
@@ -377,8 +378,8 @@ def _source(call: Call) -> _Source:
 
 def _written(text: str, repeated: Iterable[_Reference | _Count], numbers: Sequence[int]) -> str:
     """Return the text with a marker in place of each repeated part. `numbers` are the line numbers of the
-    file; empty if the text shows none. Where only some lines show their number, a marker would interrupt the
-    count, so the lines next to a marker get their numbers back."""
+    file; empty if the text has none. If only some lines have their number, the lines next to a marker get
+    theirs back, since a reader can't count across a marker."""
     lines, head = text.split("\n"), text[: line_numbers.HEADING]
     is_thinned = bool(numbers) and line_numbers.LEGEND in head
     separator = line_numbers.separator_of(text.split("\n", 60)[:60]) if is_thinned else ""

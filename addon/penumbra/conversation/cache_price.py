@@ -1,15 +1,15 @@
-"""This module computes what a change to a cached prefix costs, and what later turns save by it.
+"""This module computes the cost of a change to a cached prefix and the savings in later turns.
 
-The unit is the price of one uncached input token. After a change to a result of `before` tokens, with
-`cached` tokens of the cached prompt after it, all of these tokens are written again once, and every later
-turn reads fewer of them:
+The unit is the price of one uncached input token. After a change to a result of `before` tokens, which
+`cached` tokens of the cached prompt follow, all of these tokens are written again once, and every later turn
+reads fewer of them:
 
     once        write * (before + cached - saved) - read * (before + cached)
     each turn   read * saved
 
-Several results are changed together: everything after the earliest of them is written anew only once.
-With a cold cache the whole prompt is written in any case, and every change pays at once. The time that has
-passed decides whether a text changes, never how.
+Several results are changed together, since everything after the first of them is then written again only
+once. With a cold cache the whole prompt is written in any case, and every change pays at once. The time since
+the last request decides only whether a text changes, and not its new form.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Prices:
     life: float
     """Seconds that a cached prompt lives."""
     cold: float
-    """Seconds without a request after which certainly nothing is cached."""
+    """Seconds without a request after which nothing can be cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A `Verdict` says how many changes pay, and why."""
+    """A `Verdict` is the number of changes that pay, with the reason."""
 
     count: int
     """Number of changes, counted from the end of the request; 0 if none pays."""
@@ -82,8 +82,7 @@ def prices(format_name: str, model: str, body: bytes) -> Prices:
 
 @remembered(256)
 def _prices(format_name: str, model: str, asks: bool) -> Prices:
-    """Return prices. `asks` says that the request asks for the longer or shorter life that the format
-    offers."""
+    """Return prices. `asks` is true if the request asks for the other cache life that the format offers."""
     name, entry = model.lower(), dict(table()["formats"][format_name])
     asked, whose = entry.pop("asked", None), entry.pop("whose", "*")
     entry |= next((own for own in table()["models"] if fnmatchcase(name, own["glob"])), {})
@@ -101,14 +100,14 @@ def of_request(format_name: str, model: str, document: Document) -> Prices:
 
 
 def _has(body: bytes, marker: bytes) -> bool:
-    """Return whether a body has a member with this name and value, also with spaces between them."""
+    """Return whether a body has a member with this name and value. There may be spaces between them."""
     name = marker.partition(b":")[0]
     places = (place.start() for place in re.finditer(re.escape(name), body))
     return any(body[at : at + len(marker) + 8].replace(b" ", b"").startswith(marker) for at in places)
 
 
 def remaining_turns(made: int) -> int:
-    """Return the expected number of further requests of a conversation after `made` ones."""
+    """Return the expected number of further requests in a conversation with `made` requests so far."""
     entry = table()["turns"]
     return min(int(made * entry["part"]), int(entry["most"]))
 
@@ -116,8 +115,8 @@ def remaining_turns(made: int) -> int:
 def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Verdict:
     """Return how many of the changes pay, counted from the end of the request.
 
-    `changes` are in the request's order; `turns` more requests are expected. `cold` says that the provider
-    has nothing of the request cached, `bound` that the provider would refuse reasoning after the changes.
+    `changes` are in the order of the request. `turns` more requests are expected. `cold` is true if no part
+    of the request is cached, `bound` if the provider would refuse reasoning after the changes.
     """
     if not changes:
         return Verdict(0, 0.0, 0.0, "")
@@ -149,6 +148,6 @@ def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, 
 
 
 def _costs(region: int, saved: int, price: Prices, cold: bool) -> tuple[float, float]:
-    """Return the cost of writing a region of so many tokens again, and what each later turn saves."""
+    """Return the cost of writing `region` tokens again, and the saving of each later turn."""
     unchanged = region * (price.write if cold else price.read)
     return (region - saved) * price.write - unchanged, saved * price.read

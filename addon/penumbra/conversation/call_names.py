@@ -1,9 +1,10 @@
-"""References name an earlier call by its tool and its path or command, since the model can see these.
+"""This module names an earlier call for references by its tool and its path or command, which the model can
+see.
 
-Most models don't see the ids of calls. A bare name means the last call of that name before the result that
-refers to it. An ordinal names an earlier call, counted from the first (`Read a.py (the 2nd)`), so that later
-calls don't change the count. Ordinals end at `_FARTHEST`, and none is used if the first call may leave the
-request before the reference does.
+Most models don't see the ids of calls. A bare name means the last call of that name before the reference. An
+ordinal names an earlier call, counted from the first (`Read a.py (the 2nd)`), so that later calls don't
+change the count. Ordinals end at `_FARTHEST`. None is used if the first call may leave the request earlier
+than the reference.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _FARTHEST = 9
 """The greatest ordinal in a name."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _LONGEST_TOOL = 256
-"""The longest name of a tool in a reference, in characters. APIs take no longer names."""
+"""The length in characters of the longest name of a tool in a reference. APIs allow no longer names."""
 
 
 def is_plain(call_id: str) -> bool:
@@ -49,11 +50,11 @@ class NamedCall:
 
     key: bytes
     text: bytes
-    """The key of the call whose result this call's result duplicates; the call's own key if there is none."""
+    """The key of the call with the same result, or the key of this call if there is none."""
     lasts: bool
-    """True if the call's result keeps its form once later results refer to that result."""
+    """True if the result of the call keeps its form when later results refer to it."""
     shown: list[tuple[int, int]] = field(default_factory=list)
-    """For each part of a file in the result, the numbers of its first and last line."""
+    """The numbers of the first and last line of each part of a file in the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,12 @@ class Name:
 
     name: str
     keys: frozenset[bytes]
-    """Keys of the calls without which the name would be wrong: they must stay in the request."""
+    """Keys of the calls that must stay in the request, since the name would be wrong without them."""
 
 
 @dataclass(slots=True)
 class NamedCalls:
-    """`NamedCalls` are the calls of one request so far, by name."""
+    """A `NamedCalls` has the calls of one request so far, by name."""
 
     _calls: dict[str, list[NamedCall]] = field(default_factory=dict)
     _places: dict[bytes, tuple[str, int]] = field(default_factory=dict)
@@ -91,8 +92,8 @@ class NamedCalls:
         self, key: bytes, *, is_whole: bool = False, lines: tuple[int, int] | None = None
     ) -> Name | None:
         """Return the name of a result; None if it can't be named. With `is_whole` the reference means the
-        whole result, so that later calls with the same result don't matter. `lines` are the first and last
-        line number in a file: only later calls that show one of these lines could be meant."""
+        whole result, so later calls with the same result may be meant as well. `lines` are the first and last
+        line number in a file. Later calls without these lines can't be meant."""
         name, place = self._places[key]
         calls = self._calls[name]
         rivals = [call for call in calls[place + 1 :] if not is_whole or call.text != calls[place].text]
@@ -107,26 +108,26 @@ class NamedCalls:
 
 
 _LONGEST = 60
-"""The longest path or command that a name shows, in characters. A longer path shows its end, a longer command
-its beginning."""
+"""The length in characters of the longest path or command in a name. Of longer paths, the name has the end;
+of longer commands, the beginning."""
 _SEARCHED = 16_000
-"""The longest text that is searched for secrets, in characters. Of a longer command, the name shows only the
-beginning."""
+"""The length in characters of the longest text that is searched for secrets. Of longer commands, the name has
+only the beginning."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
-"""A change of folder before a command. Names leave the folder out, since it distinguishes no commands."""
+"""A change of folder before a command. Names leave the folder out, since it is the same for most commands."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
-"""Arguments that distinguish the calls of a tool if these have neither path nor command."""
+"""Arguments that distinguish calls without path and command."""
 
 
 Clean = Callable[[str], str]
-"""A function that returns a text without its secrets. Raises RedactionError."""
+"""A `Clean` is a function that returns a text without its secrets. It raises RedactionError."""
 
 
 class ShownTexts:
-    """A `ShownTexts` remembers names of paths and commands, since the same calls come with every request. The
-    keys are hashes: possible secrets must not stay in memory."""
+    """A `ShownTexts` remembers names of paths and commands, since every request has the same calls. The keys
+    are hashes, since possible secrets must not stay in memory."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -157,10 +158,10 @@ def call_name(
     remembered: ShownTexts | None = None,
     call: Call | None = None,
 ) -> str:
-    """Return the name of a call, such as `Read src/a.ts`, or the tool alone if its calls look alike.
+    """Return the name of a call, such as `Read src/a.ts`, or only the tool if its calls look the same.
 
-    `arguments` are decoded. `show` returns the part of a tool's name that may be shown; `call` is the
-    classified call, if that is known. A path or command that can't be searched for secrets is not shown.
+    `arguments` are decoded. `show` returns the part of a tool's name that may be shown. `call` is the
+    classified call, if known. A path or command that can't be searched for secrets is not shown.
     """
     call = call or classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
@@ -228,8 +229,7 @@ def _end(path: str) -> str:
 
 
 def _around(text: str, place: int) -> tuple[int, int]:
-    """Return the start and end of the placeholder around a place; an empty range at the place if there is
-    none."""
+    """Return the range of the placeholder around a place, or an empty range if there is none."""
     found = _PLACEHOLDER.finditer(text, max(0, place - 120), place + 120)
     return next((each.span() for each in found if each.start() < place < each.end()), (place, place))
 

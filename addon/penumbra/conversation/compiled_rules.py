@@ -1,4 +1,5 @@
-"""This module compiles the rules for secrets in a thread while the proxy starts. Requests wait for them."""
+"""This module compiles the rules for secrets in a thread while the proxy starts. Requests wait for the
+rules."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _OUTPUTS = (
 )
 """Samples of the most frequent kinds of output."""
 _LONGEST_WAIT = 30.0
-"""The most seconds that a thread waits for the rules."""
+"""The longest time in seconds that a thread waits for the rules."""
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +36,7 @@ class CompiledRules:
     """A `CompiledRules` is an engine's redactor, with the values that were redacted for each caller."""
 
     def __init__(self, key: bytes, settings: EngineSettings, workers: Workers) -> None:
-        """`key` is the installation's key, with which the hashes in placeholders are made."""
+        """Begin to compile. `key` is the installation's key, which makes the hashes in placeholders."""
         self._redactor: Future[Redactor] = workers.submit(partial(_compiled, key, settings))
         self._redactor.add_done_callback(_report_broken_rules)
         self._show: ShowName | None = None
@@ -45,7 +46,7 @@ class CompiledRules:
     async def redactor(self) -> Redactor:
         """Return the redactor. Raises RedactionError if the rules can't be used."""
         if self._redactor.done():
-            # Awaiting the future would cost each request one more round of the event loop.
+            # Awaiting the future would take another round of the event loop for each request.
             return self._redactor.result()
         return await asyncio.wrap_future(self._redactor)
 
@@ -53,7 +54,7 @@ class CompiledRules:
         """Return the function that redacts the texts of one request.
 
         `failure` is the policy for texts that can't be searched. `caller` is the credential whose earlier
-        secrets are redacted, too, unless `replaces` is false; empty if there is none.
+        secrets are redacted, too, unless `replaces` is false. It may be empty.
         """
         scan = (await self.redactor()).scan
         return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)
@@ -81,13 +82,13 @@ def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
 
 
 def _report_broken_rules(redactor: Future[Redactor]) -> None:
-    """Log a rule that can't be used, since every request is refused then."""
+    """Log a rule that can't be used, since all requests are refused then."""
     if (error := redactor.exception()) is not None:
         _log.error("rules/secrets: %s", error)
 
 
 def warm_up(redactor: Future[Redactor]) -> None:
-    """Shorten a few samples, so that the first request finds everything compiled."""
+    """Shorten a few samples, so that everything is compiled before the first request."""
     try:
         redact = redactor.result().redact
         for output in _OUTPUTS:

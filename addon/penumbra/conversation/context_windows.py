@@ -1,13 +1,13 @@
-"""This module knows how many tokens a model takes, and how many its clients expect (`rules/windows.yaml`).
+"""This module knows the context windows of models, and those that clients expect (`rules/windows.yaml`).
 
-A `Bounds` limits the originals that the model gets after a turn. The limit of tokens is the model's window,
-or what a refusal has named. Originals may take half of the tokens that the turn has left below the limit,
-since the answer and other results need the rest.
+A `Bounds` limits the originals that the model gets after a turn. The limit of tokens is the model's window or
+the limit in a refusal. Originals may take half of the tokens that are left after the turn, since the response
+and other results need the other half.
 
 A `UsageScale` changes the usage that a client gets. Clients compact their conversations when their usage
-comes near the window that they expect. Where a refusal has named a smaller limit, they would compact too
-late; and where results were cut so that a request fits, the usage is too small. From the first refusal on,
-their usage is therefore multiplied by the expected window and divided by the limit.
+comes near the window that they expect. They would compact too late if a refusal has named a smaller limit, or
+if results were cut so that a request fits. From the first refusal on, their usage is therefore multiplied by
+the expected window and divided by the limit.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
 
 _BYTES_PER_TOKEN = 3
-"""Most texts have more bytes per token. A text with fewer fits as well, since only half of the tokens are
-used."""
+"""Most texts have more bytes per token. Texts with fewer also fit, since only half of the tokens are used."""
 _OTHERS_BYTES = 1_000
 """Bytes of the JSON around the text of an added message."""
 
@@ -49,7 +48,7 @@ table = partial(rules.table, "windows.yaml")
 
 
 def of(model: str, headers: Mapping[str, str], path: str = "") -> Window:
-    """Return the window of a model, which the path names in some APIs. Names of headers are in lower case."""
+    """Return the window of a model. In some APIs the path names the model. Header names are in lower case."""
     name = (model or model_in(path)).lower()
     if (entry := _entry(name)) is None:
         return Window()
@@ -79,8 +78,8 @@ class Bounds:
     def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:
         """Return the bytes of text that may follow a turn, or None for any number.
 
-        `usage` is the turn's usage and `body` its request; `elsewhere` says that the provider keeps the
-        history.
+        `usage` is the usage of the turn and `body` its request. `elsewhere` is true if the provider stores
+        the history.
         """
         limits = []
         taken = held(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
@@ -135,9 +134,9 @@ def usage_scale_of_request(
 
 
 def usage_scale(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
-    """Return the scale of a client's usage, or None if the usage stays as it is.
+    """Return the scale of a client's usage, or None if the usage is not changed.
 
-    `believed` is the window that the client expects, 0 if unknown. `cut` says that results were shortened so
+    `believed` is the window that the client expects, 0 if unknown. `cut` is true if results were shortened so
     that the request fits.
     """
     if not limits.window or not believed or believed > limits.window * table()["most"]:
