@@ -76,7 +76,10 @@ class Facts:
         split = [text.translate(_APART).split() for text in texts]
         pieces = set(chain.from_iterable(split))
         found = _by_piece(pieces, _facts_in)
-        units = [[*dict.fromkeys([fact for piece in unit for fact in found[piece]])] for unit in split]
+        units = [
+            [*dict.fromkeys([fact for piece in unit if piece in found for fact in found[piece]])]
+            for unit in split
+        ]
         used = {encode(name): weight for name, weight in mentioned.items()}
         worth = [int(len(text) ** 0.5 * _WORDS) for text in texts]
         if used:
@@ -110,7 +113,7 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     whole = sum(map(len, lines)) or 1
     data = encode("\n".join(lines)).translate(_APART)
-    facts = {piece: found for piece, found in _by_piece(set(data.split()), _facts_in).items() if found}
+    facts = _by_piece(set(data.split()), _facts_in)
     is_seen = seen.facts.__contains__
     unseen = {piece for piece, found in facts.items() if not all(map(is_seen, found))}
     new = 0
@@ -125,15 +128,17 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
 
 
 def _by_piece(pieces: Iterable[bytes], of: _Find) -> dict[bytes, tuple[bytes, ...]]:
-    """Return the result of `of` for each piece of a text. Results for short pieces are cached, since short
-    pieces recur in many lines and tool results."""
+    """Return the results of `of` that are not empty, by the piece. Results for short pieces are cached, since
+    short pieces recur in many lines and tool results."""
     cached = _CACHED[of]
-    return {piece: cached(piece) if len(piece) <= _LONGEST else of(piece) for piece in pieces}
+    return {
+        piece: found for piece in pieces if (found := cached(piece) if len(piece) <= _LONGEST else of(piece))
+    }
 
 
 def _facts_in(piece: bytes) -> tuple[bytes, ...]:
-    found = [fact for fact in _FACT.findall(piece) if _SHORTEST <= len(fact) <= _LONGEST]
-    return tuple(filter(_TELLING.search, found))
+    found = [piece] if piece.isalnum() else _FACT.findall(piece)
+    return tuple([fact for fact in found if _SHORTEST <= len(fact) <= _LONGEST and _TELLING.search(fact)])
 
 
 def _names_in(piece: bytes) -> tuple[bytes, ...]:

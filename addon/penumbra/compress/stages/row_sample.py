@@ -94,15 +94,13 @@ def odd(lines: Sequence[str]) -> list[int]:
     nearly all of them have the same word at one position.
     """
     found: Counter[int] = Counter()
-    marks = {_TAB, _BLANKS}
-    if mark := _separator(lines):
-        marks.add(re.compile(re.escape(mark)))
-    for pattern in marks:
+    for mark in {"\t", "  ", _separator(lines)} - {""}:
         by_width: dict[int, dict[int, list[str]]] = {}
         for at, line in enumerate(lines):
-            cells = pattern.split(line.strip()) if len(line) <= _LONGEST else []
-            if len(cells) >= _LEAST_CELLS:
-                by_width.setdefault(len(cells), {})[at] = cells
+            if line.count(mark) >= _LEAST_CELLS - 1 and len(line) <= _LONGEST:
+                cells = _BLANKS.split(line.strip()) if mark == "  " else line.strip().split(mark)
+                if len(cells) >= _LEAST_CELLS:
+                    by_width.setdefault(len(cells), {})[at] = cells
         for group in by_width.values():
             found.update(_odd_rows(group))
     words = [line[:_LONGEST].split(maxsplit=_WORDS)[:_WORDS] for line in lines]
@@ -112,7 +110,8 @@ def odd(lines: Sequence[str]) -> list[int]:
             by_first.setdefault(tuple(row[:first]), {})[at] = row
     long = {at: row for at, row in enumerate(words) if len(row) >= _LEAST_CELLS}
     for group in (*by_first.values(), long):
-        found.update(_odd_rows(group, by_words=True))
+        if len(group) >= 4 * _ENDS:
+            found.update(_odd_rows(group, by_words=True))
     return sorted(found, key=lambda at: (-found[at], at))
 
 
@@ -158,7 +157,7 @@ def _odd_values(counts: Mapping[str, int]) -> set[str]:
     return odd | {value for value, distance in distances.items() if usual and distance > _FAR * usual}
 
 
-_TAB, _BLANKS = re.compile("\t"), re.compile(" {2,}")
+_BLANKS = re.compile(" {2,}")
 _LEAST_CELLS = 3
 """The smallest number of cells in a row."""
 _WORDS = 8
