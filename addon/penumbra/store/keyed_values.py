@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
+import msgspec
+import zstandard
+
+from penumbra.store.key_file import Seal
+
 V = TypeVar("V")
 
 
@@ -74,6 +79,8 @@ class RecentValues(Generic[V]):
         return len(self._entries)
 
 
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
+"""Errors of `Schema.unpack` on broken data."""
 _REFRESH_SECONDS = 3_600.0
 _REFRESHES_PER_TTL = 4
 
@@ -96,7 +103,7 @@ class Schema(Generic[V]):
     """Name of the table; the key that seals its records is derived from this name, too."""
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
-    """A function that may raise any error in `table.UNREADABLE`, since another release may have written the
+    """A function that may raise any error in `UNREADABLE`, since another release may have written the
     record."""
     memory: int = 0
     """Weight of the values kept in memory, in the unit of `weigh`."""
@@ -112,9 +119,11 @@ class Schema(Generic[V]):
 class KeyedValues(ABC, Generic[V]):
     """A table of values of one type, for one event loop; the latest values are also in memory."""
 
-    def __init__(self, schema: Schema[V], ttl: float, clock: Callable[[], float]) -> None:
-        """`ttl` is the time in seconds from the last use of a value to its expiry."""
+    def __init__(self, schema: Schema[V], seal: Seal, ttl: float, clock: Callable[[], float]) -> None:
+        """`seal` encrypts the records. `ttl` is the time in seconds from the last use of a value to its
+        expiry."""
         self._schema = schema
+        self._seal = seal
         self._name = schema.name
         self._ttl = ttl
         self._clock = clock
@@ -156,9 +165,11 @@ class KeyedValues(ABC, Generic[V]):
     async def is_empty(self) -> bool:
         """Return whether no value was ever put."""
 
-    @abstractmethod
     def note(self, values: Mapping[bytes, V]) -> None:
         """Store values in memory only."""
+        now = self._clock()
+        for key, value in values.items():
+            self._memory.put(key, value, now)
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
         """Return the keys for which another proxy has announced a value that this one lacks."""
@@ -169,5 +180,16 @@ class KeyedValues(ABC, Generic[V]):
         for key in keys:
             self._memory.pop(key)
 
-    def _remember(self, key: bytes, value: V, used: float) -> None:
-        self._memory.put(key, value, used)
+    def _packed(self, key: bytes, value: V) -> bytes:
+        return self._seal.close(key, self._schema.pack(value))
+
+    def _unpacked(self, records: Iterable[tuple[bytes, bytes]]) -> dict[bytes, V]:
+        """Return the values of records, without records that another key or another release has made."""
+        values: dict[bytes, V] = {}
+        for key, record in records:
+            try:
+                if (data := self._seal.open(key, record)) is not None:
+                    values[key] = self._schema.unpack(data)
+            except UNREADABLE:
+                continue
+        return values

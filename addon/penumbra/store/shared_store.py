@@ -29,7 +29,6 @@ from penumbra.store import outage
 from penumbra.store.key_file import NONCE_BYTES, Seal, SharedPlace
 from penumbra.store.keyed_values import KeyedValues, News, Schema
 from penumbra.store.outage import Command, DelayedRows, Outage, Reach, Row, Rows, StoreNews
-from penumbra.store.table import UNREADABLE
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -516,9 +515,8 @@ class SharedTable(KeyedValues[V]):
     def __init__(
         self, store: SharedStore, schema: Schema[V], ttl: float, clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__(schema, ttl, clock)
+        super().__init__(schema, store.seal(schema.name), ttl, clock)
         self._store = store
-        self._seal = store.seal(schema.name)
         self._milliseconds = int(ttl * 1000)
         self._marker = store.name("filled", schema.name.encode())
         self._marked = float("-inf")
@@ -543,15 +541,15 @@ class SharedTable(KeyedValues[V]):
         records = await self._store.read([self._named(key) for key in asked], self._milliseconds)
         if records is None:
             announced = {key: self._announced(key) for key in asked if key not in found}
-            return found | self._unpacked({key: record for key, record in announced.items() if record})
+            return found | self._unpacked((key, record) for key, record in announced.items() if record)
         there = {key: record for key, record in zip(asked, records, strict=True) if record is not None}
         # If the store is full, values that other proxies have announced are missing in it.
         for key in asked:
             if key not in there and key not in found and (record := self._announced(key)):
                 there[key] = record
-        for key, value in (await self._worked(len(there), lambda: self._unpacked(there))).items():
+        for key, value in (await self._worked(len(there), lambda: self._unpacked(there.items()))).items():
             found[key] = value
-            self._remember(key, value, now)
+            self._memory.put(key, value, now)
         return found
 
     async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
@@ -629,11 +627,6 @@ class SharedTable(KeyedValues[V]):
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
         return frozenset(key for key in keys if key not in self._memory and self._announced(key) is not None)
 
-    def note(self, values: Mapping[bytes, V]) -> None:
-        now = self._clock()
-        for key, value in values.items():
-            self._remember(key, value, now)
-
     async def is_empty(self) -> bool:
         """See `KeyedValues.is_empty`. The answer can be some seconds old."""
         if self._name in self._store.filled:
@@ -698,26 +691,16 @@ class SharedTable(KeyedValues[V]):
         return self._store.name(self._name, key)
 
     async def _rows(self, values: Mapping[bytes, V]) -> list[Row]:
-        return await self._worked(len(values), lambda: self._packed(values))
+        return await self._worked(
+            len(values),
+            lambda: [
+                Row(self._named(key), self._packed(key, value), self._milliseconds)
+                for key, value in values.items()
+            ],
+        )
 
     async def _worked(self, count: int, work: Callable[[], T]) -> T:
         """Run work on large texts or on many values outside of the event loop."""
         if count <= _INLINE and (self._schema.memory or not count):
             return work()
         return await asyncio.to_thread(work)
-
-    def _packed(self, values: Mapping[bytes, V]) -> list[Row]:
-        return [
-            Row(self._named(key), self._seal.close(key, self._schema.pack(value)), self._milliseconds)
-            for key, value in values.items()
-        ]
-
-    def _unpacked(self, records: Mapping[bytes, bytes]) -> dict[bytes, V]:
-        values: dict[bytes, V] = {}
-        for key, record in records.items():
-            try:
-                if (data := self._seal.open(key, record)) is not None:
-                    values[key] = self._schema.unpack(data)
-            except UNREADABLE:
-                continue
-        return values

@@ -17,7 +17,6 @@ from operator import attrgetter
 from sqlite3 import Connection
 from typing import TypeVar
 
-import msgspec
 import zstandard
 
 from penumbra.store import database_file
@@ -56,8 +55,6 @@ D = TypeVar("D")
 _ROW_BYTES = 500
 """Bytes of a row in memory in addition to its value."""
 _VALUE, _USED = map(attrgetter, ("value", "used"))
-UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
-"""Errors of `Schema.unpack` on broken data."""
 
 
 class Table(KeyedValues[V]):
@@ -73,9 +70,8 @@ class Table(KeyedValues[V]):
     ) -> None:
         """`ttl` is the time in seconds from the last use of a value to its expiry. `steady` measures it, or
         `clock` if `steady` is None. `clock` gives the time of a use."""
-        super().__init__(schema, ttl, clock)
+        super().__init__(schema, database.seal(schema.name), ttl, clock)
         self._database = database
-        self._seal = database.seal(schema.name)
         self._files = database.file.renewals
         self._was_empty: bool | None = None
         """True if the table was empty when that was looked up; None if it was not looked up."""
@@ -102,7 +98,7 @@ class Table(KeyedValues[V]):
         if now - min(map(_USED, entries.values()), default=now) > self.refresh:
             stale = [key for key, entry in entries.items() if now - entry.used > self.refresh]
             for key in stale:
-                self._remember(key, found[key], now)
+                self._memory.put(key, found[key], now)
         if missing or stale:
             read: dict[bytes, V] = await self._asked(partial(self._read, missing, stale, now), {})
             # A newer value may have been set meanwhile.
@@ -111,7 +107,7 @@ class Table(KeyedValues[V]):
                 newer = meanwhile.get(key)
                 if key in read and newer is passing.get(key):
                     found[key] = read[key]
-                    self._remember(key, read[key], now)
+                    self._memory.put(key, read[key], now)
                 elif newer is not None:
                     found[key] = newer.value
         return found
@@ -145,9 +141,7 @@ class Table(KeyedValues[V]):
         return await self._asked(partial(self._touch, keys, self._clock()), set(keys))
 
     def note(self, values: Mapping[bytes, V]) -> None:
-        now = self._clock()
-        for key, value in values.items():
-            self._remember(key, value, now)
+        super().note(values)
         if values:
             self._database.filled.add(self._name)
 
@@ -192,19 +186,11 @@ class Table(KeyedValues[V]):
     def _read(
         self, missing: Sequence[bytes], stale: Sequence[bytes], now: float, connection: Connection
     ) -> dict[bytes, V]:
-        values: dict[bytes, V] = {}
-        used = [(int(now), key) for key in stale]
         there = list(database_file.find(connection, self._name, missing, self._begin()))
-        for key, last, record in [*there, *self._moved(missing, there, connection)]:
-            try:
-                if (data := self._seal.open(key, record)) is None:
-                    continue
-                values[key] = self._schema.unpack(data)
-            except UNREADABLE:
-                continue
-            if now - last > self.refresh:
-                used.append((int(now), key))
-        if used:
+        rows = [*there, *self._moved(missing, there, connection)]
+        values = self._unpacked((key, record) for key, _, record in rows)
+        read_late = (key for key, last, _ in rows if key in values and now - last > self.refresh)
+        if used := [(int(now), key) for key in (*stale, *read_late)]:
             connection.executemany(f"UPDATE {self._name} SET used = ? WHERE key = ?", used)
         return values
 
@@ -239,9 +225,6 @@ class Table(KeyedValues[V]):
             if not connection.execute(touch, (int(now), key, self._begin())).rowcount
         }
         self._write(new, now, connection)
-
-    def _packed(self, key: bytes, value: V) -> bytes:
-        return self._seal.close(key, self._schema.pack(value))
 
 
 class _Codecs(threading.local):
