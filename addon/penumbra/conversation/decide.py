@@ -1,4 +1,4 @@
-"""This module decides about the form of each tool result. The first of these forms that applies is sent:
+"""This module decides about the form of each tool result, which is the first in this list that applies:
 
 - the form of a plan for the whole request
 - the form of an earlier decision, since the first forwarded form is final
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """An `Inputs` is a request that was read, with everything that decisions about its results depend on."""
+    """An `Inputs` is a request that was read, with all facts on which decisions about its results depend."""
 
     request: Request
     past: Mapping[bytes, Decision]
@@ -72,16 +72,16 @@ class Inputs:
     shown: ShownTexts | None = None
     """Remembered names of paths and commands; None if names depend on the conversation."""
     gaps: Gaps | None = None
-    """Texts whose decisions the store may not have returned; None if the store has returned all."""
+    """Texts whose decisions the store may not have returned; None if the store has returned all decisions."""
     reopened: frozenset[bytes] = frozenset()
     """Keys of answered results that may get another form, since nothing of the request is cached."""
     state: ConversationState = field(default_factory=ConversationState)
     is_heavy: bool = False
-    """True if deciding takes long and is done outside of the event loop."""
+    """True if deciding takes long and so is done outside of the event loop."""
     cold: float = 0.0
     """Seconds without a request after which nothing of the conversation is in the provider's cache."""
     is_cold: bool = False
-    """True if the pause before the request was certainly longer than `cold`."""
+    """True if the pause before the request was longer than `cold`."""
     is_recorded: bool = True
     """True if the store can keep decisions."""
     waits: bool = False
@@ -89,10 +89,9 @@ class Inputs:
     outside: Outside = field(default_factory=Outside)
     """New decisions about texts outside of tool results."""
     is_withdrawn: bool = False
-    """True if the provider has just refused the injected tool, so that unread results lose their
-    references."""
+    """True if the provider has just refused the injected tool. Unread results then lose their references."""
     is_ours: Callable[[str], bool] | None = None
-    """The function that recognises placeholders made for the caller; None if results get no note about
+    """A function that recognises placeholders made for the caller; None if results get no note about
     placeholders."""
 
     @property
@@ -125,10 +124,10 @@ class Decider:
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """The function that returns whether the request has taken so long that it is only redacted from now
-    on."""
+    """A function that returns True when the request has taken so long that further results are only
+    redacted."""
     _refers: bool = field(init=False)
-    """True if references may replace results: the earlier texts stay in place, or the model can ask for
+    """True if references may replace results, because the earlier texts stay or the model can ask for
     them."""
 
     def __post_init__(self) -> None:
@@ -156,7 +155,7 @@ class Decider:
         return decision, new
 
     def is_open(self, item: Item) -> bool:
-        """Return whether the item's form would be decided anew."""
+        """Return whether a new decision about the item's form would be made."""
         past = self.inputs.past.get(item.key)
         return not (self._adopts(item) if past is None else self._holds(item, past))
 
@@ -164,7 +163,8 @@ class Decider:
         """Return whether an earlier decision is still valid."""
         can_ask = self.inputs.references is not None
         if past.facts.ref and not can_ask and not self.inputs.stays_bound:
-            # The model could not ask for the omitted part, and an unanswered form may still change.
+            # The model could not ask for the omitted part. A form without a response after it may still
+            # change.
             return item.result.turn <= self.inputs.request.conversation.last_response
         return self.earlier.holds(past.facts)
 
@@ -178,7 +178,7 @@ class Decider:
             if item.key in gaps.elsewhere:
                 return self._decided(item), True
             if gaps.is_away or self.last_decided <= item.result.turn <= self._last_response:
-                # All proxies that can't reach the store send this form.
+                # Other proxies that can't reach the store send the same form.
                 return self._adopted(item, keeps_secrets=False), True
         if past is None and self._adopts(item):
             turn, settings = item.result.turn, self.inputs.request.settings
@@ -188,10 +188,10 @@ class Decider:
         return self._decided(item), True
 
     def _is_noted(self, item: Item) -> bool:
-        """Return whether a text ends with the note that its call has placeholders in its arguments.
+        """Return whether a text ends with a note about placeholders in the arguments of its call.
 
-        The note is part of texts that had it before, and of the last text of a new result whose call may
-        have written placeholders into a file.
+        Texts that had the note keep it. The last text of a new result gets it if the call may have written
+        placeholders into a file.
         """
         past, result, request = self.inputs.past.get(item.key), item.result, self.inputs.request
         if past is not None:
@@ -201,7 +201,7 @@ class Decider:
         if (made := result.call) is None or result.part is not None:
             return False
         call = self.earlier.call(result)
-        # Where secrets are put back, even a call that the request lacks may have got some.
+        # If secrets are put back, also a call that is not in the request may have got some.
         is_known = made.arguments is not None or not request.settings.restores_secrets
         if not is_known or not (call.shell or call.category in _WRITERS):
             return False
@@ -213,8 +213,8 @@ class Decider:
         )
 
     def _reconsidered(self, item: Item, past: Decision) -> tuple[Decision, bool]:
-        """Return the earlier decision, or a smaller form if a change costs nothing, and whether the decision
-        is new."""
+        """Return the earlier decision, or a new one with a smaller form if a change costs nothing, and
+        whether the decision is new."""
         if item.key in self.inputs.reopened and item.key not in self.decisions:
             made = self._decided(item)
             if made.facts.tokens_after < past.facts.tokens_after:
@@ -227,8 +227,8 @@ class Decider:
         turn = item.result.turn
         if turn > self._last_response:
             return False
-        # If later results have decisions, the client has changed this text since, and the provider has not
-        # seen the new text.
+        # If later results have decisions, the client has changed this text meanwhile, and the new text has
+        # not reached the provider.
         if turn < self.last_decided:
             return False
         adopt = self.inputs.request.settings.adopt
@@ -237,8 +237,7 @@ class Decider:
         return adopt == "raw"
 
     def _adopted(self, item: Item, *, keeps_secrets: bool) -> Decision:
-        """Return the text as the provider has seen it, without the secrets that may be new to the
-        provider."""
+        """Return the text that the provider has seen, without secrets that may be new to the provider."""
         request, text = self.inputs.request, item.text
         counts: Mapping[str, int] = {}
         if not keeps_secrets:
@@ -307,15 +306,16 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _log_failure(self, output: ToolOutput, error: Exception) -> None:
-        """Log a failed step for one result, which is sent all the same; only redaction may stop a request."""
+        """Log a failed step for one result. The result is still sent, since only redaction may stop a
+        request."""
         tool = self.inputs.show(output.tool)
         _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """Return a reference to an earlier equal text, or None. Failures and their reports are always
+        """Return a reference to an earlier equal text, or None. Failures and reports of failures are always
         sent."""
         earlier = self.earlier.same(item)
-        # A shortened earlier text equals the form of a later one only if the same tool has printed both.
+        # Shortened forms of equal texts are equal only if the same tool has printed both.
         if earlier is None or not (
             earlier.is_complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
         ):
@@ -333,7 +333,7 @@ class Decider:
         text, ref = self._with_reference(shortened, earlier_texts.marker(name.name))
         if not _saves(text, shortened.text):
             return None
-        # The earlier text is listed first, before the texts on which its name depends.
+        # The earlier text comes first, before the texts on which its name depends.
         referents = (earlier.key.hex(), *sorted(key.hex() for key in name.keys - {earlier.key}))
         facts = measured("duplicate", item.text, text, stages=("dedup",), ref=ref, referents=referents)
         return Decision(text, facts)

@@ -1,10 +1,10 @@
-"""This module collects the texts of a request to which a later result may refer: results as they were
-forwarded, and arguments of calls.
+"""This module collects the texts of a request to which a later result may refer: forwarded results and
+arguments of calls.
 
 A reference replaces a result that is identical to an earlier one of the same request (`same`), or repeated
-lines of any other result (`by_reference`). Both depend on the request alone, in which the referent always
-comes first. Results are identical if the client sent the same text, so two results that differ only in a
-secret differ.
+lines of any other result (`by_reference`). Both depend only on the request, in which the referent always
+comes first. Results are identical if the client sent the same text. Two results with different secrets
+therefore differ.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from penumbra.wire.document import Document
 
 _CALL_ID = attrgetter("result.call_id")
 LEAST_CHARACTERS = 250
-"""The fewest characters of a text in which references may replace lines."""
+"""The size in characters of the smallest text in which references may replace lines."""
 LEAST_TOKENS = 100
-"""The fewest estimated tokens of a text that a reference may replace as a whole."""
+"""The smallest number of estimated tokens in a text that a reference may replace as a whole."""
 _KEEP_LINES = frozenset(
     {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
     | {STAGE}
 )
-"""Stages after which each line of a result still has the meaning of a line of the output."""
+"""Stages after which each line of a result still means a line of the output."""
 _CODED = re.compile(
     r"(?:<<<SHADOW:shadow_[0-9a-f]{18,32}>>>\n[^\n]{0,400}\n)?"
     r"(?:\[patterns; \"~A 1 2\" |(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; )"
@@ -54,13 +54,13 @@ _CODED = re.compile(
 
 
 def keeps_lines(text: str, stages: Collection[str]) -> bool:
-    """Return whether these stages leave each line of a result the meaning of a line of the output."""
+    """Return whether each line of a result still means a line of the output after these stages."""
     return _KEEP_LINES.issuperset(stages) and _CODED.match(text) is None
 
 
 def output_of(text: str, call: Call) -> str:
-    """Return the output in an incoming result as a screen would show it, without the JSON around it; empty if
-    another proxy has encoded the result."""
+    """Return the output in an incoming result like a screen, without the JSON around it; empty if another
+    proxy has encoded the result."""
     if _CODED.match(text):
         return ""
     alone = json_envelope.alone(text)
@@ -76,15 +76,15 @@ def marker(name: str) -> str:
 
 
 class _Text(NamedTuple):
-    """A `_Text` is a result as it was forwarded, or the arguments of a call."""
+    """A `_Text` is a forwarded result or the arguments of a call."""
 
     key: bytes
     hash: bytes
     """A hash of the forms of this text and of all texts before it."""
     characters: int
-    """The size of these texts, roughly, in characters or bytes."""
+    """The rough size of these texts in characters or bytes."""
     result: ResultText | None
-    """The result; None if it is in a history that the provider keeps."""
+    """The result; None if it is in a history that the provider stores."""
     text: str | None = None
     """The text; None for the arguments of a result's call, and for a result that no reference may name."""
     is_call: bool = False
@@ -108,7 +108,7 @@ class Referent(NamedTuple):
 
 @dataclass(slots=True)
 class TextsSoFar:
-    """`TextsSoFar` are the texts of the first messages to which later texts may refer."""
+    """A `TextsSoFar` has the texts of the first messages to which later texts may refer."""
 
     unique: frozenset[str]
     """Call ids that occur once in the request. Only these ids can name a result."""
@@ -116,19 +116,18 @@ class TextsSoFar:
     turn: int = -1
     """The index of the message with the last result so far; -1 if there is none."""
     referents: dict[bytes, Referent] = field(default_factory=dict)
-    """For each digest of an incoming text, the first result with that text."""
+    """The first result with an incoming text, by the digest of the text."""
     lasting: dict[bytes, bool] = field(default_factory=dict)
-    """For each key, True if the result keeps its form and shows some of the output; always True for arguments
-    of calls."""
+    """True, by key, for arguments of calls, and for results that keep their form and show some of the
+    output."""
     ambiguous: set[bytes] = field(default_factory=set)
     """Keys of results whose id has occurred again. References of earlier turns to these results stay, but
     there are no new references to them."""
     reformed: set[bytes] = field(default_factory=set)
-    """Keys of results that lost lines in this request: an earlier reference may rely on one of those
-    lines."""
+    """Keys of results that lost lines in this request, on which earlier references may rely."""
 
     def copy(self) -> TextsSoFar:
-        """Return an independent copy for a later request, in which no text is new."""
+        """Return a copy for a later request, in which no text is new."""
         return TextsSoFar(
             *(self.unique, self.texts.copy(), self.turn, self.referents.copy(), self.lasting.copy()),
             self.ambiguous.copy(),
@@ -139,7 +138,7 @@ def _unique(call_ids: Iterable[str]) -> frozenset[str]:
     """Return the ids that occur once and can be part of a reference."""
     listed = list(call_ids)
     unique = frozenset(listed)
-    # Testing all ids at once is faster, and in most requests every id is plain.
+    # One test of all ids together is faster, and in most requests all ids are plain.
     if len(unique) == len(listed) and all(listed) and is_plain("".join(listed) or "none"):
         return unique
     return frozenset(one for one, count in Counter(listed).items() if count == 1 and is_plain(one))
@@ -147,7 +146,7 @@ def _unique(call_ids: Iterable[str]) -> frozenset[str]:
 
 @dataclass(slots=True)
 class EarlierTexts:
-    """`EarlierTexts` collects the texts of a request in its order and makes references to them."""
+    """An `EarlierTexts` collects the texts of a request in order, and makes references to them."""
 
     request: Request
     line_indexes: LineIndexes
@@ -155,7 +154,7 @@ class EarlierTexts:
     edited_calls: frozenset[str] = frozenset()
     """Ids of calls whose arguments are shortened."""
     provider_results: tuple[ProviderResult, ...] = ()
-    """Results in the history that the provider keeps, in order."""
+    """Results in the history that the provider stores, in order."""
     clean: Clean = str
     """The function that takes secrets out of the names of calls."""
     show: Callable[[str], str] = str
@@ -169,11 +168,11 @@ class EarlierTexts:
     _compaction: int = field(init=False)
     """The index of the message with the last compaction; -1 if there is none."""
     _front: int = 0
-    """The offset at which that message begins."""
+    """The offset at which the message with the last compaction begins."""
     _calls: dict[int, Call] = field(default_factory=dict)
     """Calls by the `id()` of their results, which the request keeps alive."""
     _names: dict[int, str] = field(default_factory=dict)
-    """Names of these calls."""
+    """Names of the calls in `_calls`, by the same keys."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
     _output: tuple[str, Call, str] | None = None
     """The last incoming text whose output was asked for, its call, and the output."""
@@ -200,17 +199,17 @@ class EarlierTexts:
 
     @property
     def is_simple(self) -> bool:
-        """Return whether the texts of the first messages depend only on themselves and on which ids name a
-        result."""
+        """Return whether the texts of the first messages depend only on themselves and on the ids that can
+        name a result."""
         return self._compaction < 0 and not self.provider_results and not self.edited_calls
 
     def go_on_from(self, so_far: TextsSoFar) -> None:
-        """Continue after the first messages, whose state is known."""
+        """Continue after the first messages, whose texts are known."""
         so_far.unique = self.so_far.unique
         self.so_far = so_far
 
     def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
-        """Return whether the same of these ids name a result in this request as in `so_far`."""
+        """Return whether the same ones of these ids can name a result in this request and in `so_far`."""
         then, now = (list(map(of.unique.__contains__, call_ids)) for of in (so_far, self.so_far))
         return then == now
 
@@ -234,8 +233,8 @@ class EarlierTexts:
         return turn >= self._compaction and self.request.document.place(arguments)[0] < self._front
 
     def _go_on(self, turn: int) -> None:
-        """Go on to the message of the next result. A compaction removes all texts before it; texts of its own
-        message may be gone as well."""
+        """Go on to the message of the next result. A compaction removes all texts before it, and perhaps
+        texts of its own message."""
         before = self.so_far.turn
         if before < turn and before <= self._compaction <= turn and self._compaction >= 0:
             self.so_far = TextsSoFar(self.so_far.unique)
@@ -262,7 +261,7 @@ class EarlierTexts:
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
-        # A superseded or recovered result shows too little for new references, but earlier references stay.
+        # A superseded or recovered result shows too little for new references. Earlier references stay.
         is_lasting, is_lossy = facts.how not in ("superseded", "recovered"), facts.loss >= Loss.LOSSY
         so_far = self.so_far
         if call_id not in so_far.unique:
@@ -277,8 +276,8 @@ class EarlierTexts:
         return key not in self.so_far.ambiguous and self.so_far.lasting.get(key, False)
 
     def holds(self, facts: Facts) -> bool:
-        """Return whether the referents of an earlier text are still earlier in the request and still show the
-        lines that it refers to."""
+        """Return whether the referents of an earlier text still precede it in the request and still show the
+        lines."""
         keys, lasting = list(map(bytes.fromhex, facts.referents)), self.so_far.lasting
         if STAGE not in facts.stages:
             return all(map(lasting.__contains__, keys))
@@ -311,7 +310,7 @@ class EarlierTexts:
             self.line_indexes.keep(last.hash, self._line_index, last.characters)
 
     def _index(self) -> LineIndex:
-        """Return the index of the lines so far, which is built when a new text may repeat some of them."""
+        """Return the index of the lines so far. It is built when a new text may repeat some of them."""
         texts = self.so_far.texts
         if self._line_index is None:
             self._line_index, self._indexed = self.line_indexes.take([text.hash for text in texts])
@@ -338,7 +337,7 @@ class EarlierTexts:
 
     def _add_result(self, index: LineIndex, text: _Text, result: ResultText, before: _Text | None) -> None:
         name, call = self._name(result), self.call(result)
-        # The model sees several texts of one result as one result.
+        # For the model, several texts of one result are one result.
         answered = None if before is None or before.is_call else before.result
         if answered is None or answered.call_id != result.call_id or not result.call_id:
             index.calls.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
@@ -354,15 +353,16 @@ class EarlierTexts:
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """Return the output in an incoming text. The last output is kept, since a text is mostly compared
-        first and noted afterwards."""
+        """Return the output in an incoming text. The last output is kept, since most texts are compared and
+        then noted."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
             last = self._output = text, call, output_of(text, call)
         return last[2]
 
     def _is_first(self, text: _Text) -> bool:
-        """Return whether no result that the provider keeps precedes the first result of this name."""
+        """Return whether this is the first result of its name, also in the history that the provider
+        stores."""
         return self._is_referable(text.key) and self._is_all()
 
     def _is_all(self) -> bool:
@@ -398,7 +398,7 @@ class EarlierTexts:
 
 
 def _size_and_hash(document: Document, arguments: Raw) -> tuple[int, bytes]:
-    """Return the size of a call's arguments and a hash of their text; the hash is empty if references to the
+    """Return the size of a call's arguments and a hash of their text. The hash is empty if references to the
     text are useless."""
     size = len(document.source(arguments))
     return size, prefix_hash.arguments_hash(document, arguments) if size >= LEAST_CHARACTERS else b""

@@ -1,11 +1,11 @@
 """The engine of a process turns the plain body of a request into the body that is sent.
 
-From top to bottom, `process` handles failures, `_accept` tries again with redaction alone, `_send` tries
-again if the store has changed, and `_send_once` lists the steps. One document is read once and rendered once.
+`process` handles failures, `_accept` tries again with redaction alone, `_send` tries again if the store has
+changed, and `_send_once` lists the steps. One document is read once and rendered once.
 
-Redaction fails closed, all else open: if rewriting fails, the request is sent with redaction alone, and if
-redaction fails, nothing is sent. The event loop only waits: the database has a thread of its own, and bodies
-above a threshold are read and rewritten in a worker thread.
+If rewriting fails, the request is sent with redaction alone. If redaction fails, nothing is sent. The event
+loop only waits: the database has its own thread, and bodies above a threshold are read and rewritten in a
+worker thread.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoreAway(Exception):
-    """The store can't be reached, and the settings say that no request is sent then."""
+    """Raised if the store can't be reached and the settings forbid to send a request then."""
 
 
 class _Unsettled(Exception):
@@ -85,7 +85,7 @@ class _Unsettled(Exception):
 
 
 class Engine:
-    """An `Engine` keeps what all requests of one process share: key, database, redactor, workers."""
+    """An `Engine` has the parts that all requests of one process share: key, database, redactor, workers."""
 
     def __init__(
         self,
@@ -95,8 +95,8 @@ class Engine:
         database: Database | None = None,
         shared: SharedStore | None = None,
     ) -> None:
-        """`metrics` count calls of external compressors; `listening` returns the ports of this process;
-        `database` and `shared` are stores that another engine has opened already at the same places."""
+        """`metrics` count calls of external compressors. `listening` returns the ports of this process.
+        `database` and `shared` are stores that another engine has already opened at the same places."""
         path = settings.database
         self.settings = settings
         if database is None:
@@ -179,8 +179,8 @@ class Engine:
     ) -> Accepted | None:
         """Take the steps again while the store does not return a form or another proxy has decided first.
 
-        After some tries, the request gets the forms that it would have without a store. `retry` holds forms
-        that are not recorded yet, since the request was refused.
+        After some tries, the request gets the same forms as without a store. `retry` has forms that are not
+        recorded yet, since the request was refused.
         """
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
@@ -201,7 +201,7 @@ class Engine:
     async def _send_once(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
     ) -> Accepted | None:
-        """Take a request through the steps once. `is_recorded` says that the store keeps decisions. Raises
+        """Take a request through the steps once. `is_recorded` is true if the store keeps decisions. Raises
         _Unsettled."""
         inputs = await self.reader.read(incoming, settings, turn, is_recorded=is_recorded)
         if inputs is None:
@@ -243,8 +243,8 @@ class Engine:
             return None
 
     def _without_unbound(self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None) -> str:
-        """Drop reasoning that is bound to another prefix, if `limits.drop` is true. Return the value of the
-        header `anthropic-beta` which that requires; empty if the header stays."""
+        """Drop reasoning that is bound to another prefix, if `limits.drop` is true. Return the necessary
+        value of the header `anthropic-beta`, or an empty text if the header stays."""
         document = inputs.request.document
         if not (inputs.state.limits.drop and adoption.may_drop(incoming.api.format, document)):
             return ""
@@ -265,7 +265,7 @@ class Engine:
             provider_results=provider_history.results_before(request, prepared),
             references=comparing(prepared.references, request, past, inputs.redact) if prepared else None,
             show=await self.rules.show(),
-            # Where secret values are put back, names depend on the conversation.
+            # If secret values are put back, names depend on the conversation.
             shown=None if request.settings.restores_secrets else self._shown_texts,
             is_ours=partial(self.rules.values.has_made, credential) if inputs.is_recorded else None,
         )
@@ -278,7 +278,7 @@ class Engine:
     def _accepted(
         self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, betas: str, line: str
     ) -> Accepted:
-        """Return the request that is sent, with everything that is needed to read its response."""
+        """Return the request that is sent, with all that is needed to read the response."""
         request, conversation = inputs.request, inputs.request.caller.conversation
         limits = inputs.state.limits
         new, outside = rewritten.decisions, inputs.outside.decisions
@@ -309,8 +309,8 @@ class Engine:
         )
 
     def _project(self, conversation: bytes, request: Request, show: ShowName) -> str:
-        """Return a name of the conversation's folder, such as `shop (3f2a)`, or nothing if no request has
-        named one. If the provider keeps the history, only the first request names the folder."""
+        """Return a name of the conversation's folder, such as `shop (3f2a)`, or an empty text if no request
+        has named one. If the provider stores the history, only the first request names the folder."""
         if folder := session.stated(request.wire.prompt(request.document), request.document):
             last = _SEPARATORS.split(folder.rstrip("\\/"))[-1]
             digest = hashlib.blake2b(utf8(folder), key=self._key[:64], digest_size=2, person=b"project")
@@ -336,8 +336,8 @@ class Engine:
     async def _record(
         self, accepted: Accepted, inputs: Inputs, prepared: Prepared | None, retry: Plan | None
     ) -> None:
-        """Record decisions as final, except those of a retry, since the provider has to accept the retry
-        first. Raises _Unsettled."""
+        """Record decisions as final. Those of a retry are recorded later, when the provider has accepted the
+        retry. Raises _Unsettled."""
         conversations, request = self.stores.conversations, accepted.request
         planned = retry.decisions if retry is not None else {}
         new = {key: made for key, made in accepted.rewritten.decisions.items() if key not in planned}
@@ -365,7 +365,7 @@ class Engine:
         sent: Accepted,
         change: Callable[[Redact], Plan | bytes | None],
     ) -> Accepted | None:
-        """Return another request in place of a refused one, or None if no other would help.
+        """Return another request in place of a refused one, or None if no other request would help.
 
         `change` runs outside of the event loop and returns other forms of the results, or a whole body.
         Raises RedactionError.
@@ -384,7 +384,7 @@ class Engine:
         return None if accepted is None else structs.replace(accepted, plan=plan)
 
     async def settle(self, accepted: Accepted) -> None:
-        """Record the forms of a retry's results, since the provider has taken the retry."""
+        """Record the forms of a retry's results, since the provider has accepted the retry."""
         if (plan := accepted.plan) is None:
             return
         sent = accepted.rewritten.decisions
@@ -394,11 +394,11 @@ class Engine:
         await self.stores.conversations.learn(accepted.conversation, plan.limits)
 
     async def answered(self, conversation: bytes) -> None:
-        """Note that a response has ended: the provider's cache was in use until now."""
+        """Note that a response has ended, so that the provider's cache was used until now."""
         await self.stores.conversations.answered(conversation)
 
     async def written(self) -> None:
-        """Wait until all decisions so far would survive a restart. No response begins before that."""
+        """Wait until all decisions so far are on disk. No response begins earlier."""
         await self.stores.written()
 
     # Other texts
@@ -430,7 +430,7 @@ class Engine:
         )
 
     async def cleaned(self, text: str) -> str:
-        """Return a text without secrets, as the store may keep it. Raises RedactionError."""
+        """Return a text without secrets, for the store. Raises RedactionError."""
         redact = await self.rules.redact(self.settings.redaction_failure)
         turn = Turn(self._workers, _BACKGROUND, len(text))
         return (await turn.do(lambda: redact(text, ""), heavy=len(text) > self.settings.offload_bytes)).text
@@ -442,7 +442,7 @@ class Engine:
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:
-    """Return the store that several proxies share, or None. `there` is a store that is open already."""
+    """Return the store that several proxies share, or None. `there` is a store that is already open."""
     if there is not None:
         there.share()
         return there

@@ -1,4 +1,4 @@
-"""The settings that an engine is made with. When one of them changes, another engine is made.
+"""The settings with which an engine is made. A change of one of them makes a new engine.
 
 All other settings come with each request.
 """
@@ -16,17 +16,18 @@ from penumbra.store.key_file import SharedPlace
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """An `EngineSettings` is what an engine is made with. Sizes are bytes, times are seconds."""
+    """An `EngineSettings` has the settings with which an engine is made. Sizes are bytes, times are
+    seconds."""
 
     database: Path | None
     """The file of the database; None to keep everything in memory."""
     shared: SharedPlace | None
-    """The store that several proxies share; None without one."""
+    """The store that several proxies share; None if there is none."""
     database_max_bytes: int
     ledger_ttl: float
     originals_ttl: float
     page_bytes: int
-    """Size of a page of an original that the model asks for."""
+    """Size of a page of an original."""
     user_rules: Loaded | None
     """Rules of the user's own file."""
     gitleaks_only: bool
@@ -39,7 +40,7 @@ class EngineSettings:
 
     @classmethod
     def of(cls, settings: Settings, user_rules: Loaded | None = None) -> EngineSettings:
-        """Return the part of the settings that an engine is made with."""
+        """Return the part of the settings with which an engine is made."""
         return cls(
             database=database_path(settings),
             shared=shared_place(settings),

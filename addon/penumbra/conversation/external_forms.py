@@ -1,4 +1,4 @@
-"""This module gets the forms of new results that external compressors make.
+"""This module gets forms of new results from external compressors.
 
 The compressors are off by default, so they are imported when the first request needs one.
 """
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class AskedCompressors:
-    """An `AskedCompressors` makes the external compressors of one engine when it needs them."""
+    """An `AskedCompressors` makes the external compressors of one engine at their first use."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class AskedCompressors:
         metrics: ExternalMetrics | None,
         listening: Callable[[], Collection[int]],
     ) -> None:
-        """`metrics` count calls; `listening` returns the ports of this process."""
+        """`metrics` count calls. `listening` returns the ports of this process."""
         self._key, self._stores, self._settings = key, stores, settings
         self._metrics, self._listening = metrics, listening
         self._made: ExternalCompressors | None = None
@@ -51,8 +51,8 @@ class AskedCompressors:
             self._made.close()
 
     async def forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
-        """Return the forms of new results by their keys, or nothing if no compressor is set or one fails.
-        Raises RedactionError."""
+        """Return the forms of new results by key. There are none if no compressor is set or one fails. Raises
+        RedactionError."""
         if incoming.api.kind != "messages" or not inputs.request.settings.external_strategy:
             return {}
         try:
@@ -100,7 +100,7 @@ class AskedCompressors:
 
 
 def _reader(request: Request) -> Reader:
-    """Return the model that reads the results, with the prices of its cache if they are known."""
+    """Return the model that reads the results, with the prices of its cache if known."""
     from penumbra.external.dispatch import Reader
 
     model = request.conversation.model

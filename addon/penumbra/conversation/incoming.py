@@ -1,4 +1,4 @@
-"""An engine takes a request as an `Incoming` and returns it as `Accepted` or `Refused`."""
+"""The values that go into an engine and come out: an `Incoming` becomes an `Accepted` or a `Refused`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Incoming:
-    """An `Incoming` is a recognised request as it came in."""
+    """An `Incoming` is a recognised request from a client."""
 
     api: Api
     body: bytes
-    """The body without content coding."""
+    """The decoded body."""
     headers: Mapping[str, str]
     """The headers by their names in lower case."""
     query: Mapping[str, str]
     peer: str
-    """Address of the client, by which callers without credentials are distinguished."""
+    """Address of the client, which distinguishes callers without credentials."""
     host: str = ""
     """Name and port of the server."""
     path: str = ""
@@ -96,7 +96,7 @@ class Accepted(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A `Refused` is a request that Penumbra answers itself and does not send."""
+    """A `Refused` is Penumbra's own response to a request that is not sent."""
 
     status: int
     body: bytes

@@ -1,8 +1,8 @@
-"""This module holds the texts of a request that may change, and makes their keys in the ledger of decisions.
+"""This module has the texts of a request that may change, and makes their keys in the ledger of decisions.
 
 An `Item` is a text of a tool result, which may be shortened. A `Searched` is another value of a result, or
-user text that may be a result: only its secrets are removed. Decisions about both are remembered, so that a
-rewritten prefix stays as it was.
+user text that may be a result, from which only secrets are removed. Decisions about both are remembered, so
+that a rewritten prefix stays the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Item:
 
     @property
     def tool(self) -> str:
-        """Return the name of the tool as the request spells it, or nothing if it is unknown."""
+        """Return the name of the tool as the request spells it; empty if unknown."""
         return self.result.call.name if self.result.call else ""
 
 
@@ -49,7 +49,7 @@ class Keys:
     """A `Keys` makes the items of one request."""
 
     possession: bytes
-    """The key with which a caller's hashes are made, so that requests of other callers find no decision."""
+    """The key of a caller's hashes, so that requests of other callers find no decision."""
     opening: bytes
     """Hash of the conversation's first words."""
 
@@ -60,8 +60,8 @@ class Keys:
         return cls(possession, hashlib.blake2b(data, digest_size=16).digest())
 
     def item(self, document: Document, before: bytes, result: ResultText) -> Item | None:
-        """Return the item of a result's text, or None if the text is empty. `before` is the hash of all
-        earlier calls."""
+        """Return the item of a result's text; None if the text is empty. `before` is the hash of all earlier
+        calls."""
         text = document.string(result.value)
         if text and result.part is not None:
             text = text[slice(*result.part)]
@@ -74,7 +74,7 @@ class Keys:
         key = hashlib.blake2b(digest, key=self.possession, digest_size=16)
         key.update(b"\0" + call_id + b"\0" + tool)
         if not is_telling(result.call_id):
-            # The id does not distinguish this result from an earlier one with the same text.
+            # The id alone does not distinguish this result from an earlier one with the same text.
             key.update(b"\0" + self.opening + before)
         return Item(result, text, digest, key.digest())
 
@@ -92,7 +92,7 @@ def read_items(
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A `Searched` is a text from which only secrets are taken out."""
+    """A `Searched` is a text from which only secrets are removed."""
 
     value: Raw
     call: ToolCall | None
@@ -103,7 +103,7 @@ class Searched:
     command: str | None = None
     """The command that printed the text; None if the arguments of `call` have the command."""
     part: tuple[int, int] | None = None
-    """The range of the value's characters that form the text; None if all do."""
+    """The range of characters of the value that is the text; None for the whole value."""
 
     def redacted(self, document: Document, redact: Redact) -> Decision:
         """Return the text without its secrets. Raises RedactionError."""
@@ -133,7 +133,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Members(Searched):
-    """A `Members` is the strings, member names and numbers of one result."""
+    """A `Members` has the strings, member names and numbers of one result."""
 
     block: Block = field(kw_only=True)
 
@@ -207,9 +207,9 @@ def read_searched(
     passages: Iterable[Passage],
     scope: bytes,
 ) -> tuple[Searched, ...]:
-    """Return the values of a conversation from which only secrets are taken out.
+    """Return the values of a conversation from which only secrets are removed.
 
-    `blocks` are parts of results, each with the index of its message; `passages` are parts of the user's text
+    `blocks` are parts of results, each with the index of its message. `passages` are parts of the user's text
     that may be results.
     """
     searched: list[Searched] = []

@@ -1,16 +1,15 @@
-"""This module decides whether a request declares the injected tool, and when a small conversation first does.
+"""This module decides whether a request declares the injected tool, and when a small conversation begins to.
 
-Every request after a declaration repeats the declaration, which costs a small conversation more than the tool
-may ever save. A conversation that begins small therefore does without the tool, and shortens nothing that
-needs the tool, until the tool saves more than it costs. Tools come first in the prefix that the provider has
-cached, so a late declaration costs the whole cached prefix once.
+Every later request repeats the declaration, which can cost a small conversation more than the tool saves. A
+conversation that begins small therefore gets no tool, and no forms that need the tool, until the tool saves
+more than it costs. Tools come first in the cached prefix, so a late declaration costs the whole cached prefix
+once.
 
 Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), which costs no cache. With these
-APIs all conversations wait, and declare the tool after the newest message when something is first left out of
-a result.
+APIs, all conversations declare the tool after the newest message when a result is first shortened with loss.
 
-A conversation declares the tool in its first request where reasoning is bound to the prefix, where the
-provider keeps the history, and where the settings need the tool at once.
+The first request declares the tool if reasoning is bound to the prefix, if the provider stores the history,
+or if the settings need the tool at once.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ from penumbra.store.decisions import Decision
 LINE = "rewrote the tools: from now on originals can be asked for"
 """The log's line for a late declaration."""
 _LITTLE = 1_024
-"""The size in tokens below which writing a prefix again costs little."""
+"""The size in tokens below which a prefix can be written again at little cost."""
 table = partial(rules.table, "inline_tools.yaml")
 
 
 def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
     """Return whether a tool can be declared after a message, according to the provider's documents.
 
-    `host` has no port; `betas` is the value of the client's header `anthropic-beta`.
+    `host` has no port. `betas` is the value of the client's header `anthropic-beta`.
     """
     known, named = table(), {beta.strip() for beta in betas.split(",")}
     return (
@@ -60,15 +59,14 @@ def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
 
 
 def is_inline(incoming: Incoming, request: Request) -> bool:
-    """Return whether the injected tool is declared after a message of this conversation, once the
-    conversation needs the tool."""
+    """Return whether the injected tool, when needed, is declared after a message of this conversation."""
     host, betas = incoming.host.rpartition(":")[0], incoming.headers.get("anthropic-beta", "")
     is_known = is_documented(request.format, host, request.conversation.model, betas)
     return is_known and not _needs_at_once(incoming, request)
 
 
 def _needs_at_once(incoming: Incoming, request: Request) -> bool:
-    """Return whether a conversation needs the tool in its first request already."""
+    """Return whether a conversation already needs the tool in its first request."""
     settings = request.settings
     return bool(
         settings.lossy == "on"
@@ -106,7 +104,7 @@ def is_due(
 ) -> bool:
     """Return whether a conversation without the tool gets it with this request. Raises RedactionError.
 
-    `past` holds earlier decisions, of which those about `reopened` may change.
+    `past` has the earlier decisions. Those about `reopened` may change.
     """
     conversation = request.conversation
     last = conversation.last_response
@@ -134,7 +132,7 @@ def is_due(
     seen = len(request.document.text()) / BYTES_PER_TOKEN - unseen - gone
     least_cached = max(price.minimum, _LITTLE)
     if seen < least_cached:
-        # Nothing is cached yet, so the tool can wait for the first cached request.
+        # Nothing is cached yet, so the declaration can wait for the first request that is cached.
         return seen + unseen >= least_cached
     once = seen * (price.write - price.read) + _declaration() * price.write
     unread = [item for item in request.items if item.result.turn > last and item.key not in past]
@@ -150,7 +148,7 @@ def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
 
 @cache
 def _declaration() -> int:
-    """Return the estimated tokens of the declaration, which are slightly fewer than in any API."""
+    """Return the estimated tokens of the declaration. Every API needs slightly more."""
     made = tool(NAMES[0])
     return token_estimate.estimate(f"{made.name} {made.description} {made.parameters.decode()}")
 
@@ -181,27 +179,27 @@ def _saves_more(
 
 
 def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
-    """Return the conditions by which the request gets the injected tool, or None if it can't have the tool.
+    """Return the conditions for the injected tool in a request, or None if the request can't have the tool.
     Raises RedactionError."""
     request, state, past = inputs.request, inputs.state, inputs.past
     settings, conversation = request.settings, request.conversation
     if incoming.api.kind not in ("messages", "count_tokens"):
         return None
     if request.document.members(conversation.messages):
-        # The conversation is a single message that is no list, and nothing can follow it.
+        # The conversation is a single message without a list, so nothing can follow it.
         return None
     inline = is_inline(incoming, request)
     may_have = settings.enable_expand_context and settings.shortens
     if may_have and inputs.waits:
         may_have = is_due(request, state, past, inputs.redact, is_inline=inline, reopened=inputs.reopened)
     shows = shows_references(request, past)
-    # The provider has the last request's declaration cached, whatever happened to its response.
+    # The provider has cached the last request's declaration, even if its response was lost.
     thinks = conversation.last_thinking >= 0
     is_bound = thinks and binds(request.format, conversation.model)
     at_stake = (settings.adopt == "auto" and not (state.tool or shows)) and (
         is_bound if inputs.is_cold else thinks or adoption.may_be_cached(request.document, request.api.cache)
     )
-    # The prefix that the provider has cached begins with the tool, also while Penumbra is paused.
+    # The cached prefix begins with the tool, also while Penumbra is paused.
     stays = settings.pause and bool(state.tool) and conversation.last_response >= 0
     return Conditions(
         wanted=may_have or shows or stays,

@@ -1,12 +1,12 @@
-"""The line index of a conversation: which of its earlier texts show a line, and where.
+"""The line index of a conversation, which finds a line in the conversation's earlier texts.
 
-The texts are results as they were forwarded, and arguments of calls. The index finds a line by its characters
-without the blanks around it; from the latest place of a line, a chain leads back to the earlier ones. A line
-with times is found without its times, too.
+The texts are forwarded results and arguments of calls. The index finds a line without the blanks around it.
+From the latest place of a line, a chain leads back to the earlier ones. A line with times is also found
+without its times.
 
-Lines that mean something only below a legend or head (values of a pattern, rows of a table, hits below their
-file's name) don't count as lines of the output, since they would mean something else below another head.
-Lines that Penumbra has written don't count either.
+Lines that depend on a legend or heading (values of a pattern, rows of a table, hits below the name of their
+file) don't count as lines of the output, since they mean something else below another heading. Lines that
+Penumbra has written don't count either.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from penumbra.short_texts import forgettable
 
 _CONVERSATIONS = 32
 _CHARACTERS = 10_000_000
-"""The most characters of all texts that are indexed. Their lines take seven bytes of memory for each
-character; a text that was dropped is indexed anew, in about 30 milliseconds for each million."""
+"""The greatest number of characters of all indexed texts. Each takes seven bytes of memory. Indexing a
+dropped text again takes about 30 milliseconds for each million characters."""
 
 
 class TextLines(NamedTuple):
-    """`TextLines` are the lines of one text."""
+    """A `TextLines` has the lines of one text."""
 
     lines: Sequence[str]
     """The lines without line numbers."""
     output: Sequence[str | None]
-    """The lines of the output; None in place of each other line."""
+    """The lines of the output; None for lines that are not from the output."""
     numbers: Sequence[int]
     """The number of each line in its file, 0 for lines without one; empty if the text shows no numbers."""
 
 
 def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
     """Return the lines of a text. `original` is the output from which the text was made, if its lines differ.
-    `is_numbered` says that the numbers before the lines are line numbers of a file."""
+    `is_numbered` is true if the numbers before the lines are line numbers of a file."""
     numbers, lines = _numbered(text, is_numbered=is_numbered)
     output: Sequence[str | None] = lines
     if original is not None:
         there = {line.rstrip() for line in _numbered(original, is_numbered=is_numbered)[1]}
         output = [line if line.rstrip() in there else None for line in lines]
     if line_numbers.LEGEND in text[: line_numbers.HEADING]:
-        # No reference may hide the legend of the numbers, which the other lines need.
+        # References must not hide the legend of the numbers, which the other lines need.
         output = [None if line == line_numbers.LEGEND else line for line in output]
     return TextLines(lines, output, numbers)
 
@@ -70,9 +70,8 @@ def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]
 
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
-    """Return the number of each line in the original, counted from 1 and rising; 0 for a line that does not
-    occur there after the lines before it. Among equal lines, the first after the previous line's place is
-    meant."""
+    """Return the number of each line in the original, from 1 on and rising; 0 for a line that is not there
+    after the previous lines. Of equal lines, the first one after the previous line's place counts."""
     wanted = {line.rstrip() for line in lines if line is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for position in range(len(original) - 1, -1, -1):
@@ -91,15 +90,15 @@ def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]
 
 
 def _numbers_from(first: int, text: str, count: int) -> list[int]:
-    """Return numbers of `count` lines: 0 in the envelope of the text, and counted from `first` between its
-    ends."""
+    """Return the numbers of `count` lines: 0 for lines of the envelope, and from `first` on for the lines
+    between."""
     head, _, tail = split_envelope(text)
     before, after = head.count("\n"), tail.count("\n")
     return [*[0] * before, *range(first, first + count - before - after), *[0] * after]
 
 
 LEAST_CHARACTERS = 12
-"""The fewest characters, without blanks, of a line that is looked up by itself."""
+"""The smallest number of characters, without blanks, in a line that is looked up by itself."""
 
 
 def is_telling(line: str) -> bool:
@@ -108,7 +107,7 @@ def is_telling(line: str) -> bool:
 
 
 _LONGEST_TIMED = 1_000
-"""The longest line in which times are looked for, in characters."""
+"""The length in characters of the longest line in which times are looked for."""
 _TIME = re.compile(
     r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
     r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
@@ -116,18 +115,18 @@ _TIME = re.compile(
 )
 """A time of day, a date with it, or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""A part that every time has and few other texts have; this search takes a tenth of the time."""
+"""A part of every time that few other texts have. This search takes a tenth of the time."""
 _SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode())
 """A wider form of `_TIME_SIGN`, for whole texts."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
     r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
 )
-"""Words which show that the time is what the command was run for."""
+"""Words in lines whose times are the purpose of the command."""
 
 
 def _timeless(line: str) -> str:
-    """Return the line without its times, unless the times are what the line is about."""
+    """Return the line without its times, unless the line is about the times."""
     return _without_times(line) if len(line) <= _LONGEST_TIMED else line
 
 
@@ -140,27 +139,27 @@ def _without_times(line: str) -> str:
 
 
 class EarlierText(NamedTuple):
-    """An `EarlierText` is an earlier text as the request contains it."""
+    """An `EarlierText` is an earlier text in the form that the request contains."""
 
     key: bytes
     """The key of the text in the request."""
     is_argument: bool
     """True if the text is an argument of a call."""
     output: Sequence[str | None]
-    """The lines without their numbers; None in place of a reference, and of each line that is not from the
-    output."""
+    """The lines without their numbers; None for references and for lines that are not from the output."""
     numbers: Sequence[int]
-    """The number of each line, in its file or counted; 0 for lines without one."""
+    """The number of each line, in its file or in the text; 0 for lines without one."""
     is_counted: bool
-    """True if the numbers count the lines of the text itself."""
+    """True if the numbers are those in the text, not in a file."""
     start: int
     """The position of the first line among the lines of all texts."""
 
 
 _MOST_PLACES = 24
-"""The most places of one line that are returned, the latest first."""
+"""The greatest number of places of a line that are returned, the latest ones."""
 _MOST_STEPS = 96
-"""The most places that are examined: some of them may have the line with other blanks around it."""
+"""The greatest number of places that are examined. The line may have other blanks around it in some of
+them."""
 
 
 @dataclass(slots=True)
@@ -172,20 +171,19 @@ class LineIndex:
     _starts: list[int] = field(default_factory=list)
     """The `start` of each text."""
     _latest: dict[str, int] = field(default_factory=dict)
-    """For each line without the blanks around it, its latest position among the lines of all texts."""
+    """The latest position of each line among the lines of all texts, by the line without blanks around it."""
     _before: dict[int, int] = field(default_factory=dict)
-    """For each position of a line that occurred earlier, its previous position."""
+    """The previous position of a line that occurred earlier, by position."""
     _timed: dict[str, int] = field(default_factory=dict)
     """The latest position of each line with times, by the line without its times."""
     _facts: set[bytes] = field(default_factory=set)
     _unread: list[Sequence[str | None]] = field(default_factory=list)
     """Texts whose facts have not been extracted yet."""
     _last: tuple[str, str | None, bool, TextLines] | None = None
-    """The text that was read last, and its lines, since a text is mostly noted right after it was
-    compared."""
+    """The text that was read last, with its lines, since most texts are noted right after a comparison."""
 
     def read(self, text: str, original: str | None, *, is_numbered: bool) -> TextLines:
-        """Return the lines of a text, as the function `read` does."""
+        """Return the lines of a text like the function `read`."""
         last, self._last = self._last, None
         if last is not None and last[:3] == (text, original, is_numbered):
             return last[3]
@@ -207,9 +205,9 @@ class LineIndex:
     ) -> None:
         """Add a text of the call that was noted last in `calls`.
 
-        `original` and `is_numbered` are as in `read`. `is_lossy` says that the text lacks a part of the
-        result. `first` is the file's number of the first line, if only the call says so and the lines show no
-        numbers.
+        `original` and `is_numbered` are as in `read`. `is_lossy` is true if a part of the result is not in
+        the text. `first` is the number of the first line in the file, if the call names it and the lines have
+        no numbers.
         """
         lines, output, numbers = self.read(text, original, is_numbered=is_numbered)
         if not is_argument:
@@ -244,7 +242,7 @@ class LineIndex:
         return not self._latest
 
     def found(self, bare: Sequence[str]) -> list[int]:
-        """Return the positions of the telling lines, stripped, that an earlier text has."""
+        """Return the positions of those telling lines in `bare` that an earlier text has."""
         latest = self._latest
         return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 
@@ -261,8 +259,8 @@ class LineIndex:
             position = self._before.get(position, -1)
 
     def shown(self, bare: str) -> tuple[bytes, bool] | None:
-        """Return the key of the last text that shows a line without the blanks around it, and whether that
-        line has other times; None if there is none."""
+        """Return the key of the last text with the stripped line `bare`, and whether the line has other times
+        there; None if there is none."""
         position = self._latest.get(bare)
         if position is not None:
             return self._text(position).key, False
@@ -283,16 +281,16 @@ class LineIndex:
 
 
 class LineIndexes:
-    """`LineIndexes` keeps the line indexes of active conversations, by a hash of the texts in them, and lends
-    each to one request at a time."""
+    """A `LineIndexes` keeps the line indexes of active conversations by a hash of their texts. Only one
+    request at a time uses an index."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._indexes: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
 
     def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
-        """Remove and return the index of the longest known beginning of some texts, and the number of texts
-        in it; a new index if there is none. `hashes` has for each text a hash of that text and all texts
+        """Remove and return the index with the most of these texts from the first on, and the number of texts
+        in it; a new index if there is none. `hashes` has, for each text, a hash of this text and all texts
         before it."""
         with self._lock:
             for count in range(len(hashes), 0, -1):
@@ -302,8 +300,8 @@ class LineIndexes:
         return LineIndex(), 0
 
     def keep(self, text_hash: bytes, index: LineIndex, characters: int) -> None:
-        """Keep an index of the texts with this hash, which have so many characters. Drop the least recently
-        used indexes above the limit."""
+        """Keep an index of the texts with this hash and number of characters. Drop the least recently used
+        indexes above the limit."""
         if characters > _CHARACTERS:
             return
         with self._lock:

@@ -1,8 +1,8 @@
-"""This module defines the values that the steps of a request pass on: the request that was read, plans,
-results, and the sent body.
+"""This module defines the values that go from step to step: the request that was read, plans, results, and
+the sent body.
 
 A `Mentions` finds the names that a conversation uses before one of its results. Later messages don't count,
-so that every later request finds the same names; of a long conversation only the latest part is read.
+so that every later request finds the same names. Only the latest part of a long conversation is read.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 
 _CHARACTERS = 64_000
-"""The most characters that are read. The latest ones are read first."""
+"""The greatest number of characters that are read, from the latest ones on."""
 _OLDEST = 0.3
-"""The weight of a name that was used long ago; the name that was used last has 1."""
+"""The weight of a name that was used long ago. The name that was used last has weight 1."""
 _ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")
-"""A control character as JSON writes it, also in JSON within a string of JSON."""
+"""An escaped control character in JSON, also in JSON within a JSON string."""
 
 
 class Mentions:
@@ -99,7 +99,7 @@ class Request:
     caller: Caller = field(default_factory=lambda: Caller(b""))
     """The caller, and the conversation if that is known."""
     uncalled: frozenset[str] = frozenset()
-    """Ids of calls that the results answer and the request does not show."""
+    """Ids of calls that results answer and that are not in the request."""
     chain: Chain = field(default_factory=Chain)
     """Hashes of the prefix before each message."""
     path: str = ""
@@ -142,7 +142,7 @@ class Plan:
     """Limits to remember if the provider accepts the request."""
 
     def plus(self, other: Plan) -> Plan:
-        """Return both plans as one; `other` wins where both decide about the same text."""
+        """Return both plans as one. `other` wins if both decide about the same text."""
         return Plan(
             {**self.decisions, **other.decisions},
             {**self.originals, **other.originals},
@@ -162,12 +162,12 @@ class Shown:
 
     @property
     def tool(self) -> str:
-        """Return the name of the tool without secrets, or nothing if it is unknown."""
+        """Return the name of the tool without secrets; empty if unknown."""
         return self.show(self.item.tool)
 
     @property
     def call_id(self) -> str:
-        """Return the call's id without secrets, or nothing if the result has none."""
+        """Return the id of the call without secrets; empty if there is none."""
         return self.show(self.item.result.call_id)
 
 
@@ -180,6 +180,6 @@ class Rewritten:
     decisions: Mapping[bytes, Decision]
     """New decisions."""
     originals: Mapping[str, str]
-    """Redacted originals of newly shortened results that lost something, by reference."""
+    """Redacted originals of results that were newly shortened with loss, by reference."""
     is_cut: bool = False
-    """True if the body was bounded as a whole, and lacks some of the results in `shown`."""
+    """True if the body was bounded as a whole, so that some results in `shown` are missing."""

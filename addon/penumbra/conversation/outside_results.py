@@ -1,11 +1,11 @@
-"""This module takes secrets out of the texts outside of tool results.
+"""This module removes secrets from the texts outside of tool results.
 
-The texts of system and user are searched for the secrets that were taken out for the caller before. All rules
-apply where a text may contain tool results: in a request without tools, and in a message that carries a
-transcript (`rules/user_results.yaml`). With `penumbra_redact_scope=all`, all rules apply to all texts, to the
-model's own and to the arguments of its calls, too.
+The system text and the user's texts are searched for earlier secrets of the caller. All rules apply if a text
+may contain tool results: in a request without tools, and in a message with a transcript
+(`rules/user_results.yaml`). With `penumbra_redact_scope=all`, all rules apply to all texts, also to the
+model's texts and to the arguments of calls.
 
-The first decision about a text is final, also the decision that it has no secrets.
+The first decision about a text is final, also if there was no secret.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from penumbra.wire.json_values import encode
 from penumbra.wire.prefix_memory import Computation
 
 _LEAST = 10
-"""The least bytes of JSON in a text that can contain a secret which a rule would recognise."""
+"""The size in bytes (JSON) of the smallest text with a secret that a rule could recognise."""
 
 
 class Extent(Enum):
     """An `Extent` is the part of a request's texts to which all rules apply."""
 
     TRANSCRIPTS = "transcripts"
-    """Messages that carry a transcript."""
+    """Messages with a transcript."""
     TEXTS = "texts"
-    """All texts, since a request without tools can have results only there."""
+    """All texts, since a request without tools can have results only in texts."""
     ALL = "all"
     """All texts, and the arguments of calls."""
 
@@ -58,7 +58,7 @@ class OutsideText(NamedTuple):
 
 
 def texts(request: Request, *, knows_caller: bool) -> list[OutsideText]:
-    """Return the texts that are searched. `knows_caller` says that the caller has earlier secrets."""
+    """Return the texts to search. `knows_caller` is true if earlier secrets of the caller are known."""
     document, prompt = request.document, request.wire.prompt(request.document)
     extent = _extent(request, prompt)
     key = _key(request, extent)
@@ -86,8 +86,8 @@ def _extent(request: Request, prompt: Prompt) -> Extent:
 
 
 def _key(request: Request, extent: Extent) -> hashlib.blake2b:
-    """Return the hash with which all keys begin. It differs where all texts are searched, since earlier
-    decisions may have exempted texts from the search."""
+    """Return the hash with which all keys begin. There is another hash for a search of all texts, so that
+    earlier decisions about unsearched texts don't count."""
     key = hashlib.blake2b(key=request.caller.owner[:64], digest_size=16, person=b"outside")
     key.update(b"all\0" if extent is Extent.ALL else b"\0")
     opening = request.conversation.opening.encode("utf-8", "surrogatepass")
@@ -140,9 +140,9 @@ def search(
     by_rules: Redact,
     by_values: Redact,
 ) -> tuple[Request, Outside]:
-    """Take secrets out of the request's texts by earlier and new decisions. Raises RedactionError.
+    """Remove secrets from the request's texts by earlier and new decisions. Raises RedactionError.
 
-    Return the request, which is read again if a text has changed, and the new decisions. `by_rules` redacts
+    Returns the request, which is read again if a text has changed, and the new decisions. `by_rules` redacts
     by all rules, `by_values` only the caller's earlier secrets.
     """
     document, amended = request.document, False
@@ -163,7 +163,8 @@ def search(
 
 
 def _is_kept(request: Request, text: OutsideText) -> bool:
-    """Return whether the provider has seen a text without a decision, and binds later reasoning to it."""
+    """Return whether a text without a decision has reached the provider, and later reasoning is bound to
+    it."""
     settings, conversation = request.settings, request.conversation
     if settings.redact_scope == "all" or text.turn > conversation.last_response:
         return False
@@ -175,8 +176,8 @@ def _is_kept(request: Request, text: OutsideText) -> bool:
 def _decided(document: Document, value: Raw, redact: Redact) -> Decision:
     """Return the JSON of a value without its secrets.
 
-    A string of JSON remains a string of JSON. A container is redacted as JSON text, so that rules see the
-    names of its members.
+    The JSON of a string remains the JSON of a string. A container is redacted as JSON text, so that rules see
+    the names of its members.
     """
     source = document.source(value)
     is_string = document.is_string(value)

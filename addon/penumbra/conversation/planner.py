@@ -52,18 +52,18 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts, referents
 
 SLACK = 0.85
-"""A request that is too large shrinks to this part of its limit, so that not every turn changes texts."""
+"""A request that is too large shrinks to this fraction of its limit, so that not every turn changes texts."""
 _LEAST = 400
-"""The least bytes of a superseded result that is worth a rewrite."""
+"""The size in bytes of the smallest superseded result that is shortened."""
 _SMALL = 300
-"""The least UTF-8 bytes of a result that is shortened so that a request fits."""
+"""The size in UTF-8 bytes of the smallest result that is shortened so that a request fits."""
 _ALONE = 400
-"""Bytes that a text may always have if its references have lost their targets."""
+"""Limit in bytes for a text without references, if the text with references was smaller."""
 _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
 """Members of signed messages, which may not change."""
 _HEAD_BYTES = 40_000
-"""Bytes at the beginning of a body that are counted to see whether the provider caches it at all."""
+"""Number of bytes at the beginning of a body that decide whether the provider caches the body at all."""
 _log = logging.getLogger(__name__)
 
 
@@ -76,7 +76,7 @@ class Need:
     bytes: int = 0
     """UTF-8 bytes to save."""
     most: int = 0
-    """The most characters of a result; 0 for any number."""
+    """The greatest number of characters of a result; 0 for any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class SentText:
     original: str
     sent: str
     prefix: str = ""
-    """Beginning of every form that leaves something out."""
+    """The text with the reference, with which every lossy form begins."""
     unread: bool = False
     superseded: bool = False
     referred: bool = False
@@ -96,20 +96,19 @@ class SentText:
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int, int]:
-        """Return the sort key of the texts to shorten: first superseded ones, then the largest that the model
-        has answered, then those that others refer to, then unread ones."""
+        """Return the sort key of the texts to shorten. Superseded texts come first, then large answered ones,
+        then those to which others refer, and unread ones last."""
         referred = self.referred and not self.superseded
         return self.unread, not self.superseded, referred, -len(self.sent), self.index
 
     def within(self, limit: int) -> str | None:
-        """Return the text in at most `limit` bytes, prefix included, or None if it has no smaller form."""
+        """Return the text in at most `limit` bytes with its prefix; None if there is no smaller form."""
         form = smaller_texts.shorten(self.original, limit - size(self.prefix))
         return None if form is None else self.prefix + form
 
 
 class _Step(NamedTuple):
-    """A `_Step` bounds either the unread texts or the others. Each step allows less than the one before
-    it."""
+    """A `_Step` is a limit for either the unread texts or the others. Each step allows less than the last."""
 
     unread: bool
     limit: int
@@ -129,7 +128,7 @@ _STEPS = (
 
 
 def fitted(texts: Sequence[SentText], needed: Need) -> dict[int, str]:
-    """Return as many smaller forms as are needed, by the texts' index."""
+    """Return as many smaller forms as are needed, by the index of the text."""
     if needed.most:
         capped = ((text, text.within(needed.most)) for text in texts if len(text.sent) > needed.most)
         return {text.index: form for text, form in capped if form and size(form) < size(text.sent)}
@@ -166,7 +165,7 @@ class Candidate:
     decision: Decision
     original: str
     place: tuple[int, int] = (0, 0)
-    """Offsets of the text in the original body, where the price of the change counts."""
+    """Offsets of the text in the original body, by which the price of the change is computed."""
     change: Change = _UNPRICED
 
 
@@ -184,7 +183,7 @@ def _decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Los
 
 @dataclass(frozen=True)
 class Planner:
-    """A `Planner` makes the plans for one request. `decided` holds the sent form of every text."""
+    """A `Planner` makes the plans for one request. `decided` has the sent form of every text."""
 
     request: Request
     decided: Mapping[bytes, Decision]
@@ -249,7 +248,7 @@ class Planner:
         return self.references.ref(original) if self.references is not None else ""
 
     def _prefix(self, original: str) -> str:
-        """Return the beginning of a form that leaves something out."""
+        """Return the text with the reference, with which a lossy form begins."""
         return self.references.prefix(self._ref(original)) if self.references is not None else ""
 
     def _skips(self, item: Item) -> bool:
@@ -293,7 +292,7 @@ class Planner:
         if not replaceable:
             return Plan()
         decide = self._chooser(bound=self._is_bound(min(item.result.turn for item, _ in replaceable)))
-        # The forms take time to make, so they are made only if empty ones would pay.
+        # Making the forms takes time, so forms are made only if even empty results would pay.
         best = decide([self._change(item, 0) for item, _ in replaceable])
         if not best.count:
             return Plan(line=best.line)
@@ -339,7 +338,7 @@ class Planner:
 
     @cached_property
     def _saved_after(self) -> Callable[[int], int]:
-        """Return a function that takes an offset and returns the tokens that the sent forms after it save."""
+        """Return a function that returns the tokens which the sent forms after an offset save."""
         places: list[int] = []
         sums = [0]
         for item in self.request.items:
@@ -355,14 +354,14 @@ class Planner:
         made = len(request.document.items(request.conversation.messages)) // 2
         is_cold = self.idle is not None and self.idle > price.cold
         if not is_cold:
-            # A prefix without the client's cache breakpoints counts as cached: gateways set their own.
+            # A prefix without cache breakpoints counts as cached, since gateways set their own.
             head = request.document.text()[:_HEAD_BYTES].decode("utf-8", "replace")
             is_cold = token_estimate.estimate(head) < price.minimum
         turns = cache_price.remaining_turns(made)
         return partial(cache_price.decide, price=price, turns=turns, cold=is_cold, bound=bound)
 
     def _is_bound(self, turn: int) -> bool:
-        """Return whether reasoning after the message of this index is bound to it and may not be dropped."""
+        """Return whether reasoning after this message is bound to the message and may not be dropped."""
         request = self.request
         if not adoption.binds(request.format, request.conversation.model):
             return False
@@ -443,7 +442,7 @@ class Planner:
             needs.append(Need(most=limits.most))
         if limits.bytes and len(body) > limits.bytes:
             needs.append(Need(bytes=len(body) - int(limits.bytes * SLACK)))
-        # A token has two bytes or more, so that most requests need no counting.
+        # A token has at least two bytes, so most requests need no count.
         if limits.tokens and len(body) > 2 * limits.tokens:
             estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
             if estimated > limits.tokens:
@@ -475,7 +474,8 @@ class Planner:
         return _plan(candidates)
 
     def _texts(self, most: int) -> list[SentText]:
-        """Return the results that may be cut, each once; with `most`, only those with more characters."""
+        """Return the results that may be cut, each once. With `most`, only those with more characters are
+        returned."""
         last = self.request.conversation.last_response
         texts: dict[bytes, SentText] = {}
         for index, item in enumerate(self.request.items):
@@ -495,8 +495,8 @@ class Planner:
         return list(texts.values())
 
     def _followers(self, chosen: Mapping[int, tuple[str, str]]) -> dict[int, tuple[str, str]]:
-        """Return original and new form of the texts that refer to a chosen one. Their references would lose
-        their targets, so the new forms have none."""
+        """Return the original and the new form of each text that refers to a chosen one. The new forms have
+        no references, which would lose their targets."""
         gone = {self.request.items[index].key for index in chosen}
         followers: dict[int, tuple[str, str]] = {}
         for index, item in enumerate(self.request.items):
@@ -509,7 +509,7 @@ class Planner:
         return followers
 
     def _alone(self, item: Item) -> tuple[str, str]:
-        """Return the original, and a form without references that is about as large as the sent one."""
+        """Return the original, and a form without references of about the size of the sent one."""
         original, sent = self._original(item), self._sent(item)
         space = max(size(sent), _ALONE)
         if size(original) <= space:
@@ -530,7 +530,8 @@ def end_of_seen(request: Request) -> int:
 
 
 def argument_keys(request: Request) -> dict[bytes, Item]:
-    """Return the ledger's keys of the arguments of calls, each with a text of the call's result."""
+    """Return the items of the calls' results by the keys under which decisions about the arguments are
+    stored."""
     items: dict[bytes, Item] = {}
     seen: set[int] = set()
     for item in request.items:
@@ -542,7 +543,7 @@ def argument_keys(request: Request) -> dict[bytes, Item]:
 
 
 def put_arguments(request: Request, decided: Mapping[bytes, Decision]) -> frozenset[str]:
-    """Put arguments in their decided form into the request; return the ids of the edited calls."""
+    """Put arguments in their decided form into the request, and return the ids of the edited calls."""
     document = request.document
     edited: set[str] = set()
     for key, item in argument_keys(request).items():

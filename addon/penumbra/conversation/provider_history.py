@@ -1,9 +1,9 @@
-"""This module knows the results in histories that the provider keeps, to which later results may refer.
+"""This module knows the results in histories that the provider stores, to which later results may refer.
 
-A response is remembered with the results before it, under its id and for its credential, so that they are
-known in a request that continues the response. A provider may drop parts of a history: everything before a
-compaction, and results that `context_management`, `truncation` or a plugin clears. If a request allows that,
-no result refers to an earlier one.
+A response is remembered with the results before it, by its id and its credential, for a request that
+continues the response. A provider may drop parts of a history: everything before a compaction, and results
+that `context_management`, `truncation` or a plugin clears. If a request allows that, no result refers to an
+earlier one.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _BEGINNINGS = (b'"compaction', b'"context_compaction')
 _THINKING_ONLY = "clear_thinking_"
 """Beginning of the types of edits that drop only reasoning."""
 _PLUGIN = "context-compression"
-"""OpenRouter's plugin that takes messages out of the middle, as `transforms` does."""
+"""OpenRouter's plugin that removes messages from the middle, like `transforms`."""
 _DROPPING = ("truncation", "transforms", "context_management", "plugins")
 """Members that may ask for less than the whole history."""
 _NESTED = "additionalModelRequestFields"
-"""The member with the parameters that Bedrock hands to the model's own API."""
+"""The member with the parameters that Bedrock passes to the model's own API."""
 
 
 def keeps_results(document: Document) -> bool:
-    """Return whether the request has the provider keep all results of a history."""
+    """Return whether the provider stores all results of the history, by the members of the request."""
     return document.once(_keeps_results)
 
 
@@ -96,9 +96,9 @@ def _is_compaction(document: Document, message: Raw) -> bool:
 
 
 MOST = 128
-"""The number of results that are remembered of a history. The latest ones are."""
+"""The greatest number of results of a history that are remembered, the latest ones."""
 _MORE = (ProviderResult(b"", b"", "", "", complete=False),)
-"""This value means that the results of a history are unknown."""
+"""The value for a history whose results are unknown."""
 _REFUSED = (
     "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
     "duplicates can't be told by reference; send the whole history, or leave session_id or dedup out"
@@ -109,7 +109,7 @@ _UNKNOWN = "Penumbra knows of one only what came with this credential and with t
 
 def results_before(request: Request, prepared: Prepared | None) -> tuple[ProviderResult, ...]:
     """Return the results of the history before a request. Raises OverrideError if the request names a session
-    whose results can't be known for certain."""
+    and its results are not certain."""
     if not is_elsewhere(request.document):
         return ()
     is_sure = keeps_all(request.document, request.conversation.messages)
@@ -120,7 +120,7 @@ def results_before(request: Request, prepared: Prepared | None) -> tuple[Provide
 
 
 def _wants_duplicates(request: Request) -> bool:
-    """Return whether the request names a session, in which its results may have been sent before."""
+    """Return whether the request names a session, in which its results may have been sent earlier."""
     settings = request.settings
     if not (settings.session_id and settings.dedup and settings.shortens):
         return False
@@ -128,14 +128,14 @@ def _wants_duplicates(request: Request) -> bool:
 
 
 def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult, ...]:
-    """Return the latest results that the provider has when it has answered a request, in order."""
+    """Return the latest results that the provider has after its response, in order."""
     request = inputs.request
     if rewritten.is_cut or not keeps_all(request.document, request.conversation.messages):
         return _MORE
     # An id that occurs twice does not identify a text.
     times = Counter(entry.item.result.call_id for entry in rewritten.shown)
     results = [entry for entry in rewritten.shown if entry.item.digest]
-    # A result counts once, however many texts it has.
+    # A result with several texts counts once.
     numbered = groupby(enumerate(results), lambda numbered: numbered[1].item.result.call_id or numbered[0])
     new = [next(texts)[1] for _, texts in numbered][-MOST:]
     later = []

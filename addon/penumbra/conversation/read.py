@@ -1,8 +1,8 @@
 """This module reads a request's document: its settings, its conversation, and its tool results with their
 keys.
 
-The messages are read in order, and none depends on later ones. Reading therefore continues where it ended in
-the previous turn. These functions may run outside of the event loop.
+The messages are read in order, and none depends on later ones. Reading therefore continues at the end of the
+previous turn. These functions may run outside of the event loop.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read(
 
 
 def again(request: Request) -> Request:
-    """Return a request whose document was amended, read again."""
+    """Read a request again after edits to its document."""
     content = _read(request.document, request.api.wire, request.caller.owner)
     conversation = replace(content.conversation, model=request.conversation.model)
     return _with_results(replace(request, mentions=Mentions()), content._replace(conversation=conversation))
@@ -90,7 +90,7 @@ def _with_results(request: Request, content: _Read) -> Request:
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
-    """Return the request with calls that its results answer and its body lacks."""
+    """Return the request with calls that its results answer and that are not in its body."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
         replace(result, call=calls.get(result.call_id, result.call))
@@ -113,7 +113,7 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
 def _overridden(
     document: Document, conversation: Conversation, settings: Settings, threshold: str | None
 ) -> Settings:
-    """Take `_forge` members out of the request; return the settings that they change."""
+    """Remove the `_forge` members of the request, and return the settings with their changes."""
     if threshold is not None:
         settings = per_request.apply_threshold(settings, threshold)
     top = document.members(document.root)
@@ -121,7 +121,7 @@ def _overridden(
         # orjson would turn large integers into floats.
         settings = per_request.apply(settings, json.loads(document.source(top[per_request.FIELD])))
         document.remove_member(top[per_request.FIELD])
-    # Most requests have no such member, and their messages are not looked at.
+    # Most requests have no such member, and their messages are not examined.
     marked = document.contains(b'"_forge"')
     for message in document.items(conversation.messages) if marked else ():
         members = document.members(message)
@@ -132,7 +132,7 @@ def _overridden(
 
 @dataclass(slots=True)
 class _SoFar:
-    """A `_SoFar` is what was read of the first messages."""
+    """A `_SoFar` has the values that were read from the first messages."""
 
     user_text: Passages
     results: Results
@@ -145,12 +145,12 @@ class _SoFar:
     passages: list[Passage] = field(default_factory=list)
     """Passages of user text that may be results."""
     uncalled: list[str] = field(default_factory=list)
-    """Ids of the calls that results answer and the request does not show."""
+    """Ids of calls that results answer and that are not in the request."""
 
     def add(
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
     ) -> list[ResultText]:
-        """Read the next value, which holds these messages; return the texts of its results."""
+        """Read the next value, which contains these messages, and return the texts of its results."""
         passages = self.user_text.add(document, value, turn)
         texts = [text for message in messages for text in self.results.add(message)]
         found = items.with_user_text(document, passages, texts)
@@ -176,7 +176,7 @@ _SIZED = attrgetter("results", "links", "texts", "items", "for_programs", "block
 
 
 class _Read(NamedTuple):
-    """A `_Read` is what was read of all messages of a request."""
+    """A `_Read` has the values that were read from all messages of a request."""
 
     conversation: Conversation
     found: _SoFar
@@ -203,7 +203,7 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
         read = document.computed(prompt.place, len(listed), computation, step)
         chain = read.links.chain()
     else:
-        # A value that is no list of messages may be the only message.
+        # A value that is not a list of messages may be the only message.
         read, chain = begin(), prefix_hash.read(document, prompt.place)
         make = partial(keys.item, document, chain.calls[0])
         for value in document.listed(prompt.place):

@@ -1,9 +1,8 @@
-"""This module reads a request, with the state of its conversation from the store: all that is needed to
-decide about it.
+"""This module reads a request, and the state of its conversation from the store.
 
-With Anthropic's message threads, the provider keeps a conversation, requests bring only new messages, and a
+With Anthropic's message threads, the provider stores a conversation, requests have only new messages, and a
 response can be continued once. If the operator wants whole histories, such requests are refused with the
-API's own error for unsupported threads, and clients send the whole conversation.
+API's own error for unsupported threads, and clients then send the whole conversation.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _LONG = 30_000
-"""Bytes of a body above which only the part after its known prefix is read."""
+"""Size in bytes of a body above which only the part after its known prefix is read."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)
@@ -63,8 +62,8 @@ class RestoredValues:
         self._made: Restoring | None = None
 
     async def conceal(self, request: Request) -> bool:
-        """Replace values that were put back into earlier responses by their placeholders; return whether the
-        request had any."""
+        """Replace values that were put back into earlier responses by their placeholders, and return whether
+        there were any."""
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
             return False
@@ -72,7 +71,7 @@ class RestoredValues:
         return await self._restoring().conceal(request, request.caller.possessed, scan)
 
     def redacting(self, request: Request, redact: Redact) -> Redact:
-        """Return a `redact` that also takes out the values that are put back."""
+        """Return a `redact` that also redacts the values that are put back."""
         if not request.settings.restores_secrets:
             return redact
         return self._restoring().redacting(request, request.caller.possessed, redact)
@@ -101,7 +100,7 @@ class RestoredValues:
 
 
 class ThreadRefused(OverrideError):
-    """The request uses a message thread, and the operator wants whole histories."""
+    """Raised if the request uses a message thread and the operator wants whole histories."""
 
     def __init__(self) -> None:
         super().__init__(_THREADS)
@@ -120,7 +119,7 @@ def check(document: Document, policy: str, user_agent: str) -> None:
 
 
 class Stored(NamedTuple):
-    """A `Stored` is what the store has about a request."""
+    """A `Stored` has the records in the store about a request."""
 
     caller: Caller
     state: ConversationState
@@ -149,8 +148,8 @@ class RequestReader:
     async def read(
         self, incoming: Incoming, settings: Settings, turn: workers.Turn, *, is_recorded: bool
     ) -> Inputs | None:
-        """Return the request in a body, or None if the body is no request of its API. `is_recorded` says that
-        the store can keep decisions. Raises OverrideError, RedactionError, ThreadRefused."""
+        """Return the request in a body, or None if the body is no request of its API. `is_recorded` is true
+        if the store can keep decisions. Raises OverrideError, RedactionError, ThreadRefused."""
         size = len(incoming.body)
         scope = incoming.credentials.scope(self._key)
         known = self._known(incoming.body, scope)
@@ -207,7 +206,7 @@ class RequestReader:
             conversation = replace(request.conversation, model=model)
             return replace(request, conversation=conversation, path=incoming.path, headers=incoming.headers)
         except NotJson:
-            # A body without a content type may be JSON, too.
+            # A body without a content type may also be JSON.
             is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
             if is_call and settings.must_search:
                 raise Unreadable("its body is no JSON that can be read") from None
@@ -224,7 +223,7 @@ class RequestReader:
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
     async def _look(self, incoming: Incoming, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
-        """Return everything that the store has about a request, and about `texts` outside of its results."""
+        """Return all records in the store about a request and about `texts` outside of its results."""
         caller = caller_of(incoming, request)
         state = await self._stores.conversations.past(caller.conversation, rewrite.start(request))
         keys = rewrite.keys(request, state)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def tool_output(request: Request, item: Item) -> ToolOutput:
-    """Return a text with what is known about its call."""
+    """Return a text with facts about its call."""
     return ToolOutput(
         text=item.text,
         tool=item.tool,
@@ -41,8 +41,7 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
 
 
 def cleaner(request: Request, item: Item, output: ToolOutput, redact: Redact) -> Callable[[str], Redacted]:
-    """Return the function that takes the secrets out of an item's text, and out of the forms that are made of
-    it."""
+    """Return the function that removes secrets from an item's text and from the forms made of it."""
     if not request.settings.redact_secrets:
         return Redacted
     place, container = hint(output.arguments), item.result.container
@@ -58,15 +57,15 @@ def cleaner(request: Request, item: Item, output: ToolOutput, redact: Redact) ->
 
 
 def original(request: Request, item: Item, redact: Redact) -> str:
-    """Return the redacted original of a text, as `rewrite` gives it in `originals`. Raises RedactionError."""
+    """Return the redacted original of a text, as in `Rewritten.originals`. Raises RedactionError."""
     output = tool_output(request, item)
     clean = cleaner(request, item, output, redact)
     return pipeline.shorten(output, Policy(mode=Mode.SAFE), clean, lambda text: "").original
 
 
 def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
-    """Return the original and what was sent, as the operator may see them: without secrets, whatever the
-    settings say. Raises RedactionError."""
+    """Return the original and the sent text for the operator, without secrets under any settings. Raises
+    RedactionError."""
     settings = replace(accepted.request.settings, redact_secrets=True)
     request = replace(accepted.request, settings=settings)
     before = original(request, entry.item, redact)
@@ -75,16 +74,15 @@ def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
 
 
 Renew = Callable[[Prepared, Collection[str]], Awaitable[Collection[str]]]
-"""A function that marks the originals of references as used and returns the references without an
-original."""
+"""A `Renew` marks the originals of references as used, and returns the references without an original."""
 Work = Callable[[Callable[[], str]], Awaitable[str]]
-"""A function that does a caller's work outside of the event loop, after the work of earlier callers."""
+"""A `Work` does a caller's work outside of the event loop, after the work of earlier callers."""
 
 
 def comparing(
     references: References, request: Request, past: Mapping[bytes, Decision], redact: Redact
 ) -> References:
-    """Return references that know which texts the request carries, so that no two texts share one."""
+    """Return references that know the texts in the request, so that no two texts share a reference."""
 
     @cache
     def items() -> dict[str, Item]:
@@ -97,7 +95,7 @@ def comparing(
 
 
 class Carried:
-    """`Carried` finds the originals of one request in its own texts, from which references are computed."""
+    """A `Carried` finds the originals of references in the request's own texts."""
 
     def __init__(
         self,
@@ -122,7 +120,7 @@ class Carried:
         return any(entry.facts.ref not in self._new for entry in self._shown if entry.facts.ref)
 
     async def find(self, ref: str) -> Original | None:
-        """Return the original of a reference; None if the request does not carry it."""
+        """Return the original of a reference; None if the request does not contain it."""
         entry = self._entries.get(ref)
         if entry is None:
             return None
@@ -138,10 +136,11 @@ class Carried:
     async def inherited(
         self, conversations: Conversations, renew: Renew, prepared: Prepared
     ) -> Mapping[str, str]:
-        """Mark the originals of an accepted request as used; return those missing in its scope, by reference.
+        """Mark the originals of an accepted request as used. Return those that are missing in its scope, by
+        reference.
 
-        Originals are missing if they were stored long ago, or in the scope of another login. Only texts that
-        the request carries itself are returned: an original that others' requests carried stays with them.
+        Originals are missing if they were stored long ago or in the scope of another login. Only texts in the
+        request itself are returned, since originals of other callers must stay with them.
         """
         if prepared.earlier:
             await conversations.inherit(prepared.earlier, prepared.caller.conversation)

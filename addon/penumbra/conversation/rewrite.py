@@ -1,8 +1,8 @@
-"""This module takes the steps from a request that was read to the body that is sent.
+"""This module makes the sent body from a request that was read.
 
-`compose` plans smaller forms where they pay, gives every result its form (`rewrite`), shrinks a request that
-is too large, and bounds a request for a summary. These functions may run outside of the event loop, and do no
-I/O.
+`compose` plans smaller forms if they pay, gives every result its form (`rewrite`), shrinks a request that is
+too large, and bounds a request for a summary. These functions do no I/O and may run outside of the event
+loop.
 
 The forms of the first messages' results are remembered with their edits, and are valid in the next turn for
 the same results with the same decisions.
@@ -35,7 +35,7 @@ from penumbra.wire.prefix_memory import Computation
 T = TypeVar("T")
 _KEY = attrgetter("key")
 _PAUSE_SECONDS = 240.0
-"""Seconds of a pause after which a provider's cache may be cold, so that sent forms may change."""
+"""Length of a pause in seconds after which the cache may be cold, so that sent forms may change."""
 _CALL_ID = attrgetter("result.call_id")
 _ITEM_BYTES = 1_000
 """Rough size in bytes of a result's entry without its form."""
@@ -43,7 +43,7 @@ _ITEM_BYTES = 1_000
 
 @dataclass(slots=True)
 class Forms:
-    """A `Forms` is the results of the first messages, with their forms."""
+    """A `Forms` has the results of the first messages with their forms."""
 
     texts: TextsSoFar
     items: list[Item] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Forms:
     shown: list[Shown] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
-    """For each edit, the index of its message."""
+    """The index of the message of each edit."""
     starts: list[int] = field(default_factory=list)
     """Offsets of the messages when the edits were made."""
     size: int = 0
@@ -121,14 +121,15 @@ def rewrite(
 ) -> Rewritten:
     """Give every result its form, and return the request as it is sent. Raises RedactionError.
 
-    `line_indexes` are those of all conversations; `edited_calls` are the ids of calls without some arguments.
+    `line_indexes` are those of all conversations. `edited_calls` are the ids of calls with shortened
+    arguments.
     """
     request = inputs.request
     earlier = EarlierTexts(
         request, line_indexes, edited_calls, inputs.provider_results, inputs.clean, inputs.show, inputs.shown
     )
     decider = Decider(inputs, earlier)
-    # A form is remembered where it depends on the result's past decision and on earlier messages alone.
+    # A form is remembered if it depends only on the result's past decision and on earlier messages.
     is_bound = inputs.references is not None or inputs.stays_bound
     may_remember = is_bound and not (inputs.planned or inputs.reopened) and earlier.is_simple
     shown = _remembered(inputs, decider) if may_remember else []
@@ -152,7 +153,7 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
 
 
 def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
-    """Put the forms of all results into the request; those of an earlier turn come from memory."""
+    """Put the forms of all results into the request. Forms of an earlier turn come from memory."""
     request, earlier = inputs.request, decider.earlier
     document, messages, items = request.document, request.conversation.messages, request.items
     if (starts := document.starts(messages)) is None:
@@ -182,7 +183,7 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
 
 
 def undecided(request: Request, past: Mapping[bytes, Decision]) -> list[Item]:
-    """Return the items that `rewrite` would decide about."""
+    """Return the items about which `rewrite` would decide."""
     inputs = Inputs(request, past, lambda text, hint: Redacted(text), None)
     decider = Decider(inputs, EarlierTexts(request, LineIndexes()))
     items: list[Item] = []
@@ -224,8 +225,7 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
 
 
 def start(request: Request) -> bytes:
-    """Return the key of all conversations with the same first result, or nothing if a request has no
-    result."""
+    """Return the common key of all conversations with the same first result; empty if there is no result."""
     return b"start" + request.items[0].key if request.items else b""
 
 
@@ -301,8 +301,8 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
 
 
 def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:
-    """Return a smaller body for a request for a summary that does not fit or has no cached prefix, or None if
-    `body` stays as it is."""
+    """Return a smaller body for a request for a summary that does not fit or has no cached prefix; None if
+    `body` stays."""
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
     # The request's document is already read, and very few requests are for a summary.
@@ -314,10 +314,10 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     space = size
     if not summary.shares_cache:
         space = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
-    # Only savings that are certain count, in estimated tokens.
+    # Only certain savings count, in estimated tokens.
     limit = min(filter(None, (limits.tokens, limits.window, window.tokens)), default=0)
     if 0 < limit < len(body):
-        # A token has more than one byte, so most requests need no counting.
+        # A token has more than one byte, so most requests need no count.
         estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
         if estimated > limit:
             missing = (estimated - int(limit * SLACK)) * len(body) // estimated

@@ -1,12 +1,13 @@
-"""This module makes smaller forms of one text.
+"""This module makes smaller forms of a text.
 
-`shorten` cuts a text to a limit: it keeps the head, the tail, and windows around critical lines. JSON stays
-JSON: an object keeps its keys and gets `truncated` and `originalLength`; an array keeps its first items and
-the last. Markers count the missing characters exactly, of a string or of the JSON of another value.
+`shorten` cuts a text to a limit, and keeps the beginning, the end, and windows around critical lines. JSON
+stays JSON: an object keeps its keys and gets `truncated` and `originalLength`, and an array keeps its first
+items and the last. Markers have the exact number of missing characters, of a string or of the JSON of another
+value.
 
 `superseded` and `trimmed` are for texts that a later call has made useless. They keep the keys of JSON and
-leave out large values, with a list of their sizes and hashes; of other text, `superseded` keeps the lines
-that say how a command ended.
+leave out large values, with a list of their sizes and hashes. Of other texts, `superseded` keeps the lines
+about the end of a command.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def omitted(count: int) -> str:
 
 
 def shorten(text: str, limit: int) -> str | None:
-    """Return the text in at most `limit` UTF-8 bytes, or None if it is no larger or can't be made smaller."""
+    """Return the text in at most `limit` UTF-8 bytes; None if it already fits or can't be made smaller."""
     if size(text) <= limit or limit <= 0:
         return None
     document = _document(text)
@@ -50,7 +51,7 @@ def shorten(text: str, limit: int) -> str | None:
 
 
 def _document(text: str) -> Document | None:
-    """Return the document of a text that is a JSON object or array and not empty, or None."""
+    """Return the document of a text that is a JSON object or array with content; None for other texts."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -75,11 +76,11 @@ def _plain(text: str, limit: int) -> str | None:
 
 
 def _object(document: Document, text: str, limit: int) -> str | None:
-    """Return the object with as few values cut as possible, the largest first."""
+    """Return the object with as few shortened values as possible, the largest ones."""
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():
-        # If the client's object has members of these names, they stay and no second pair is added.
+        # If the object already has members of these names, they stay and no second pair is added.
         notes = {}
     sources = {key: document.source(value) for key, value in members.items()}
     by_size = sorted(sources, key=lambda key: (-len(sources[key]), key))
@@ -99,7 +100,7 @@ def _object(document: Document, text: str, limit: int) -> str | None:
 
 
 def _first_members(sources: Mapping[str, bytes], notes: Mapping[str, object], limit: int) -> str | None:
-    """Return an object of the first members that fit, and a marker for the others."""
+    """Return an object with the first members that fit and a marker for the others."""
     if "omitted" in sources or not notes:
         return None
     costs = {key: len(encode_json(key)) + len(source) + 2 for key, source in sources.items()}
@@ -142,7 +143,7 @@ def _written(members: Mapping[str, bytes], notes: Mapping[str, object]) -> bytes
 
 
 def _array(document: Document, text: str, limit: int) -> str | None:
-    """Return an array of the first items that fit, a marker, and the last item."""
+    """Return an array with the first items that fit, a marker, and the last item."""
     sources = [document.source(item).decode("utf-8") for item in document.items(document.root)]
     last = sources[-1]
     space = limit - len(omitted(len(text))) - 8
@@ -188,11 +189,11 @@ _PLACEHOLDERS = {b'"': encode_json(_OMITTED), b"[": b"[]", b"{": b"{}"}
 def superseded(
     text: str, names: str, newer: str, limit: int, *, written: bool = False, runs: bool = False
 ) -> str | None:
-    """Return the form of a superseded result, or None if that would not be smaller.
+    """Return the form of a superseded result; None if the form would not be smaller.
 
-    `names` identify the call, and `newer` is the id of the later call; `written` says that the later call
+    `names` identify the call, and `newer` is the id of the later call. `written` is true if the later call
     wrote the file in the result. A JSON object loses its members above `limit` bytes. With `runs`, the lines
-    that say how a command or a test run ended stay.
+    about the end of a command or a test run stay.
     """
     if (members := _members(text)) is not None:
         trimmed_members = trimmed(encode_json(members), limit, typed=False)
@@ -207,7 +208,7 @@ def superseded(
 
 
 def _outcome(text: str) -> list[str]:
-    """Return the first and the last of the lines that say how a command or a test run ended."""
+    """Return the first and the last of the lines about the end of a command or a test run."""
     lines = text.split("\n")
     chosen = [position for position in critical_lines(lines) if len(lines[position]) <= _OUTCOME_CHARACTERS]
     half = _OUTCOME_LINES // 2
@@ -220,7 +221,7 @@ def _outcome(text: str) -> list[str]:
 
 
 def _members(text: str) -> dict[str, Any] | None:
-    """Return the members of a JSON object if writing them again loses nothing, or None."""
+    """Return the members of a JSON object; None if writing them again would lose anything."""
     if text.lstrip()[:1] != "{":
         return None
     try:
@@ -234,10 +235,10 @@ def _members(text: str) -> dict[str, Any] | None:
 def trimmed(
     source: bytes, limit: int, keep: Sequence[str] = (), ref: str = "", *, typed: bool = True
 ) -> bytes | None:
-    """Return a JSON object without the values above `limit` bytes, or None if that would not be smaller.
+    """Return a JSON object without its values above `limit` bytes; None if it would not be smaller.
 
-    All else keeps its bytes. The values of the keys `keep` stay; `ref` is the reference by which the model
-    can ask for the original; with `typed`, a value is replaced by an empty one of its type.
+    All other bytes stay, and so do the values of the keys `keep`. `ref` is the reference by which the model
+    can ask for the original. With `typed`, a value is replaced by an empty one of its type.
     """
     try:
         document = Document(source)

@@ -1,4 +1,4 @@
-"""Lines of a repeated text that stay, because a later turn needs them in this place.
+"""This module finds the lines of a repeated text that stay because later turns need them in this place.
 
 In an output, failures stay with the lines around them and the headings above them, and so do locations,
 endings and acknowledged changes. A heading stays if a line below it stays, so that no hit is read under
@@ -23,13 +23,13 @@ from penumbra.compress.stages import search_hits
 from penumbra.linear import lines_with
 
 _AROUND = 3
-"""The most lines of a paragraph that belong to a failure, on each side of it."""
+"""The greatest number of lines of a paragraph that belong to a failure, on each side."""
 _LEVELS = 3
-"""The most lines of less indentation above a failure that belong to it."""
+"""The greatest number of less indented lines above a failure that belong to the failure."""
 _ABOVE = 40
 """The number of lines above a failure that are searched for such lines."""
 _LONGEST_HEADING = 400
-"""The longest line that may be a heading or an acknowledgement, in characters."""
+"""The length in characters of the longest line that may be a heading or an acknowledgement."""
 _PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
 _HEADINGS = (
     r"(?:[=#_*~-]{2,}>?|==>) +\S.*",
@@ -55,13 +55,13 @@ _DONE = re.compile(
     r"|(?-i:\W*(?:[A-Z][a-z]+ed|Found|Built|Wrote) (?:[0-9][0-9,]*|no|all) [a-z])"
     r"|\W*[0-9][0-9,]* [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed\b"
 )
-"""A line that acknowledges a change, or sums up what was done: `Fixed 3 files`, `2 files left unchanged`."""
+"""A line that acknowledges changes or sums them up: `Fixed 3 files`, `2 files left unchanged`."""
 _DONE_WORD = re2.compile(
     "(?i)updated|edited|modified|changed|created|written|wrote|deleted|removed|renamed|moved|applied|saved"
     "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
     "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed"
 )
-"""A word that every acknowledging line has and most texts lack."""
+"""A word in every acknowledging line that most texts don't have."""
 _QUOTING = frozenset({"glob", "list", "web"})
 """Categories of calls that quote texts, beside reads and searches."""
 _QUOTING_FAMILIES = frozenset(
@@ -70,7 +70,7 @@ _QUOTING_FAMILIES = frozenset(
 
 
 def quotes(call: Call) -> bool:
-    """Return whether a result only quotes texts, so that an error in the text has not happened."""
+    """Return whether a result only quotes texts, so that an error in it did not happen now."""
     if call.shows_files or search_hits.is_search(call):
         return True
     return call.category in _QUOTING or call.family in _QUOTING_FAMILIES
@@ -78,7 +78,7 @@ def quotes(call: Call) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StayingLines:
-    """`StayingLines` are the lines of one text that stay, and its headings."""
+    """A `StayingLines` has the lines of one text that stay, and its headings."""
 
     positions: Sequence[int] = ()
     """Positions of the lines that stay, in order."""
@@ -87,8 +87,8 @@ class StayingLines:
     filled: Sequence[int] = ()
     """Positions of the lines that are not blank, in order."""
     stated: Sequence[int] = ()
-    """Positions of the lines that stay even where a reference locates them: lines that state a failure or a
-    change, and the lines next to a failure, which say where it is."""
+    """Positions of the lines that stay even if a reference states their place: lines with a failure or a
+    change, and the lines next to a failure, which locate it."""
 
     @classmethod
     def of(cls, lines: Sequence[str], call: Call) -> StayingLines:
@@ -110,8 +110,8 @@ class StayingLines:
         return cls(sorted(staying | stated), headings, filled, sorted(stated))
 
     def stretches(self, start: int, end: int, *, located: bool = False) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of the parts between the lines that stay, in order. `located` says that a
-        reference will state the place of the lines."""
+        """Yield (start, end) of the parts between the lines that stay, in order. With `located`, a reference
+        will state the place of the lines."""
         positions = self.stated if located else self.positions
         for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
             if start < position:
@@ -121,8 +121,8 @@ class StayingLines:
             yield start, end
 
     def heading(self, start: int, end: int) -> int | None:
-        """Return the last heading between `start` and `end` whose lines go on after `end`; None if there is
-        none."""
+        """Return the last heading between `start` and `end` whose lines continue after `end`; None if there
+        is none."""
         needed = (self._heading(form, start, end) for form in self.headings)
         return max((position for position in needed if position is not None), default=None)
 
@@ -160,7 +160,7 @@ def _headings(lines: Sequence[str]) -> list[list[int]]:
 
 
 def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> Iterator[int]:
-    """Yield the lines of a failure's paragraph next to it, and the headings above it."""
+    """Yield the lines of the paragraph around a failure, and the headings above it."""
     for step in (-1, 1):
         for distance in range(1, _AROUND + 1):
             beside = position + step * distance
@@ -194,34 +194,34 @@ _CONTAINER = re.compile(
     r"(?:[\w@(<>\[\]\"',.:-]+[ \t]+){0,6}?(?:class|interface|impl|trait|struct|enum|object"
     r"|record|extension|protocol|namespace|module|mod)\b|(?:describe|suite|context)\b"
 )
-"""A line at the left border that contains units which are indented by one level."""
+"""An unindented line that contains units, which are indented by one level."""
 _LONGEST_CONTAINER = 200
-"""The number of first characters of such a line that are examined."""
+"""The number of characters at the beginning of such a line that are examined."""
 _LEAST_MARGIN = 6
 _MOST_MARGIN = 30
-"""The fewest and the most lines that stay on each side of a change."""
+"""The smallest and the greatest number of lines that stay on each side of a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileUnits:
-    """`FileUnits` are the functions, methods, classes and the like of a file, or of a part of it."""
+    """A `FileUnits` has the functions, methods, classes and other units of a file or of a part of one."""
 
     start: int
     """The position of the file's first line in its text."""
     end: int
     """The position after the file's last line."""
     beginnings: Sequence[int]
-    """Positions of the lines with which units begin, in order."""
+    """Positions of the first lines of units, in order."""
 
     @classmethod
     def of(cls, text: str, lines: Sequence[str], numbers: Sequence[int]) -> FileUnits:
         """Return the units in the lines of a text. `numbers` are the line numbers, 0 for lines that are not
-        the file's; empty if the text shows none."""
+        from the file; empty if the text has none."""
         return cls(*_file_lines(text, lines, numbers), list(_beginnings(lines)))
 
     def repeated(self, start: int, end: int) -> tuple[int, int]:
-        """Return (start, end) of the repeated lines that a reference may hide. The lines at the borders stay;
-        next to new text, the rest of the unit stays, too."""
+        """Return (start, end) of the repeated lines that a reference may hide. The lines at the borders stay.
+        Next to new text, the whole unit stays."""
         return (
             self.start + 1 if start <= self.start else max(start + 1, self._end_of_unit(start)),
             self.end - 1 if end >= self.end else min(end - 1, self._start_of_unit(end)),
@@ -239,8 +239,8 @@ class FileUnits:
 
 
 def _beginnings(lines: Sequence[str]) -> Iterator[int]:
-    """Yield the lines after a blank line that are at the left border or, within a container, indented by at
-    most one level."""
+    """Yield the lines after a blank line that are not indented or, within a container, indented by at most
+    one level."""
     level, is_container, is_below_blank = 0, False, True
     for position, line in enumerate(lines):
         bare = line.lstrip()
@@ -258,8 +258,8 @@ def _beginnings(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
-    """Return (start, end) of the file's lines: those with numbers or, without numbers, all complete lines
-    within an envelope."""
+    """Return (start, end) of the lines from the file. These have numbers or, if there are none, are all
+    complete lines within an envelope."""
     if numbers:
         numbered = [position for position, number in enumerate(numbers) if number]
         return numbered[0], numbered[-1] + 1

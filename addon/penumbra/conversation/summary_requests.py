@@ -2,8 +2,8 @@
 
 Agents ask for a summary when a conversation comes near its limit, so the request itself is likely to be too
 large. A bounded request keeps the bytes of its last message, and as many of the newest messages as fit, tool
-calls together with their results. A note says how much is missing and quotes the user's missing messages.
-Earlier summaries stay whole.
+calls together with their results. A note has the size of the missing part and quotes the user's missing
+messages. Earlier summaries stay whole.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024
-"""The most bytes of JSON of the messages, whatever the context window."""
+"""The limit in bytes for the messages' JSON, with any context window."""
 MESSAGE_BYTES = 8_000
-"""The most bytes of the texts of one message together."""
+"""The limit in bytes for the texts of one message together."""
 _SHORTENED = 2_900
-"""The bytes to which the texts of a larger message are cut."""
+"""The size in bytes to which the texts of a larger message are cut."""
 _LEAST_TEXT = 400
 _ARGUMENTS = 3_000
 _NOTE = 8_000
-"""The most bytes of the note."""
+"""The limit in bytes for the note."""
 _EXCERPTS = 12
 _EXCERPT = 500
 _LEADING = ("system", "developer")
@@ -76,8 +76,8 @@ def recognise(
             or any(matches(text, rule) for text in texts)
         ):
             prompted = "path" not in rule
-            # A separate prompt, or calls without a declared tool, show that the prefix differs from the
-            # conversation's.
+            # With another system prompt, or with calls but no tools, the prefix is not that of the
+            # conversation.
             own = _begins(_system(document, prompt), rule.get("system", ()))
             declares = any(document.items(array) for array in prompt.tools)
             own = own or not (declares or not any(message.of(Kind.CALL) for message in prompt.messages))
@@ -116,7 +116,7 @@ def _has_header(headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
 
 
 def _system(document: Document, prompt: Prompt) -> str:
-    """Return the system prompt, which is in a member of its own or in the first message."""
+    """Return the system prompt, which is in a separate member or in the first message."""
     first = prompt.messages[0]
     parts = prompt.system or (first.parts if first.role in _LEADING else ())
     return "\n".join(_texts_of(document, parts))
@@ -150,18 +150,17 @@ class _Message:
     calls: frozenset[str]
     results: frozenset[str]
     text: str
-    """Text of the user in a message; empty for all else."""
+    """The text of a user's message; empty for other messages."""
     leads: bool
     """True for a system message at the beginning, which stays."""
     is_prompt: bool
-    """True if the message is the user's and answers no call."""
+    """True for a message of the user that answers no call."""
 
 
 def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
-    """Return a request for a summary whose messages are cut to `budget` bytes of JSON, as far as possible, or
-    None if the request is within the budget or the provider stores its history. With `prompted`, the last
-    message and the calls whose results are in it stay unchanged. Reasoning is left out, since the prefix
-    before it changes. Raises NotJson."""
+    """Return a request for a summary with its messages cut to about `budget` bytes of JSON. None if the
+    request is within the budget or the provider stores the history. With `prompted`, the last message and the
+    calls whose results are in it stay. Reasoning is left out, since its prefix changes. Raises NotJson."""
     document, wire = Document(body), REQUESTS[format_name]
     items = document.items(wire.prompt(document).place)
     if len(items) < 2 or size_of(document, format_name) <= budget or is_elsewhere(document):
@@ -177,7 +176,7 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     ends = [messages[n].source for n in final]
     thinking = document.members(wire.thinking(document))
     if document.string(thinking.get("type")) != "enabled":
-        # With thinking, the API wants reasoning before the last message's calls.
+        # With thinking, the API needs reasoning before the calls of the last message.
         ends[:-1] = [form for source in ends[:-1] if (form := _without_reasoning(wire, source))]
     leads = [messages[n].source for n in range(first)]
     space = budget - sum(map(len, [*leads, *ends])) - _NOTE
@@ -202,13 +201,13 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
 
 
 def size_of(document: Document, format_name: str) -> int:
-    """Return the bytes of JSON that a request's messages have together."""
+    """Return the size in bytes of the JSON of a request's messages."""
     place = REQUESTS[format_name].prompt(document).place
     return sum(len(memoryview(item)) for item in document.items(place))
 
 
 def _groups(messages: Sequence[_Message]) -> list[range]:
-    """Return the runs of messages that stay or are left out together: calls with their results."""
+    """Return the groups of messages that stay or go together, such as calls with their results."""
     groups: list[range] = []
     start = 0
     waiting: set[str] = set()
@@ -223,7 +222,7 @@ def _groups(messages: Sequence[_Message]) -> list[range]:
 
 
 def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
-    """Read a message and shorten it; `programs` names the calls whose results programs read."""
+    """Read a message and shorten it. `programs` has the calls whose results are read by programs."""
     document = Document(source)
     message = wire.message(document, document.root)
     own = _texts_of(document, message.parts)
@@ -246,7 +245,7 @@ def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
 
 
 def _shortened(wire: ApiFormat, document: Document, message: Message, programs: frozenset[str]) -> bytes:
-    """Return a message without reasoning and with shorter texts and arguments, or nothing if it was all
+    """Return a message without reasoning and with shorter texts and arguments; empty if it had only
     reasoning."""
     parts = [part for part in message.of(Kind.TEXT, Kind.RESULT) if wire.pair(part) not in programs]
     places = [text for part in parts for text in part.texts]
@@ -271,7 +270,7 @@ def _shorten_arguments(document: Document, arguments: Raw) -> None:
 
 
 def _without_reasoning(wire: ApiFormat, source: bytes) -> bytes:
-    """Return a message without its blocks of reasoning, or nothing if it has no others."""
+    """Return a message without its blocks of reasoning; empty if there are no others."""
     document = Document(source)
     blocks, left = wire.blocks(document, document.root), wire.without_reasoning(document, document.root)
     if blocks is None or left is None:
@@ -281,7 +280,7 @@ def _without_reasoning(wire: ApiFormat, source: bytes) -> bytes:
 
 
 def _note(messages: Sequence[_Message], gone: Sequence[int]) -> str:
-    """Return the note about the missing messages, which have these indexes."""
+    """Return the note about the missing messages, whose indexes are `gone`."""
     left_out = [messages[n] for n in gone]
     total, missing = (sum(len(message.source) for message in some) for some in (messages, left_out))
     lines = [

@@ -1,10 +1,9 @@
-"""A result is superseded if its call was made again later, or if the file that it shows was written.
+"""This module finds superseded results, whose call was made again later or whose file was written later.
 
-Calls are grouped by tool and by the values of identifying arguments; the latest result of a group stays
-whole, older ones are superseded. By default all arguments identify a call, so that calls which differ in
-any argument are in different groups; with `tool_only`, all calls of a tool are one group unless fields are
-named for the tool. Unread results are never superseded, failed ones supersede nothing, and excluded tools
-take no part.
+Calls are grouped by tool and by the values of identifying arguments. The latest result of a group stays
+whole, and older ones are superseded. By default all arguments identify a call. With `tool_only`, all calls of
+a tool are one group unless fields are named for the tool. Unread results are never superseded, failed ones
+supersede nothing, and excluded tools are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _TOOL_ONLY = "__tool_only__"
 _WRITES = ("edit", "write")
 """Categories of calls whose results are acknowledgements, which are never superseded."""
 _LONG = 200
-"""The length in characters above which the name of a group is replaced by its hash."""
+"""The length in characters above which the name of a group is replaced by a hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Newer:
 
     @property
     def of_result(self) -> bool:
-        """Return whether the result is superseded, not only the arguments of its call."""
+        """Return whether the result is superseded and not only the arguments of its call."""
         return self.category not in _WRITES
 
 

@@ -1,17 +1,16 @@
 """This module does work that would block the event loop in threads, which callers share fairly.
 
-Each caller has a queue, and its work is done in order. A caller never has more than one piece of work in
-progress, and the callers at one address never occupy all threads. A small request therefore never waits for a
+Each caller has a queue, whose work is done in order. Only one piece of work of a caller is in progress at a
+time, and the callers at one address never occupy all threads. A small request therefore never waits for a
 large one of another client, even if that client invents credentials.
 
-The next piece is that of the caller with the smallest request, which delays the others least. Each fourth
-piece belongs to the caller that has waited longest, so that large requests proceed too. Only one large piece
-is under way at a time: Python computes in one thread, so two of them would take as long, and all others would
-wait for both.
+The next piece is from the caller with the smallest request, which delays the others least. Each fourth piece
+is from the caller that has waited longest, so that large requests proceed, too. Only one large piece runs at
+a time. Python computes in one thread, so two large pieces together would not end earlier, and all others
+would wait for both.
 
-A request is a `Turn` of its caller and may consist of several pieces. Once a
-piece is done, the others of its request come before all other work: otherwise all requests would end late
-together.
+A request is a `Turn` of its caller and may have several pieces. After the first piece, the others of its
+request come before all other work, since all requests would otherwise end late together.
 """
 
 from __future__ import annotations
@@ -32,45 +31,46 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 _THREADS = 3
 _SWITCH_SECONDS = 0.0005
-"""Seconds that a thread may compute while another waits. With Python's own 5 ms, the event loop would wait
-that long many times in each request."""
+"""Seconds that a thread may compute while another thread waits. With Python's default of 5 ms, the event loop
+would often wait 5 ms in each request."""
 _M_ARENA_MAX = -8
 """The constant of `malloc.h`."""
 _ELDEST = 4
-"""One in this many pieces belongs to the caller that has waited longest."""
+"""One of this number of pieces is from the caller that has waited longest."""
 _MOST_COMPARED = 64
 """The number of addresses, and of callers at each, that are compared, longest waiting first. The limit keeps
-the choice fast, however many wait."""
+the choice fast."""
 _LARGE = 1 << 20
-"""The least bytes of a large piece."""
+"""The size in bytes of the smallest large piece."""
 _BEGUN = -1
-"""The size that further pieces of a request get, so that they come first."""
+"""The size for further pieces of a request, by which they come first."""
 _KNOWN = 8
-"""The number of known bytes that cost at most as much as one new byte, even if they have to be read again."""
+"""The number of known bytes that take at most the time of one new byte, even if they have to be read
+again."""
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
-    """Return whether a body of `whole` bytes, `new` of which are unknown, costs more than `most` new bytes,
-    which is too much for the event loop."""
+    """Return whether a body of `whole` bytes with `new` unknown ones costs more than `most` new bytes. This
+    would be too much for the event loop."""
     return new > most or whole > _KNOWN * most
 
 
 def cost(new: int, whole: int) -> int:
-    """Return the cost of a request of `whole` bytes, `new` of them unknown, in new bytes."""
+    """Return the cost, in new bytes, of a request of `whole` bytes with `new` unknown ones."""
     return new + (whole - new) // _KNOWN
 
 
 def share_heap() -> None:
-    """Make all threads allocate from one heap, since a thread can't use free memory in another's heap of
-    glibc. This has to be called before any thread starts."""
+    """Make all threads allocate from one heap, since glibc's threads can't use free memory in each other's
+    heaps. This function has to be called before any thread starts."""
     if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
-        # Other C libraries lack the function.
+        # Other C libraries don't have the function.
         with suppress(AttributeError, OSError):
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 class WorkOwner(NamedTuple):
-    """A `WorkOwner` is the caller whose queue a piece of work is in."""
+    """A `WorkOwner` is the caller to whose queue a piece of work belongs."""
 
     peer: str
     """Address of the client."""
@@ -88,7 +88,7 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Peer:
-    """A `_Peer` is the work of the callers at one address."""
+    """A `_Peer` has the work of the callers at one address."""
 
     busy: int = 0
     waiting: OrderedDict[bytes, deque[_Piece]] = field(default_factory=OrderedDict)
@@ -96,7 +96,7 @@ class _Peer:
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
-        """Return the caller with the smallest piece or, with `eldest`, the one that has waited longest."""
+        """Return the caller with the smallest piece or, with `eldest`, the caller that has waited longest."""
         ready = (
             caller
             for caller, pieces in self.waiting.items()
@@ -121,7 +121,7 @@ class Workers:
         """Addresses with work, longest waiting first."""
         self._turns = 0
         self._is_large = False
-        """True if a large piece is under way."""
+        """True if a large piece is in progress."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
@@ -129,7 +129,7 @@ class Workers:
         return self._threads.submit(work)
 
     async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
-        """Do a caller's work when its turn comes. `size` is the cost in bytes; `begun` says that an earlier
+        """Do a caller's work when its turn comes. `size` is the cost in bytes. `begun` is true if an earlier
         piece of the same request was done."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         peer = self.peers.setdefault(caller.peer, _Peer())
@@ -144,11 +144,11 @@ class Workers:
         return await done
 
     def close(self) -> None:
-        """Wait for the work under way, and end the threads."""
+        """Wait for the work in progress, and end the threads."""
         self._threads.shutdown(wait=True)
 
     def _begin(self) -> None:
-        """Begin as much work as there are free threads for."""
+        """Begin waiting work in all free threads."""
         while (waiting := self._next()) is not None:
             caller, peer = waiting
             queue = peer.waiting[caller.credential]
@@ -212,7 +212,7 @@ class Turn:
         self._workers, self._size = workers, size
 
     async def do(self, work: Callable[[], T], *, heavy: bool = True, size: int = 0) -> T:
-        """Do work in a thread, or at once if it is not `heavy`. `size` is its cost in bytes; 0 means the
+        """Do work in a thread, or at once if it is not `heavy`. `size` is the cost in bytes, by default the
         request's."""
         return await self._workers.run(self.caller, work, size=size or self._size) if heavy else work()
 
