@@ -1,4 +1,4 @@
-"""The mitmproxy addon. Its hooks are in the order in which mitmproxy calls them for a flow."""
+"""This module has the mitmproxy addon. Its hooks stand in the order in which mitmproxy calls them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class Penumbra(Guarded):
-    """The addon keeps the current settings, the engine made from them, and the statistics."""
+    """A `Penumbra` is the addon, with the current settings, the engine made from them, and the statistics."""
 
     def __init__(self) -> None:
         share_heap()

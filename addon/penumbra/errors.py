@@ -1,4 +1,4 @@
-"""Exceptions that several packages share, and one-line descriptions of exceptions.
+"""This module has the exceptions that several packages share, and describes exceptions in one line.
 
 A description has the type and the place of an exception, but not its message, which may quote a private text.
 """
@@ -9,20 +9,21 @@ from pathlib import PurePath
 
 
 class RedactionError(Exception):
-    """Raised if a text could not be searched for secrets. The message never contains any part of the text."""
+    """A `RedactionError` is raised if a text could not be searched for secrets. The message contains no part
+    of the text."""
 
     status = 500
     """HTTP status of the refusal. Clients repeat requests that fail with a status from 500 up."""
 
 
 class Unreadable(RedactionError):
-    """Raised if a text that must be searched can't be read."""
+    """An `Unreadable` is raised if a text that must be searched can't be read."""
 
     status = 400
 
 
 class TooLarge(RedactionError):
-    """Raised if a text that must be searched exceeds a limit."""
+    """A `TooLarge` is raised if a text that must be searched exceeds a limit."""
 
     status = 413
 

@@ -1,4 +1,4 @@
-"""Patterns of RE2 for bytes and for texts, and the conversion of texts to UTF-8.
+"""This module has patterns of RE2 for bytes and for texts, and converts texts to UTF-8.
 
 RE2 and hashes need UTF-8, which can't encode unpaired surrogates. Texts from outside may contain surrogates,
 for example in names of files that are not UTF-8. `utf8` and `LinearText` accept every text.

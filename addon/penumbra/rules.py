@@ -1,4 +1,4 @@
-"""The rule files: their folder, and the functions that read them.
+"""This module finds and reads the rule files.
 
 The rules are YAML files below `rules/`. An installed wheel has this folder in the package, and a clone has it
 at the top. Rules of the user's own folder (see `user_rules`) come first.
@@ -24,7 +24,7 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class TooMuch(yaml.YAMLError):
-    """Raised for a YAML file that is larger than `MOST_BYTES` or nested deeper than `DEEPEST`."""
+    """A `TooMuch` is raised for a YAML file above `MOST_BYTES`, or nested deeper than `DEEPEST`."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)

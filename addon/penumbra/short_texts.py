@@ -1,4 +1,5 @@
-"""Caches for functions whose arguments are short texts from outside. All caches can be emptied at once.
+"""This module caches the results of functions whose arguments are short texts from outside. All caches can be
+emptied at once.
 
 A cache keeps its arguments in memory. Names, ids and paths come from outside and may have any length, so
 texts longer than a limit are not cached. The size of a cache is therefore at most its number of entries times

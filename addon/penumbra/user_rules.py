@@ -1,4 +1,4 @@
-"""The user's own rules, in a folder with the same files as Penumbra's.
+"""This module reads the user's own rules, from a folder with the same files as Penumbra's.
 
     commands/*.yaml  secrets/*.yaml  tools.yaml  providers.yaml  shell.yaml
 

@@ -42,7 +42,7 @@ from penumbra.redaction.redact_calls import ShowName
 from penumbra.wire.document import Document
 
 LIMIT = 2_000
-"""The number of last characters of the question that are sent."""
+"""Greatest number of characters of the question that are sent. Longer questions lose their beginning."""
 _KINDS = (None, "text", "input_text")
 
 
@@ -88,18 +88,17 @@ def without_injected(text: str) -> str:
 _QUOTED = frozenset({"read", "edit", "write"})
 _NO_CAP = 1 << 62
 _CHAIN_BYTES = 8_192
-"""The size in bytes up to which a result that the pipeline shortens without loss is not sent to a
-strategy."""
+"""Size in bytes up to which a result is left to the pipeline, if both are in use."""
 _INTENT, _ARGUMENT = 1_000, 400
 """Characters."""
 _MOST_MISFITS = 100
-"""The most hosts that are named in the log."""
+"""Greatest number of hosts that the log names."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenResult:
-    """A result whose form is not decided yet."""
+    """An `OpenResult` is a result whose form is not decided yet."""
 
     key: bytes
     output: ToolOutput
@@ -109,7 +108,7 @@ class OpenResult:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A request whose results external compressors may shorten."""
+    """An `Asking` has the facts about a request whose results external compressors may shorten."""
 
     settings: Settings
     scope: bytes
@@ -123,12 +122,12 @@ class Asking:
     work: Work
     """The function that runs work on the results outside of the event loop."""
     show: ShowName = one_line
-    """The function that makes names of tools and calls fit to be shown."""
+    """The function that makes names of tools and calls safe for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A result that a strategy is to shorten."""
+    """A `Pending` is a result that a strategy is to shorten."""
 
     result: OpenResult
     base: Shortened
@@ -266,7 +265,7 @@ class _Selector:
 
 
 class ExternalCompressors:
-    """`ExternalCompressors` calls external compressors for all requests of one process."""
+    """An `ExternalCompressors` calls external compressors for all requests of one process."""
 
     def __init__(self, dispatcher: Dispatcher, http: Http) -> None:
         self._dispatcher = dispatcher

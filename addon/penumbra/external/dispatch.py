@@ -1,4 +1,4 @@
-"""A dispatcher asks a strategy about many texts at once, within the limits of the process and a deadline.
+"""This module has a strategy shorten many texts at once, within the limits of the process and a deadline.
 
     stored response -> worth its price? -> one call for all who ask the same -> clean -> stored
 
@@ -62,8 +62,8 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """The model that a result is for, and the prices of its prompt cache in parts of an input
-    token's price."""
+    """A `Reader` is the model that reads a result. `read` and `write` are the prices of its prompt cache as
+    fractions of the price of an input token."""
 
     model: str = ""
     read: float = 0.1
@@ -99,7 +99,7 @@ def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | N
 
 
 _LINE_LIMIT = 2_000
-"""The length in characters above which a line is data, not a message."""
+"""Length in characters above which a line counts as data and not as a message."""
 _SEARCHES = 200
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and marks that reverse the order of letters."""
@@ -171,7 +171,7 @@ def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
 """Failures of the service itself, not of one text."""
 _MOST_BREAKERS = 1_000
-"""The most breakers: one for each service, and for each client whose own credential pays."""
+"""Greatest number of breakers. Each service has one, and so has each client whose own credential pays."""
 _log = logging.getLogger(__name__)
 
 
@@ -181,15 +181,15 @@ Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One text to be shortened, and how its response is judged."""
+    """An `Ask` is a text to be shortened, with the facts by which its response is judged."""
 
     task: Task
     instead: str
-    """Text that is sent without a response; a response must be smaller."""
+    """The text that is sent if there is no response. A response must be smaller."""
     overhead: str = ""
     """The text that precedes the response."""
     reader: Reader = field(default_factory=Reader)
-    """Reader of the result."""
+    """The model that reads the result."""
     redact: Callable[[str], str] = str
     """The function that redacts the response. Raises RedactionError."""
     work: Work = asyncio.to_thread
@@ -198,7 +198,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of one question."""
+    """An `Outcome` is the shorter text, or the reason why there is none."""
 
     text: str | None
     how: str
@@ -207,14 +207,15 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Flight:
-    """A call in progress, and the number of callers that wait for it."""
+    """A `_Flight` is a call in progress, with the number of callers that wait for it."""
 
     task: asyncio.Task[str | NoResponse] | None = None
     waiters: int = 0
 
 
 class Shared:
-    """State that all dispatchers of a process share: the breakers of services, and places for calls.
+    """A `Shared` is the state that all dispatchers of a process share: the breakers of services, and the
+    places for calls.
 
     A call holds its place for `seconds` at least, which also limits the calls per second: by default 10 at
     once and 20 a second.

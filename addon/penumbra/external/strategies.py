@@ -1,5 +1,5 @@
-"""The strategies that a setting may name: the first words of a text, a compression service, a provider's
-model.
+"""This module has the strategies that a setting may name: the first words of a text, a compression service, a
+provider's model.
 
 A compression service is Compresr's, or any that speaks the same contract:
 
@@ -55,7 +55,7 @@ for _name in ("httpx", "httpcore", "hpack", "h2"):
 
 
 class Http:
-    """One HTTP client for all calls, made with the first call. `listening` returns the ports of
+    """An `Http` is the HTTP client for all calls. The first call makes it. `listening` returns the ports of
     this process."""
 
     def __init__(self, listening: Listening = tuple) -> None:
@@ -158,7 +158,7 @@ def leads_here(proxies: Collection[str], ports: Collection[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The credential of a client's request, valid for the host of that request."""
+    """A `Credential` is the credential of a client's request, valid for the host of that request."""
 
     host: str
     """Name and port, `api.example.com:443`."""
@@ -170,7 +170,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One text to be shortened. No text in it contains secrets."""
+    """A `Task` is a text to be shortened. None of its fields but the credential contains a secret."""
 
     text: str
     tool: str = ""
@@ -189,7 +189,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A shorter text, and the tokens that the service counted for it (0: unknown)."""
+    """A `Response` is a shorter text, with the tokens that the service counted (0 if unknown)."""
 
     text: str
     input_tokens: int = 0
@@ -197,8 +197,8 @@ class Response:
 
 
 class NoResponse(Exception):
-    """Raised if there is no response. `kind` is one of a few constant words for figures; the message quotes
-    neither the text nor the service."""
+    """A `NoResponse` is raised if there is no response. `kind` is one of a few constant words for figures.
+    The message quotes neither the text nor the service."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind} ({detail})" if detail else kind)
@@ -226,7 +226,7 @@ _ANSWERS = ("compressed_output", "compressed_context")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A task as it is put to a service."""
+    """A `Question` is a task as a service gets it."""
 
     task: Task
     model: str
@@ -268,15 +268,16 @@ _LEAST, _MOST = 256, 8192
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The API of a compression service or of a provider."""
+    """A `Contract` is the API of a compression service or of a provider."""
 
     path: str
     """The path that follows a base URL; `{model}` stands for the model's name."""
     key: Callable[[str], dict[str, str]]
-    """Returns the headers that carry a key."""
+    """A function that returns the headers for a key."""
     body: Callable[[Question], dict[str, Any]]
     read: Callable[[Any], Response]
-    """Reads a decoded response. Raises NoResponse, LookupError, TypeError or AttributeError."""
+    """A function that reads a decoded response. The function raises NoResponse, LookupError, TypeError or
+    AttributeError."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -420,14 +421,14 @@ def strategy_rules() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A way to shorten texts: by a service, or to their first words."""
+    """A `Strategy` shortens texts by a service, or to their first words."""
 
     name: str
-    """The spelling of the settings."""
+    """The name in the settings."""
     identity: str
-    """A text for all but the task on which responses depend."""
+    """A text that differs between strategies whose responses differ."""
     contract: Contract | None = None
-    """The form of requests to a service; None if no service is called."""
+    """The API of the service; None if no service is called."""
     address: str = ""
     model: str = ""
     """Name of the model, which determines the price. An empty name means that calls cost nothing."""

@@ -15,9 +15,9 @@ from penumbra.metrics.journal import SECONDS, Journal
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "penumbra_"
 Sample = tuple[str, Mapping[str, str], float]
-"""A sample: the suffix of its name, its labels and its value."""
+"""A sample has the suffix of its name, its labels and its value."""
 Family = tuple[str, str, str, Iterable[Sample]]
-"""A metric: its name, type, help and samples."""
+"""A metric has its name, type, help and samples."""
 
 
 def text(

@@ -1,1 +1,1 @@
-"""This package finds the session logs of agents, and reads conversations from them. It never writes logs."""
+"""This package finds the session logs of agents and reads conversations from them, without changing them."""

@@ -1,1 +1,1 @@
-"""Storage of state between requests: encrypted on disk, or in a shared store."""
+"""This package stores state between requests, encrypted on disk or in a shared store."""

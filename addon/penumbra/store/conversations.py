@@ -1,4 +1,5 @@
-"""States of conversations: the time and the tool of the last request, and learned limits.
+"""This module stores the state of each conversation: the time and the tool of the last request, and learned
+limits.
 
 When the provider refuses a request and accepts a smaller one, the limit is stored, so that later requests
 obey it. Times only influence what is sent; no text contains them.
@@ -23,7 +24,8 @@ _WRITE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LearnedLimits:
-    """Limits on later requests of a conversation; a size of 0 means that the limit is unknown."""
+    """A `LearnedLimits` has the limits on later requests of a conversation. A size of 0 means that the limit
+    is unknown."""
 
     tokens: int = 0
     """Most estimated tokens of the whole body."""
@@ -54,7 +56,8 @@ _LIMITS = tuple(member.name for member in fields(LearnedLimits))
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """The state of a conversation at its next request. Everything but `idle` is stored."""
+    """A `ConversationState` is the state of a conversation at its next request. All fields but `idle` are
+    stored."""
 
     idle: float | None = None
     """Seconds since the last request or response; 0 while the provider keeps its cache, as the request asked;
@@ -75,7 +78,7 @@ class ConversationState:
 
 
 class Conversations:
-    """The states of all conversations, by key."""
+    """A `Conversations` stores the states of all conversations, by key."""
 
     def __init__(
         self, table: KeyedValues[ConversationState], clock: Clock = time.time, steady: Clock | None = None

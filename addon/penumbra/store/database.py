@@ -1,4 +1,5 @@
-"""The SQLite database: its file, its thread, and the longest time that a caller waits for it.
+"""This module has the SQLite database of this machine, with its own thread and a limit on the time that a
+caller waits.
 
 The database's own thread opens the file at the start, so that the event loop never waits for a disk. While
 the file can't be opened or written, the same tables live in memory (`database_file.py`). If the database
@@ -41,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class DiskAway(Exception):
-    """Raised if the disk does not answer, so that the result is unknown."""
+    """A `DiskAway` is raised if the disk does not answer, so that the result is unknown."""
 
 
 class Database:

@@ -1,4 +1,4 @@
-"""The connection to the database: in the file, or in memory while the file can't be opened or written.
+"""This module opens the database in its file, or in memory while the file can't be opened or written.
 
 While the file fails, a warning with a constant id is logged, its rows are still read, and new rows are
 written to it as soon as that is possible. A damaged file, or one of another program, is moved aside; a new
@@ -32,13 +32,13 @@ _EXPIRY_SECONDS = 60
 """Seconds between two scans of a table for expired rows. There is no hurry, since look-ups ignore expired
 rows, and a scan costs as much as a write."""
 _SPARE = 10
-"""A file that is too large is shrunk to its limit minus one part in this many, so that not every write has to
-shrink it."""
+"""A file above its size limit is shrunk to the limit minus one part in so many, so that the next writes need
+not shrink the file again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """The time for which rows of a table are kept."""
+    """A `Lifetime` says how long the rows of a table are kept."""
 
     begin: Callable[[], float]
     """The function that returns a time in seconds; rows last used before that time are expired."""
@@ -174,11 +174,12 @@ _LOG_SHARE = 8
 
 
 class Foreign(Exception):
-    """Raised for the SQLite database of another program."""
+    """A `Foreign` is raised for the SQLite database of another program."""
 
 
 class Readable(Foreign):
-    """Raised for a file of Penumbra that is damaged or of a later release; its readable rows are valid."""
+    """A `Readable` is raised for a file of Penumbra that is damaged or of a later release. Its readable rows
+    are valid."""
 
 
 def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
@@ -255,7 +256,7 @@ def _empty(connection: sqlite3.Connection, names: Collection[str]) -> None:
 
 T = TypeVar("T")
 Row = tuple[bytes, int, bytes]
-"""Key, time of last use in seconds, record."""
+"""A row: its key, the time of its last use in seconds, and its record."""
 Merge = Callable[[bytes, bytes, bytes], bytes]
 """A function that combines the earlier and the later record of a key."""
 _BATCH = 400
@@ -293,7 +294,8 @@ def carry_over(
 
 
 class OlderRows:
-    """The rows of an earlier file, which is only read. No method raises; unreadable rows count as absent."""
+    """An `OlderRows` reads the rows of an earlier file. No method raises, and unreadable rows count as
+    absent."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_copy: bool = False) -> None:
         """`connection` reads a file that can't be written. With `is_copy`, it reads a copy that is deleted
@@ -367,13 +369,13 @@ _BUSY_START = 5.0
 _BUSY_PAUSE = 0.02
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
-"""The most seconds from a failure to the next try."""
+"""Greatest number of seconds between a failure and the next try."""
 _log = logging.getLogger(__name__)
 
 
 class DatabaseFile:
-    """The database in its file, or in memory while the file fails. All methods but `add` run in the
-    database's thread. Without a `path` all tables are in memory."""
+    """A `DatabaseFile` is the database in its file, or in memory while the file fails. All methods but `add`
+    run in the database's thread. Without a `path` all tables are in memory."""
 
     def __init__(self, path: Path | None, eviction: Eviction) -> None:
         self.path = path

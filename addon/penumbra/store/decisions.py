@@ -1,4 +1,4 @@
-"""The ledger of decisions about results: the form in which a result was first sent is final.
+"""This module stores the decisions about results. The form in which a result was first sent is final.
 
 The key of a decision is a keyed hash of caller, call and text. It also covers the earlier calls if the id of
 the call is not unique.
@@ -26,7 +26,7 @@ PLACEHOLDER_NOTE = "placeholder_note"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts about a decision, for display. Sizes are those of the text before and after it was changed."""
+    """A `Facts` describes a decision for display. Sizes are those of the text before and after the change."""
 
     how: str = "kept"
     """`kept` (as it came), `shortened`, `duplicate`, `adopted` (already seen raw by the provider),
@@ -50,12 +50,12 @@ class Facts:
     skipped: tuple[str, ...] = ()
     """Stages that were skipped for lack of time."""
     asked: str = ""
-    """Outcome of asking an external compressor: see `compress.result.Asked.how`."""
+    """The external compressor's outcome, as in `compress.result.Asked.how`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The form in which one text is sent; `text` is None for an unchanged form."""
+    """A `Decision` is the form in which a text is sent. `text` is None if the text is sent unchanged."""
 
     text: str | None
     facts: Facts

@@ -1,4 +1,5 @@
-"""Storage of forwarded responses: the name of the injected tool, and the parts that the client did not see.
+"""This module stores forwarded responses: the name of the injected tool, and the parts that the client did
+not see.
 
 A later request contains an earlier response. The response is looked up by the ids of its tool calls, or by
 its calls and its text without white space if ids are missing or not unique. The key also covers the whole
@@ -29,7 +30,7 @@ _RESULT_BYTES = 250
 
 @dataclass(frozen=True, slots=True)
 class ProviderResult:
-    """A result in a history that the provider stores."""
+    """A `ProviderResult` is a result in a history that the provider stores."""
 
     digest: bytes
     """Digest of the text; empty if no later text may refer to it."""
@@ -43,7 +44,7 @@ class ProviderResult:
 
 @dataclass(frozen=True, slots=True)
 class PastResponse:
-    """The stored state of one response."""
+    """A `PastResponse` is the stored state of one response."""
 
     tool: str
     """Name of the injected tool in the response's request; empty if the request did not declare it."""

@@ -1,4 +1,5 @@
-"""Daily sums of sizes and counts, over all conversations and for each conversation. No content is stored.
+"""This module stores daily sums of sizes and counts, over all conversations and for each conversation. No
+content is stored.
 
 Several proxies write into one file, so a row is read and written in one transaction. A record is a tree of
 sums with arbitrary names, so that a release can add sums that other releases don't know.
@@ -40,7 +41,8 @@ Tree = dict[str, Any]
 
 
 class History:
-    """The rows of the history. `steady` is the clock by which rows expire; `clock` if None."""
+    """A `History` reads and writes the rows of the history. Rows expire by the clock `steady`, or by `clock`
+    if `steady` is None."""
 
     def __init__(self, database: Database, clock: Clock = time.time, steady: Clock | None = None) -> None:
         self._database = database

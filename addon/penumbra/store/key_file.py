@@ -1,4 +1,5 @@
-"""The installation's key, and the keys derived from it that seal rows and identify a shared store.
+"""This module reads and makes the installation's key, and derives the keys that seal rows and identify a
+shared store.
 
 The key is 32 random bytes in a regular file that the user owns and nobody else can have read or written. Each
 table has a key of its own; each record is bound to its table and row, so that no record can take the place of
@@ -53,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Unsafe(OSError):
-    """Raised for a file of the user that others may have read, or that contains no key."""
+    """An `_Unsafe` is raised for a file of the user that others may have read, or that contains no key."""
 
 
 def installation_key(path: Path | None) -> bytes:
@@ -148,12 +149,13 @@ _MOST_BYTES = 1_000
 
 
 class StoreKeyError(ValueError):
-    """Raised if the key is missing or unusable. The message is one line without any content of the file."""
+    """A `StoreKeyError` is raised if the key is missing or unusable. The message is one line without any
+    content of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPlace:
-    """The address of a shared store and its key."""
+    """A `SharedPlace` has the address of a shared store and its key."""
 
     url: str = field(repr=False)
     """The address, which may contain a password."""

@@ -1,4 +1,4 @@
-"""The interface of tables that map keys to typed values, and a cache of recently used values."""
+"""This module defines tables that map keys to typed values, and the cache of their recently used values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class Entry(NamedTuple, Generic[V]):
-    """A value in memory."""
+    """An `Entry` is a value in memory."""
 
     value: V
     used: float
@@ -26,7 +26,7 @@ class Entry(NamedTuple, Generic[V]):
 
 
 class RecentValues(Generic[V]):
-    """Values by key, in the order of their last use."""
+    """A `RecentValues` keeps values by key, in the order of their last use."""
 
     def __init__(self, most: int, weigh: Callable[[V], int]) -> None:
         """`most` limits the weight of all values together; if it is 0, no value is kept. A value that is
@@ -86,8 +86,8 @@ _REFRESHES_PER_TTL = 4
 
 
 class News(Enum):
-    """The kinds of announcements that a proxy makes to the others when it sets a value, for times when
-    the store is out of reach."""
+    """A `News` is the kind of announcement that a proxy makes to the others when it sets a value. The others
+    use announcements while the store can't be reached."""
 
     NOTHING = "nothing"
     KEY = "key"
@@ -97,7 +97,7 @@ class News(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Schema(Generic[V]):
-    """The contents of a table."""
+    """A `Schema` describes the contents of a table."""
 
     name: str
     """Name of the table; the key that seals its records is derived from this name, too."""
@@ -117,7 +117,8 @@ class Schema(Generic[V]):
 
 
 class KeyedValues(ABC, Generic[V]):
-    """A table of values of one type, for one event loop; the latest values are also in memory."""
+    """A `KeyedValues` is a table of values of one type, for one event loop. The latest values are also in
+    memory."""
 
     def __init__(self, schema: Schema[V], seal: Seal, ttl: float, clock: Callable[[], float]) -> None:
         """`seal` encrypts the records. `ttl` is the time in seconds from the last use of a value to its

@@ -1,5 +1,5 @@
-"""Outages of the shared store. This module keeps rows that must be written later, checks whether a store can
-be shared, and follows announcements of other proxies' writes."""
+"""This module handles outages of the shared store. It keeps rows that must be written later, checks whether a
+store can be shared, and follows announcements of other proxies' writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RECENT_SECONDS = 30.0
 
 
 class Reach(Enum):
-    """The part of a store that can be used."""
+    """A `Reach` says how much of a store can be used."""
 
     WHOLE = "whole"
     FULL = "full"
@@ -116,7 +116,7 @@ Command = tuple[Any, ...]
 
 
 class Row(NamedTuple):
-    """A record to be written, and the milliseconds to its expiry."""
+    """A `Row` is a record to be written, with the milliseconds until it expires."""
 
     name: bytes
     record: bytes
@@ -140,7 +140,8 @@ Delayed = tuple[Row, bool]
 
 @dataclass(slots=True)
 class DelayedRows:
-    """The rows that must be written later, by name, and the rows that were written last."""
+    """A `DelayedRows` keeps the rows that must be written later, by name, and the rows that were written
+    last."""
 
     clock: Callable[[], float] = time.monotonic
     forgotten: int = 0
@@ -235,7 +236,7 @@ _ARGUMENTS = ", with args beginning"
 
 
 class UnfitStore(exceptions.RedisError):
-    """The store can't be shared, now or later. The message says why."""
+    """An `UnfitStore` is raised for a store that can never be shared. The message says why."""
 
 
 def info(replies: Sequence[Any]) -> dict[str, str]:
@@ -306,7 +307,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class StoreNews:
-    """The recent announcements of all proxies."""
+    """A `StoreNews` sends announcements and keeps the recent ones of all proxies."""
 
     def __init__(self, client: Redis, channel: bytes) -> None:
         self._client = client

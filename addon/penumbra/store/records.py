@@ -1,4 +1,5 @@
-"""Tables of original texts, tool calls, restored values, and texts of external compressors."""
+"""This module has the tables of original texts, tool calls, restored values, and texts of external
+compressors."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ _RENEWED = 16_384
 
 
 class Originals:
-    """The original texts, by scope and reference. `carried` is the table of originals that clients send
-    again; if it is None, `table` holds them, too."""
+    """An `Originals` stores the original texts by scope and reference. `carried` is the table of originals
+    that clients send again. If `carried` is None, `table` has these, too."""
 
     def __init__(self, table: KeyedValues[str], carried: KeyedValues[str] | None = None) -> None:
         self._table = table
@@ -79,11 +80,11 @@ _LONGEST_ARGUMENTS = 64_000
 """Most characters of stored arguments; if they are longer, only the name of the call is stored."""
 
 Clean = Callable[[str], Awaitable[str]]
-"""Returns a text without its secrets. Raises RedactionError."""
+"""A function that returns a text without its secrets. The function raises RedactionError."""
 
 
 class ToolCallCache:
-    """Tool calls of past responses, by scope and id."""
+    """A `ToolCallCache` stores the tool calls of past responses, by scope and id."""
 
     def __init__(self, table: KeyedValues[MadeCall], clean: Clean) -> None:
         self._table = table
@@ -137,7 +138,8 @@ _MEMORY = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The place of a value in a text, from character `start` to `end`, and its placeholder `mark`."""
+    """A `Stretch` is the place of a value in a text, from character `start` to `end`, with its placeholder
+    `mark`."""
 
     start: int
     end: int

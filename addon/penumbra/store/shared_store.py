@@ -1,4 +1,4 @@
-"""A Redis or Valkey that several proxies share.
+"""This module uses a Redis or Valkey that several proxies share.
 
 Commands that are issued at the same moment share a round trip. While the store does not answer in time,
 values in memory are valid and writes are delayed. Delayed writes are done before the store is read again.
@@ -69,7 +69,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class StoreFigures:
-    """Counters since the start."""
+    """A `StoreFigures` has the counters since the start."""
 
     round_trips: int = 0
     commands: int = 0
@@ -86,7 +86,7 @@ class StoreFigures:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """Commands of one round trip."""
+    """A `_Batch` has the commands of one round trip."""
 
     done: asyncio.Future[list[Any] | None]
     commands: list[Command] = field(default_factory=list)
@@ -507,10 +507,9 @@ _EMPTY_SECONDS = 5.0
 
 
 class SharedTable(KeyedValues[V]):
-    """A table that several proxies share. The shared store has all values, and memory has those that this
-    proxy used last. While the store can't be used, memory alone is valid, and new rows are written to the
-    store later.
-    """
+    """A `SharedTable` is a table that several proxies share. The shared store has all values, and memory has
+    those that this proxy used last. While the store can't be used, memory alone is valid, and new rows are
+    written to the store later."""
 
     def __init__(
         self, store: SharedStore, schema: Schema[V], ttl: float, clock: Callable[[], float] = time.time

@@ -1,4 +1,4 @@
-"""All tables of stored values, in this machine's database or in a shared store."""
+"""This module has all tables of stored values, in this machine's database or in a shared store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REVISIONS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Results of a request about which the store can't answer."""
+    """A `Gaps` describes the results of a request about which the store can't answer."""
 
     is_away: bool
     elsewhere: frozenset[bytes] = frozenset()
@@ -39,7 +39,7 @@ class Gaps:
 
 
 class Stores:
-    """The tables, one attribute for each.
+    """A `Stores` has the tables, one attribute for each.
 
     Values expire some seconds after their last use: `originals_ttl` for originals, a day for texts that can
     be made again, and `ttl` for all other values. `shared` has everything but this machine's history; if it

@@ -1,4 +1,5 @@
-"""A table in the database of this machine; the most recently used values are also in memory.
+"""This module has the tables in the database of this machine. The most recently used values are also in
+memory.
 
 A value is used when it is put and when it is read. The time of last use is written at most once an hour, so
 that the cost of a turn does not grow with its history. Values are packed, sealed and read in the database's
@@ -35,7 +36,8 @@ def passed() -> float:
 
 
 class SteadyTime:
-    """A clock that never advances faster than real time. Like the system's clock, it may be set back."""
+    """A `SteadyTime` is a clock that never advances faster than real time. Like the system's clock, it may be
+    set back."""
 
     def __init__(self, clock: Clock = time.time, passed: Clock = passed) -> None:
         self._clock, self._passed = clock, passed
@@ -228,7 +230,7 @@ class Table(KeyedValues[V]):
 
 
 class _Codecs(threading.local):
-    """The codecs of one thread, kept because making one takes longer than most uses of it."""
+    """A `_Codecs` keeps the codecs of one thread, since making one takes longer than most uses."""
 
     def __init__(self) -> None:
         # Level 1 takes a third of the default level's time, and its output is only 5% larger.
