@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.apis import result_blocks
 from penumbra.apis.result_blocks import find, values
 from penumbra.redaction.redactor import Redactor
 from penumbra.wire.document import Document
@@ -31,6 +30,7 @@ from support.result_shapes import (
     text_document,
     tool_result,
 )
+from support.work_counts import calls
 
 sent = partial(rewritten, redact=Redactor(b"k").redact)
 
@@ -177,7 +177,10 @@ def test_a_result_is_seen_however_it_is_spelled(number: int) -> None:
     assert any(GITHUB in block.text for block in find(document, value, ()))
 
 
-def test_a_message_without_any_result_is_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = Document(b'{"role":"user","content":[{"type":"text","text":"what does the tool give?"}]}')
-    monkeypatch.setattr(result_blocks, "_results", None)
-    assert list(find(document, document.root, ())) == []
+def test_a_message_without_any_result_is_not_gone_through() -> None:
+    words = b'{"type":"text","text":"what does the tool give?"}'
+    document = Document(b'{"role":"user","content":[' + b",".join([words] * 10_000) + b"]}")
+    found: list[Any] = []
+    # The first call reads the rules.
+    assert calls(lambda: found.extend(find(document, document.root, ()))) < 20_000
+    assert found == []

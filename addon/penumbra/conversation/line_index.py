@@ -30,8 +30,8 @@ from penumbra.conversation.call_names import NamedCalls
 from penumbra.linear import lines_with
 from penumbra.short_texts import forgettable
 
-_CONVERSATIONS = 32
-_CHARACTERS = 10_000_000
+CONVERSATIONS = 32
+CHARACTERS = 10_000_000
 """The greatest number of characters of all indexed texts. Each takes seven bytes of memory. Indexing a
 dropped text again takes about 30 milliseconds for each million characters."""
 
@@ -302,11 +302,11 @@ class LineIndexes:
     def keep(self, text_hash: bytes, index: LineIndex, characters: int) -> None:
         """Keep an index of the texts with this hash and number of characters. Drop the least recently used
         indexes above the limit."""
-        if characters > _CHARACTERS:
+        if characters > CHARACTERS:
             return
         with self._lock:
             self._indexes[text_hash] = (index, characters)
             total = sum(size for _, size in self._indexes.values())
-            while len(self._indexes) > _CONVERSATIONS or total > _CHARACTERS:
+            while len(self._indexes) > CONVERSATIONS or total > CHARACTERS:
                 _, (_, size) = self._indexes.popitem(last=False)
                 total -= size

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penumbra.redaction.restore.restoration import Restoration, Restoring
 
 
-_LONG = 30_000
+LONG = 30_000
 """Size in bytes of a body above which only the part after its known prefix is read."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
@@ -214,7 +214,7 @@ class RequestReader:
 
     def _known(self, body: bytes, scope: bytes) -> Known | None:
         """Return the prefix of a body that was read before, if it is worth looking for."""
-        return None if self.values is None or len(body) < _LONG else self.values.first(scope, body)
+        return None if self.values is None or len(body) < LONG else self.values.first(scope, body)
 
     def _document(self, incoming: Incoming, scope: bytes, known: Known | None) -> Document:
         """Return the document of a body. Only the part after the known prefix is parsed."""

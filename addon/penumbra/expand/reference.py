@@ -29,7 +29,7 @@ from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode
 
 _DIGITS = 18
-_MANY = 10**_DIGITS
+MANY = 10**_DIGITS
 _FORM = re.compile(rf"shadow_(?:[0-9]{{{_DIGITS}}}|([0-9a-f]{{32}}))", re.ASCII)
 _PERSON = b"penumbra ref"
 SAMPLE = f"shadow_{'0' * _DIGITS}"
@@ -46,7 +46,7 @@ def whole(key: bytes, scope: bytes, original: str) -> str:
 def brief(reference: str) -> str:
     """Return the brief form of a whole reference, and any other text unchanged."""
     match = _FORM.fullmatch(reference)
-    return f"shadow_{int(match[1], 16) % _MANY:0{_DIGITS}}" if match and match[1] else reference
+    return f"shadow_{int(match[1], 16) % MANY:0{_DIGITS}}" if match and match[1] else reference
 
 
 def is_ref(text: str) -> bool:
@@ -56,7 +56,7 @@ def is_ref(text: str) -> bool:
 def copied(value: Any) -> str:
     """Return the reference in an argument, which may have the marker around it, lack `shadow_`, or be a
     number; nothing if there is none."""
-    if isinstance(value, int) and _MANY // 1000 <= value < _MANY:
+    if isinstance(value, int) and MANY // 1000 <= value < MANY:
         value = f"{value:0{_DIGITS}}"
     if not isinstance(value, str):
         return ""

@@ -54,7 +54,7 @@ async def put(request: HttpRequest, body: bytes) -> None:
         request.headers["content-length"] = str(len(request.raw_content))
 
 
-_PAUSE = 0.5
+PAUSE = 0.5
 _LONGEST_PAUSE = 5.0
 _WHEN = ("retry-after", "x-should-retry")
 _TOKEN_HEADER = "x-amzn-bedrock-output-token-count"
@@ -202,7 +202,7 @@ def pause(failure: Failure) -> float | None:
     status = upstream_error.status(failure)
     if (failure.body and status is None) or (status is not None and status not in upstream_error.PASSING):
         return None
-    wanted = _PAUSE if failure.retry_after is None else failure.retry_after
+    wanted = PAUSE if failure.retry_after is None else failure.retry_after
     return wanted if wanted <= _LONGEST_PAUSE else None
 
 

@@ -63,7 +63,7 @@ class Tracing(Step):
             self._is_broken = False
         elif self._provider is None and not self._is_broken:
             try:
-                self._provider = _provider()
+                self._provider = tracer_provider()
             except Exception as error:
                 self._is_broken = True
                 _log.error(
@@ -96,7 +96,7 @@ class Tracing(Step):
         span.end(time.time_ns())
 
 
-def _provider() -> TracerProvider:
+def tracer_provider() -> TracerProvider:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider

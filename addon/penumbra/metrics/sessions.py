@@ -14,7 +14,7 @@ from penumbra.metrics.cache_miss import Miss
 _MOST_SESSIONS = 200
 _MOST_TURNS = 4_000
 """Greatest number of turns of all sessions together; one session has at most a quarter of it."""
-_MOST_RESULTS = 40_000
+MOST_RESULTS = 40_000
 _MOST_CALLS = 4_000
 """Greatest number of calls of one session that are stored to recognise repeated calls."""
 
@@ -167,7 +167,7 @@ class Sessions:
         turn.results = results
         self._listed.append(turn)
         self._results += len(results)
-        while self._results > _MOST_RESULTS or len(self._listed) > _MOST_TURNS:
+        while self._results > MOST_RESULTS or len(self._listed) > _MOST_TURNS:
             oldest = self._listed.popleft()
             self._results -= len(oldest.results)
             oldest.results = ()

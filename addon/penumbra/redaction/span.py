@@ -56,7 +56,7 @@ _LEAST = 8
 """Least number of bytes in a value that is searched for in the whole text."""
 _LONG = 16
 """Least number of bytes in a value that is also found if a letter, digit or `_` adjoins one of its ends."""
-_BATCH, _PIECE = 262_144, 1 << 20
+BATCH, PIECE = 262_144, 1 << 20
 """Bytes of values in one search, and bytes of text that one search covers."""
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
@@ -91,7 +91,7 @@ def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
     for value in values:
         some.append(value)
         size += len(value)
-        if size > _BATCH:
+        if size > BATCH:
             yield some
             some, size = [], 0
     if some:
@@ -105,7 +105,7 @@ def _in_pieces(
     length of a match."""
     at = 0
     while at < len(data):
-        end = following = at + max(_PIECE, longest)
+        end = following = at + max(PIECE, longest)
         for index, start, stop in automaton.find_matches_as_indexes(data[at : end + longest]):
             if at + start >= end:
                 break

@@ -34,9 +34,9 @@ _LONGEST_HANG = 60.0
 """Most seconds that a new decision waits for a disk that hangs. Clients wait longer for a response."""
 _AWAY_BYTES = 64_000_000
 """Most bytes of rows in memory while the file can't be used."""
-_MUCH_WAITING = 16_000_000
+MUCH_WAITING = 16_000_000
 """Waiting bytes above which no new decisions are made that must be stored."""
-_MOST_WAITING = 64_000_000
+MOST_WAITING = 64_000_000
 """Waiting bytes above which new rows are dropped."""
 _log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Database:
         """Queue work without waiting for it; work that is queued soon after shares its transaction. Later
         calls of `run` and `submit` see its result. `size` is the number of bytes and `rows` the number of
         rows that the work writes. The rows are dropped if too many bytes wait already."""
-        if self._unwritten + size > _MOST_WAITING:
+        if self._unwritten + size > MOST_WAITING:
             self.forgotten += rows
             return
         self._waiting.append(work)
@@ -145,7 +145,7 @@ class Database:
     @property
     def is_whole(self) -> bool:
         """Return whether new decisions can be written. The disk must answer and few bytes wait."""
-        return not self.hangs and self._unwritten <= _MUCH_WAITING
+        return not self.hangs and self._unwritten <= MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
         """Return numbers by name for Prometheus; names of counters end in `_total`."""

@@ -363,11 +363,11 @@ MOVED_ID = "PENUMBRA_DATABASE_MOVED"
 FAILURES = (sqlite3.DatabaseError, OSError, Foreign)
 """Errors that may occur while the file is used."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_BUSY_AWAY_MILLISECONDS = 50
+BUSY_AWAY_MILLISECONDS = 50
 """Most milliseconds that SQLite waits for another program's write when a failed file is tried again."""
 _BUSY_START = 5.0
 _BUSY_PAUSE = 0.02
-_FIRST_PAUSE = 0.5
+FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 """Greatest number of seconds between a failure and the next try."""
 _log = logging.getLogger(__name__)
@@ -393,7 +393,7 @@ class DatabaseFile:
         self._file: sqlite3.Connection | None = None
         """The connection to the file while the file can't be written."""
         self._inode: tuple[int, int] | None = None
-        self._tried, self._pause = 0.0, _FIRST_PAUSE
+        self._tried, self._pause = 0.0, FIRST_PAUSE
         self._is_returning = False
         self._forgotten: set[str] = set()
         """Names of tables whose rows in earlier files must not be found again."""
@@ -527,7 +527,7 @@ class DatabaseFile:
         self._file, self.open = self.open, None
         self._created = set()
         self.failed = True
-        self._tried, self._pause = time.monotonic(), math.inf if unusable(error) else _FIRST_PAUSE
+        self._tried, self._pause = time.monotonic(), math.inf if unusable(error) else FIRST_PAUSE
         # If no new file could be made, the copy of a removed file is still used.
         if self._file is not None:
             self._drop_older()
@@ -564,7 +564,7 @@ class DatabaseFile:
     def _write_new(self, memory: sqlite3.Connection, created: Collection[str]) -> int:
         """Write new rows into the file and return their number."""
         file = self.connected()
-        file.execute(f"PRAGMA busy_timeout = {_BUSY_AWAY_MILLISECONDS}")
+        file.execute(f"PRAGMA busy_timeout = {BUSY_AWAY_MILLISECONDS}")
         with file:
             for name in self._forgotten:
                 file.execute(f"DELETE FROM {name}")

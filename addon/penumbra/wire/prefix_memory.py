@@ -42,7 +42,7 @@ _MOST_DROPPED = 4
 """Greatest number of idle arrays that one request drops, so that it is not delayed."""
 _LONGEST_HEAD = 200_000
 """Greatest number of bytes before an array that are remembered with it."""
-_LEAST_SPARED = 20_000
+LEAST_SPARED = 20_000
 """Least number of bytes in a prefix that `first` returns."""
 _LAST_ADDRESS = 1 << 64
 _SEPARATOR = re.compile(rb"[ \t\n\r]*+([,\]])[ \t\n\r]*+")
@@ -238,7 +238,7 @@ class PrefixMemory:
         heads = {head for head, _, _ in self._listed(scope) if head and data.startswith(head)}
         found = filter(None, (self.at(scope, data, len(head)) for head in heads))
         known = max(found, key=lambda known: known.prefix.size, default=None)
-        return None if known is None or known.prefix.size < _LEAST_SPARED else known
+        return None if known is None or known.prefix.size < LEAST_SPARED else known
 
     def at(self, scope: bytes, data: bytes, start: int) -> Known | None:
         """Return the longest prefix in a text whose array has its first item at `start`."""

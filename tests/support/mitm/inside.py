@@ -66,8 +66,8 @@ class Steps:
 
 def shorten_pauses():
     for name, module in list(sys.modules.items()):
-        if name.startswith("penumbra.flow.") and hasattr(module, "_PAUSE"):
-            module._PAUSE = PAUSE
+        if name.startswith("penumbra.flow.") and hasattr(module, "PAUSE"):
+            module.PAUSE = PAUSE
 
 
 def shared_store():
@@ -136,7 +136,8 @@ class Inside:
         # none.
         threads = [thread.name for thread in threading.enumerate()]
         pool = {name for name in threads if name.startswith(("asyncio_", "penumbra"))}
-        states = getattr(sys.modules.get("penumbra.flow.state"), "_STATES", ())
+        state = sys.modules.get("penumbra.flow.state")
+        states = state.all_states() if state else ()
         files = len(os.listdir("/proc/self/fd"))
         return json.dumps({"threads": len(threads) - len(pool), "files": files, "states": len(states)})
 
@@ -145,27 +146,32 @@ class Inside:
         """Return the numbers of flows, and of streams of a connection, that are in memory."""
         self.flows.clear()
         gc.collect()
-        names = {"HTTPFlow": "flows", "SpliceStream": "streams"}
-        kinds = collections.Counter(names.get(type(each).__name__) for each in gc.get_objects())
-        return json.dumps({name: kinds[name] for name in names.values()})
+        from penumbra.flow.splice import SpliceStream
+
+        kinds = collections.Counter(map(type, gc.get_objects()))
+        return json.dumps({"flows": kinds[http.HTTPFlow], "streams": kinds[SpliceStream]})
 
     @command.command("tests.read")
     def what_is_read(self) -> str:
         """Return how many requests are still known part by part, which they are as long as their flows are
         kept."""
+        from penumbra.conversation.result_text import Carried
+
         gc.collect()
-        return str(sum(type(each).__name__ == "Carried" for each in gc.get_objects()))
+        return str(sum(type(each) is Carried for each in gc.get_objects()))
 
     @command.command("tests.caches")
     def what_is_remembered(self) -> str:
         """Return how full all caches are that are bounded in bytes or characters, and their bounds."""
+        from penumbra.wire.prefix_memory import PrefixMemory
+
         # The start hides its objects from the collector.
         gc.unfreeze()
         filled = most = 0
         for each in gc.get_objects():
             if isinstance(each, Cache) and each.maxsize >= _LARGE:
                 filled, most = filled + each.currsize, most + each.maxsize
-            elif type(each).__name__ == "PrefixMemory":
+            elif isinstance(each, PrefixMemory):
                 filled, most = filled + each.bytes, most + each.most
         return json.dumps({"filled": filled, "most": most})
 

@@ -33,7 +33,7 @@ def turn(texts, past):
 
 @pytest.mark.parametrize("texts", [[log("red"), log("blue")], [log("red"), log("red"), log("blue")]])
 def test_a_text_of_a_later_turn_gets_another_reference(monkeypatch, texts):
-    monkeypatch.setattr(reference, "_MANY", 1)
+    monkeypatch.setattr(reference, "MANY", 1)
     first, past, references = turn(texts[:-1], {})
     assert first == [reference.SAMPLE] * len(first)
     later, new, _ = turn(texts, past)

@@ -141,8 +141,8 @@ def test_what_waits_is_bounded_and_what_was_forgotten_keeps_its_form(
     callers: Callers, disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also when memory has forgotten it."""
-    monkeypatch.setattr(store_database, "_MUCH_WAITING", 20_000)
-    monkeypatch.setattr(store_database, "_MOST_WAITING", 50_000)
+    monkeypatch.setattr(store_database, "MUCH_WAITING", 20_000)
+    monkeypatch.setattr(store_database, "MOST_WAITING", 50_000)
 
     async def go() -> None:
         known = callers.engine.database
@@ -166,12 +166,12 @@ def test_what_waits_is_bounded_and_what_was_forgotten_keeps_its_form(
 
 def test_a_disk_that_is_only_slow_is_still_asked(callers: Callers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too much waits to be written: nothing is decided that would have to be remembered."""
-    monkeypatch.setattr(store_database, "_MUCH_WAITING", -1)
+    monkeypatch.setattr(store_database, "MUCH_WAITING", -1)
 
     async def go() -> None:
         whole = forms(await sent(callers, 1))
         assert not callers.engine.database.hangs
-        monkeypatch.setattr(store_database, "_MUCH_WAITING", 1 << 20)
+        monkeypatch.setattr(store_database, "MUCH_WAITING", 1 << 20)
         both = forms(await sent(callers, 2))
         assert both[:1] == whole
         assert [form.count("idle, nothing") == 300 for form in both] == [True, False]

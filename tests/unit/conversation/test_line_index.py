@@ -76,8 +76,8 @@ def test_the_index_of_most_texts_is_found_and_lent_once() -> None:
 
 
 def test_the_number_and_the_size_of_indexes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_index, "_CONVERSATIONS", 2)
-    monkeypatch.setattr(line_index, "_CHARACTERS", 100)
+    monkeypatch.setattr(line_index, "CONVERSATIONS", 2)
+    monkeypatch.setattr(line_index, "CHARACTERS", 100)
 
     def found_after(*sizes: int) -> list[int]:
         kept = LineIndexes()

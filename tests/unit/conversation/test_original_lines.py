@@ -80,9 +80,9 @@ def test_a_reference_is_true_of_the_outputs(kind: str, can_ask: bool) -> None:
         assert any(second[at : at + len(said)] == said for at in range(len(second)))
     # Rows of a pattern stand below all patterns.
     written = {line.split(" ")[0] for line in text.split("\n") if line.startswith("~")}
-    assert not written or (logs._FIRST in text and logs._LAST in text)
+    assert not written or (logs.FIRST in text and logs.LAST in text)
     for name in written:
-        assert f"\n{name} " in text.partition(logs._LAST)[0]
+        assert f"\n{name} " in text.partition(logs.LAST)[0]
 
 
 def test_lines_of_both_outputs_are_referred_to() -> None:

@@ -68,8 +68,8 @@ def engines(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Callers]]:
     """Return engines that look for the known part of every body, however short, before they read it."""
-    monkeypatch.setattr(request_reader, "_LONG", 0)
-    monkeypatch.setattr(prefix_memory, "_LEAST_SPARED", 0)
+    monkeypatch.setattr(request_reader, "LONG", 0)
+    monkeypatch.setattr(prefix_memory, "LEAST_SPARED", 0)
     installation_key(tmp_path / "on.key")
     made: dict[str, Callers] = {}
     for name in ("on", "off", "half"):

@@ -40,7 +40,7 @@ def test_refs_stay_the_same_in_later_versions() -> None:
 
 
 def test_the_first_of_two_texts_has_the_common_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "_MANY", 1)
+    monkeypatch.setattr(reference, "MANY", 1)
     references = reference.References(KEY, b"scope", "expand_context", False)
     assert references.ref("one") == reference.SAMPLE
     assert references.ref("two") == references.whole("two")
@@ -48,7 +48,7 @@ def test_the_first_of_two_texts_has_the_common_reference(monkeypatch: pytest.Mon
 
 
 def test_a_reference_of_the_past_stays_that_of_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference, "_MANY", 1)
+    monkeypatch.setattr(reference, "MANY", 1)
     past = {reference.SAMPLE: "one"}
     references = reference.References(KEY, b"scope", "expand_context", False, carried=past.get)
     assert references.ref("two") == references.whole("two")

@@ -14,7 +14,7 @@ def test_what_cannot_begin_is_said_once(monkeypatch, caplog):
     def broken():
         raise ValueError("OTEL_SOMETHING: nonsense")
 
-    monkeypatch.setattr(tracing, "_provider", broken)
+    monkeypatch.setattr(tracing, "tracer_provider", broken)
     is_on = [True]
     spans = tracing.Tracing(lambda: is_on[0])
     with caplog.at_level(logging.ERROR):

@@ -166,7 +166,7 @@ def test_expanded_results_are_marked(journal: Journal) -> None:
 
 
 def test_the_results_of_all_turns_have_a_bound(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_MOST_RESULTS", 10)
+    monkeypatch.setattr(sessions, "MOST_RESULTS", 10)
     made = [journal.sent(request(*[result(call=bytes([n])) for n in range(4)])) for _ in range(5)]
     made.append(journal.sent(request()))
     assert [len(turn.results) for turn in made] == [0, 0, 0, 4, 4, 0]

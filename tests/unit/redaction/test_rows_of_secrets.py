@@ -83,7 +83,7 @@ def test_backslashes_in_sql_are_read_in_one_way(unclosed: str) -> None:
 
 def test_the_end_of_a_long_value_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All names in a long value have values that end where it ends."""
-    rest, read = assignments._REST, 0
+    rest, read = assignments.REST, 0
 
     class Counting:
         def match(self, data: bytes, at: int) -> re.Match[bytes] | None:
@@ -92,7 +92,7 @@ def test_the_end_of_a_long_value_is_looked_for_once(monkeypatch: pytest.MonkeyPa
             read += len(found[0]) if found else 0
             return found
 
-    monkeypatch.setattr(assignments, "_REST", Counting())
+    monkeypatch.setattr(assignments, "REST", Counting())
     text = ("pw=+9k" * 1_000 + "\n") * 2
     data = text.encode()
     spans = list(assignments.Assignments().find(data, data))

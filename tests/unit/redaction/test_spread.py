@@ -28,14 +28,14 @@ def test_pieces_give_what_the_whole_gives(seed: int, monkeypatch: pytest.MonkeyP
     data = b"".join(parts)
     whole = found(data, values)
     assert len(whole) > len(values)
-    monkeypatch.setattr(span, "_PIECE", 1)
+    monkeypatch.setattr(span, "PIECE", 1)
     assert found(data, values) == whole
 
 
 def test_many_values_are_looked_for_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [b"value-%04d" % number for number in range(500)]
     data = b"\n".join([*values, *reversed(values)])
-    monkeypatch.setattr(span, "_BATCH", 100)
+    monkeypatch.setattr(span, "BATCH", 100)
     assert sorted(found(data, values)) == [(at, at + 10) for at in range(0, len(data), 11)]
 
 

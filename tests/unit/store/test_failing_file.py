@@ -42,8 +42,8 @@ class Moving:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make SQLite and the database try again at once, so that no test waits."""
     monkeypatch.setattr(database_file, "BUSY_MILLISECONDS", 1)
-    monkeypatch.setattr(database_file, "_BUSY_AWAY_MILLISECONDS", 1)
-    monkeypatch.setattr(database_file, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(database_file, "BUSY_AWAY_MILLISECONDS", 1)
+    monkeypatch.setattr(database_file, "FIRST_PAUSE", 0.0)
 
 
 @contextlib.contextmanager
@@ -157,7 +157,7 @@ async def test_a_start_on_a_full_disk_finds_stored_rows(
 async def test_new_rows_are_written_at_the_end_at_the_latest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_file, "_FIRST_PAUSE", 3600.0)
+    monkeypatch.setattr(database_file, "FIRST_PAUSE", 3600.0)
     with opened(tmp_path / "p") as stores:
         with locked(stores, tmp_path / "p"):
             await stores.decisions.put(DURING)

@@ -207,7 +207,7 @@ def made(make: Callable[[], Document]) -> Any:
 
 
 def test_what_is_known_before_it_is_read_is_as_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix_memory, "_LEAST_SPARED", 0)
+    monkeypatch.setattr(prefix_memory, "LEAST_SPARED", 0)
     memory, begun = PrefixMemory(), 0
     whole = [head + array + tail for head in HEADS for array in ARRAYS for tail in TAILS]
     for text in [*whole, *whole, *reversed(whole)]:

@@ -31,8 +31,8 @@ _VALUE = re.compile(
 _VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
 _COUNTS = re.compile(r"\b(?:lines?|times?)\b")
 """Words in lines by which earlier stages count other lines. These lines stay."""
-_FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
-_LAST = "[end of patterns]"
+FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
+LAST = "[end of patterns]"
 _GAP = "\x00"
 _HOLE = "{}"
 _LEAST_LINES = 12
@@ -69,7 +69,7 @@ def factor(text: str) -> str | None:
         or "\n~" in text
         or text[0] == "~"
         or _GAP in text
-        or text.startswith(_FIRST)
+        or text.startswith(FIRST)
     ):
         return None
     if not _may_repeat(text, lines) or not _looks_patterned(lines):
@@ -94,7 +94,7 @@ def factor(text: str) -> str | None:
     if 2 * covered < len(lines) or not any(_HOLE in pattern.shown for pattern in patterns.values()):
         return None
     legend = [f"~{pattern.name} {pattern.shown}" for pattern in patterns.values()]
-    factored = "\n".join([_FIRST, *legend, _LAST, *_written(lines, cut, patterns)])
+    factored = "\n".join([FIRST, *legend, LAST, *_written(lines, cut, patterns)])
     return factored if len(factored) * 4 <= len(text) * 3 else None
 
 

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
 """Greatest number of streams of one browser, which opens only six HTTP/1.1 connections to a host."""
-_PAUSE, _ALIVE = 1.0, 15.0
+PAUSE, _ALIVE = 1.0, 15.0
 """Least seconds between two events of a stream, and seconds between comments while there are no events."""
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _HEADERS = {
@@ -245,7 +245,7 @@ class Events(Guarded):
             await asyncio.wait_for(news.wait(), _ALIVE)
             news.clear()
             await self._send(b"data: %d\n\n" % time.time())
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(PAUSE)
         except TimeoutError:
             await self._send(b": here\n\n")
 

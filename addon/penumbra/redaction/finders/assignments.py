@@ -232,7 +232,7 @@ _NAME_BYTES = re.compile(
 _ASCII_NAME = re.compile(rb"[A-Za-z0-9_.\-$]{0,80}")
 _NO_NAME = bytes(byte for byte in range(0x80) if not chr(byte).isalnum())
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
-_REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
+REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
 _LONGEST_REST = 65536
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _REPLACED = re.compile(placeholder.ALONE)
@@ -285,7 +285,7 @@ class _LongValues:
     def end(self, at: int) -> int:
         """Return the end of a value that goes on at `at`."""
         if not self._start <= at <= self._stop:
-            rest = _REST.match(self._data, at)
+            rest = REST.match(self._data, at)
             self._start, self._stop = at, rest.end() if rest else at
         return min(self._stop, at + _LONGEST_REST)
 
