@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from support.agents.agent import PRINTS, AnthropicAgent, bash
+from support.agents.agent import PRINTS, bash
 from support.agents.apis import CLIENTS, Client, both_ways, every_api, every_sdk
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs, seen
 from support.agents.requests import PHANTOM, assert_prefix_kept, declared, hidden_results, results
 from support.mitm import eventually
-from support.upstream import Text, Thinking, ToolCall, turn
+from support.upstream import Thinking, ToolCall, turn
 
 WAYS = [("regular", False), ("regular", True), ("reverse", False), ("reverse-tls", True)]
 LOG = COMMANDS["cat worker.log"]
@@ -222,33 +221,6 @@ def usages(value: Any, names: tuple[str, ...]) -> list[tuple[int, ...]]:
         return []
     found = [tuple(value[name] for name in names)] if value.keys() >= set(names) else []
     return [*found, *(one for inner in value.values() for one in usages(inner, names))]
-
-
-def test_async_clients(clients: Any, api_key: str, running: Any, start: Any, upstream: Any) -> None:
-    import anthropic
-
-    upstream.script(Model(turn(bash("cat worker.log"))))
-    caller = start(CLIENTS[0])
-    caller.messages.append(caller.prompt("What is in the log?"))
-    content = caller.ask()
-    answers = [caller.result(call) for call in content]
-    messages = [
-        *caller.messages,
-        {"role": "assistant", "content": content},
-        {"role": "user", "content": answers},
-    ]
-    upstream.script(Model(ask("See."), turn(Text("NEEDLE-90 it is.", deltas=("NEEDLE", "-90 it is.")))))
-
-    async def stream() -> list[str]:
-        transport = clients.httpx.AsyncClient(proxy=running.url, verify=running.trust(), trust_env=False)
-        async with anthropic.AsyncAnthropic(api_key=api_key, http_client=transport) as client:
-            request = {"model": "claude-opus-5-5", "max_tokens": 99, "system": "You are a careful engineer."}
-            async with client.messages.stream(
-                **request, tools=AnthropicAgent.API.rest["tools"], messages=messages
-            ) as answer:
-                return [text async for text in answer.text_stream]
-
-    assert "".join(asyncio.run(stream())) == "See.NEEDLE-90 it is."
 
 
 def test_figures_and_events(start: Any, own_proxy: Any, upstream: Any, tmp_path: Any) -> None:

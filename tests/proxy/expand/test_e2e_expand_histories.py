@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import time
 from collections.abc import Iterator
@@ -11,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import AnthropicAgent, agent, bash
-from support.agents.apis import CLIENTS, SDKS, Client, every_api
+from support.agents.agent import AnthropicAgent, bash
+from support.agents.apis import SDKS, Client, every_api
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
 from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results, tool_names
 from support.upstream import Thinking, ToolCall, turn
@@ -203,73 +202,6 @@ def test_a_client_that_stopped_an_answer_keeps_the_injected_tool(
     client.post(api.host + api.path(False), json=body, headers=api.headers(api_key))
     assert upstream.asked()[-1].status == 200
     assert PHANTOM in tool_names(upstream.asked()[-1])
-
-
-@pytest.mark.parametrize("name", ["anthropic", "openai"])
-def test_where_the_injected_tool_belongs(name: str, clients: Any, running: Any, upstream: Any) -> None:
-    caller = agent(name, clients, running)
-    tools = caller.declared["tools"]
-    named = copy.deepcopy(tools[0])
-    (named if name == "anthropic" else named["function"])["name"] = PHANTOM
-    forced: Any = {"type": "tool", "name": "Bash"}
-    any_tool: Any = {"type": "any"}
-    if name == "openai":
-        forced = {"type": "function", "function": {"name": "Bash"}}
-        any_tool = "required"
-    cases: list[tuple[dict[str, Any], list[str]]] = [
-        ({"tools": tools}, ["Bash", "Read", PHANTOM]),
-        ({}, []),
-        ({"tools": [named]}, [PHANTOM, SECOND]),
-        ({"tools": tools[:1], "tool_choice": forced}, ["Bash"]),
-        ({"tools": tools[:1], "tool_choice": any_tool}, ["Bash"]),
-        ({"tools": tools, "tool_choice": any_tool}, ["Bash", "Read", PHANTOM]),
-    ]
-    if name == "openai":
-        cases.append(({"tools": tools, "n": 2}, ["Bash", "Read"]))
-    else:
-        search = {"type": "web_search_20250305", "name": "web_search"}
-        cases += [({"tools": [search]}, ["web_search"]), ({"tools": []}, [])]
-    for more, expected in cases:
-        request = {"model": "m", "messages": [{"role": "user", "content": "x"}], **more}
-        upstream.script(Model(turn("Yes.")))
-        if name == "anthropic":
-            caller.client.messages.create(max_tokens=99, **request)
-        else:
-            caller.client.chat.completions.create(**request)
-        assert tool_names(upstream.asked()[-1]) == expected, more
-
-
-def test_where_the_injected_tool_belongs_in_other_apis(
-    clients: Any, api_key: str, running: Any, upstream: Any
-) -> None:
-    search = {"type": "web_search"}
-    function = {"type": "function", "name": "Bash"}
-    bash, read = ({"type": "function", "name": n, "parameters": {"type": "object"}} for n in ("Bash", "Read"))
-    cases: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
-        "responses": [
-            ({"tools": []}, []),
-            ({"tools": [bash], "tool_choice": function}, ["Bash"]),
-            ({"tools": [bash], "tool_choice": "required"}, ["Bash"]),
-            ({"tools": [bash, read], "tool_choice": "required"}, ["Bash", "Read", PHANTOM]),
-            ({"tools": [{**bash, "name": PHANTOM}]}, [PHANTOM, SECOND]),
-            ({"tools": [bash], "background": True}, ["Bash"]),
-            ({"tools": [bash], "conversation": "conv_1"}, ["Bash"]),
-            ({"tools": [search]}, [""]),
-        ],
-        "gemini": [
-            ({"tools": []}, []),
-            ({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}, ["Bash", "Read", PHANTOM]),
-            ({"generationConfig": {"candidateCount": 2}}, ["Bash", "Read"]),
-        ],
-        "ollama": [({"tools": []}, [])],
-    }
-    for api in (one for one in CLIENTS if one.name in cases):
-        for more, expected in cases[api.name]:
-            upstream.script(Model(turn("Yes.")))
-            body = {**api.body("x", False), **more}
-            clients.http(running).post(api.host + api.path(False), json=body, headers=api.headers(api_key))
-            assert upstream.asked()[-1].status == 200, more
-            assert tool_names(upstream.asked()[-1]) == expected, more
 
 
 @every_api

@@ -108,18 +108,6 @@ def test_a_reference_that_was_answered_keeps_its_tool(talk: Any) -> None:
     assert later == listing("later", 900)
 
 
-def test_the_one_record_that_differs_survives_in_json_with_two_tables(talk: Any) -> None:
-    users = [{"id": n, "name": f"user {n}", "mail": f"u{n}@example.com"} for n in range(150)]
-    jobs = [{"job": f"j{n}", "state": "done", "note": "x" * 80, "seconds": n % 9} for n in range(150)]
-    users[70] |= {"error": "quota exceeded"}
-    begun = talk()
-    begun.prints(json.dumps({"users": users, "jobs": jobs}), command="curl -s localhost/api")
-    [sent] = result_texts(asks(begun).json)
-    assert "quota exceeded" in sent
-    assert "j149\t" in sent
-    assert 3_500 < len(sent) < 15_000
-
-
 LOG = "\n".join(f"2026-01-01 00:00:{n % 60:02d} INFO worker idle, nothing to do" for n in range(200))
 TOOL = {"name": "Bash", "description": "Runs.", "input_schema": {"type": "object"}}
 

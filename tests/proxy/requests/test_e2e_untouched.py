@@ -14,7 +14,7 @@ import zstandard
 from support.agents.agent import PRINTS, SESSION, agent
 from support.agents.requests import result_texts
 from support.apis import chat, messages
-from support.upstream import Raw, decode, encode, turn
+from support.upstream import Raw, encode, turn
 
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
 # A careless rewriting would change the spacing, escapes, key order, repeated key and numbers.
@@ -268,19 +268,17 @@ def _sender(clients: Any, running: Any, upstream: Any, api_key: str) -> Any:
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "deflate"])
 def test_encoded_bodies_are_rewritten(encoding: str, post: Any) -> None:
-    body = json.dumps(chat(LOG)).encode()
-    received = post(encode(encoding, body), encoding)
+    body = chat(LOG)
+    data = encode(encoding, json.dumps(body).encode())
+    received = post(data, encoding)
     assert received.status == 200
     assert received.header("content-encoding") in (encoding, None)
+    assert post(data, encoding).raw_body == received.raw_body
     [text] = result_texts(received.json)
+    body["messages"][2]["content"] = text
+    assert received.json == body
     assert "worker-3 ERROR queue closed: timeout after 30 s" in text
     assert len(text) < len(LOG)
-
-
-def test_equal_encoded_bodies_give_equal_bytes(post: Any) -> None:
-    for encoding in ("gzip", "br", "zstd", "deflate"):
-        body = encode(encoding, json.dumps(chat(LOG)).encode())
-        assert post(body, encoding).raw_body == post(body, encoding).raw_body
 
 
 def test_zstd_without_a_content_size(post: Any) -> None:
@@ -363,12 +361,3 @@ def test_nothing_is_decoded_beyond_the_limit(clients: Any, proxy: Any, upstream:
         client.post(f"{running.url}/v1/chat/completions", content=body, headers=headers)
     assert upstream.requests[-2].raw_body == large
     assert len(upstream.requests[-1].raw_body) < len(small)
-
-
-def test_decoding_is_undone_exactly(post: Any) -> None:
-    """The forwarded body decodes to JSON that differs in the result alone."""
-    body = chat(LOG)
-    received = post(encode("gzip", json.dumps(body).encode()), "gzip")
-    plain = json.loads(decode(received.header("content-encoding") or "", received.raw_body))
-    body["messages"][2]["content"] = plain["messages"][2]["content"]
-    assert plain == body

@@ -39,22 +39,21 @@ def inputs(usage: Any) -> list[int]:
     return [usage.get(name) for name in USAGE]
 
 
-@pytest.mark.parametrize("stream", [True])
 def test_usage_of_a_recovered_conversation_is_scaled_to_the_window_that_the_client_assumes(
-    stream: bool, own_proxy: Any, clients: Any, upstream: Any, api_key: str
+    own_proxy: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
     proxy = own_proxy()
     client = Client(clients, proxy, api_key)
     upstream.answers(refusal(110_000, 100_000), turn("Taken.", usage=USAGE), turn("Next.", usage=USAGE))
-    first = client.post(claude(9, stream=stream), "api.anthropic.com")
+    first = client.post(claude(9, stream=True), "api.anthropic.com")
     # Penumbra keeps to 85,000 tokens, while the client assumes 200,000.
     scaled = [-(-n * 200_000 // 85_000) for n in USAGE.values()]
-    assert [inputs(usage) for usage in usages(first, stream)] == [scaled] * (1 + stream)
+    assert [inputs(usage) for usage in usages(first, True)] == [scaled] * 2
     assert b"Taken." in first.content
     proxy.restart()
     client = Client(clients, proxy, api_key)
-    second = client.post(claude(10, stream=stream), "api.anthropic.com")
-    assert [inputs(usage) for usage in usages(second, stream)] == [scaled] * (1 + stream)
+    second = client.post(claude(10, stream=True), "api.anthropic.com")
+    assert [inputs(usage) for usage in usages(second, True)] == [scaled] * 2
     flow = proxy.flows()[-1]
     assert flow["metadata"]["penumbra_context_guard"]["told"]["cache_read_input_tokens"] == [
         60_000,
@@ -63,8 +62,8 @@ def test_usage_of_a_recovered_conversation_is_scaled_to_the_window_that_the_clie
     assert "told 2.35 times the input tokens" in flow["comment"]
     # After a compaction nothing is cut, and the window itself is the measure.
     upstream.answers(turn("Fresh.", usage=USAGE))
-    fresh = client.post({**claude(0, stream=stream)}, "api.anthropic.com")
-    assert inputs(usages(fresh, stream)[0]) == [2 * n for n in USAGE.values()]
+    fresh = client.post(claude(0, stream=True), "api.anthropic.com")
+    assert inputs(usages(fresh, True)[0]) == [2 * n for n in USAGE.values()]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -64,12 +64,13 @@ def declared(received: Received) -> list[Any]:
 
 def tool_names(received: Received) -> list[str]:
     """Return the names of the tools that a request declares."""
-    found = [tool.get("functionDeclarations", [tool]) for tool in declared(received)]
-    return [
-        (one.get("function") or one.get("toolSpec") or one).get("name", "")
-        for tools in found
-        for one in tools
-    ]
+    return names_of_tools(declared(received))
+
+
+def names_of_tools(tools: Iterable[Any]) -> list[str]:
+    """Return the names of tools, as any API spells them."""
+    each = (one for tool in tools for one in tool.get("functionDeclarations", [tool]))
+    return [(one.get("function") or one.get("toolSpec") or one).get("name", "") for one in each]
 
 
 def hidden_results(received: Received) -> list[str]:

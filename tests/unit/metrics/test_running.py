@@ -52,11 +52,13 @@ def test_a_first_change_is_there_at_once_and_many_are_written_together(tmp_path:
         stats = StatsFile(path, content)
         stats.start()
         stats.changed()
-        await asyncio.sleep(SECONDS / 10)
-        assert orjson.loads(path.read_bytes()) == {"n": 1}
+        while orjson.loads(path.read_bytes()) != {"n": 1}:
+            await asyncio.sleep(0.001)
         for _ in range(50):
             stats.changed()
         assert len(written) == 2
+        while orjson.loads(path.read_bytes()) != {"n": 2}:
+            await asyncio.sleep(0.001)
         await asyncio.sleep(SECONDS * 2)
         assert len(written) == 3
         stats.close()

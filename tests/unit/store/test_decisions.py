@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from penumbra.store.database import Database
-from penumbra.store.database_file import APPLICATION, MOVED_ID, VERSION, WARNING_ID
+from penumbra.store.database_file import APPLICATION, VERSION, WARNING_ID
 from penumbra.store.decisions import SCHEMA, Decision, Facts
 from penumbra.store.key_file import WARNING_ID as KEY_WARNING_ID
 from penumbra.store.key_file import existing_key, installation_key
@@ -111,24 +111,6 @@ def test_a_failing_disk_is_reported_once_and_memory_takes_over(tmp_path, caplog)
     assert run(book.get([b"a", b"b"])) == {b"a": SHORT, b"b": KEPT}
     assert [record.getMessage().startswith(WARNING_ID) for record in caplog.records] == [True]
     book.database.close()
-
-
-def test_a_file_that_is_no_database_is_moved_aside_at_the_start(tmp_path, caplog):
-    path = tmp_path / "p"
-    path.write_bytes(b"this is no database" * 100)
-    database = Database(path, MEGABYTE)
-    database.begin()
-    database.close()
-    assert [record.getMessage().startswith(MOVED_ID) for record in caplog.records] == [True]
-    (aside,) = tmp_path.glob("p.2*")
-    assert aside.read_bytes().startswith(b"this is no database")
-    book = Book(path)
-    run(book.put({b"a": SHORT}))
-    book.database.close()
-    book = Book(path)
-    assert run(book.get([b"a"])) == {b"a": SHORT}
-    book.database.close()
-    assert len(caplog.records) == 1
 
 
 def test_work_that_raises_changes_nothing():
