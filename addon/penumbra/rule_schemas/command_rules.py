@@ -36,7 +36,6 @@ class DropRule(StepRule, frozen=True, kw_only=True):
     progress that a later line supersedes."""
 
     drop: AnyRegex
-    """The lines."""
     safe: bool = False
     """True if a line that matches never reports a failure, whatever its words are."""
     ended: AnyRegex | None = None
@@ -49,7 +48,6 @@ class RewriteRule(StepRule, frozen=True, kw_only=True):
     """A `RewriteRule` replaces lines by a new text with their named groups."""
 
     rewrite: AnyRegex
-    """The lines."""
     to: str
     """The new line; `{name}` stands for a group."""
     loss: LossName
@@ -92,7 +90,6 @@ class SameRule(StepRule, frozen=True, kw_only=True):
     """A `SameRule` writes a line only once that is repeated in many places of the text."""
 
     same: AnyRegex
-    """The lines."""
     say: str
     """The new line. `{line}` stands for the repeated line, `{n}` for their number."""
     least: Count = field(default=3, name="min")
@@ -103,7 +100,6 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     """A `FoldRule` replaces a run of lines by one line with their number."""
 
     fold: AnyRegex
-    """The lines."""
     say: str
     """The new line. `{n}` stands for the number of lines, `{group}`, `{first_group}` and `{last_group}` for
     values of a group, `{distinct_group}` for the number of different values, `{each_group}` for all of them.
@@ -165,7 +161,6 @@ class MemberRule(StepRule, frozen=True, kw_only=True):
     """A `MemberRule` replaces each line that is a JSON object by one text of the object."""
 
     member: AnyRegex
-    """The lines."""
     path: str
     """The path to the text in the object, with dots between the names of members."""
     say: str
@@ -178,7 +173,6 @@ class ContextRule(StepRule, frozen=True, kw_only=True):
     """A `ContextRule` removes lines that only surround other lines, and keeps the nearest."""
 
     context: AnyRegex
-    """The lines."""
     near: AnyRegex
     """The lines whose neighbours stay."""
     within: Within
@@ -255,7 +249,6 @@ class FamilyRule(Strict, frozen=True):
     fallback: tuple[str, ...] = ()
     """Families that are tried, by their shapes, if this family does not fit or has no steps."""
     steps: tuple[AnyStep, ...] = ()
-    """The steps, in order."""
 
 
 class CommandExample(Strict, frozen=True):
@@ -266,7 +259,6 @@ class CommandExample(Strict, frozen=True):
     call: str
     """A command line, or the name of a search tool."""
     text: str
-    """The output."""
     gives: str | None
     """The expected result; null if the output stays unchanged."""
     loss: LossName = "none"
@@ -281,7 +273,6 @@ class CommandFile(Strict, frozen=True):
     """A file of `rules/commands`."""
 
     families: tuple[FamilyRule, ...] = ()
-    """The families."""
     calls: dict[str, str | None] = field(default_factory=dict)
     """The family of each command line; null for no family."""
     examples: tuple[CommandExample, ...] = ()

@@ -21,7 +21,6 @@ class ApiRule(Strict, frozen=True):
     path: Regex
     """A pattern for the whole path, in any case, without query, escapes and closing slash."""
     method: str = "POST"
-    """The method."""
     body: dict[str, Member] = field(default_factory=dict)
     """Members that the body must have, with their JSON types."""
 
@@ -38,7 +37,6 @@ class RequestExample(Strict, frozen=True):
     """A request, and the API as which it must be recognised."""
 
     host: str
-    """The host of the request."""
     path: str
     """The path with its query."""
     body: str
@@ -46,7 +44,6 @@ class RequestExample(Strict, frozen=True):
     api: str | None = field(name="is")
     """The name of the API; null if the request is no LLM call."""
     method: str = "POST"
-    """The method."""
 
 
 class Providers(Strict, frozen=True):

@@ -77,6 +77,5 @@ class SecretFile(Strict, frozen=True):
     """A file of `rules/secrets`."""
 
     rules: tuple[SecretRule, ...]
-    """The rules."""
     label: str = ""
     """The label of rules without one."""

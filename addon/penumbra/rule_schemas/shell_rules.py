@@ -36,7 +36,6 @@ class FilterRule(Strict, frozen=True):
     """The effect of a program after a pipe on the lines that it reads."""
 
     program: str
-    """The program."""
     does: Literal["through", "cut", "select"]
     """`through` passes all lines on, `cut` the lines of one range, `select` any of the lines, or all
     sorted."""

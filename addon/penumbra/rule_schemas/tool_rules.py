@@ -29,7 +29,6 @@ class VerbRule(Strict, frozen=True):
     tools: tuple[str, ...]
     """Names of the tools."""
     argument: str
-    """The argument."""
     values: dict[str, Category]
     """The category of the call for each value."""
 
@@ -38,7 +37,6 @@ class UnknownToolRule(Strict, frozen=True):
     """A rule for the category of an unknown tool."""
 
     category: Category
-    """The category."""
     given: dict[str, Regex]
     """Kinds of arguments (keys of `kinds`) that the call must have, with patterns for their values. An empty
     pattern matches any text."""
@@ -193,7 +191,6 @@ class ToolExample(Strict, frozen=True):
     tool: str
     """The name of the tool, as the agent spells it."""
     category: Category
-    """The category."""
     arguments: dict[str, Any] | str | None = None
     """The arguments of the call, if the category depends on them."""
 
