@@ -118,8 +118,8 @@ class Engine:
         self._shown_texts = ShownTexts()
         self._projects: LRUCache[bytes, str] = LRUCache(_PROJECTS)
         self._other_bodies = OtherBodies()
-        self._workers = workers.Workers()
-        self.rules = CompiledRules(self._key, settings, self._workers)
+        self.workers = workers.Workers()
+        self.rules = CompiledRules(self._key, settings, self.workers)
         self._compressors = AskedCompressors(self._key, stores, settings, metrics, listening)
         self._restored = RestoredValues(stores, self.rules)
         self.reader = RequestReader(self._key, stores, self.rules, self.tool_calls, self._restored)
@@ -127,7 +127,7 @@ class Engine:
     def close(self) -> None:
         """Finish and close everything."""
         self._compressors.close()
-        self._workers.close()
+        self.workers.close()
         if self.shared is not None:
             self.shared.close()
         self.database.close()
@@ -420,25 +420,25 @@ class Engine:
             scope=caller.credential or utf8(caller.peer),
         )
         size = len(body.data)
-        return await Turn(self._workers, caller, size).do(search, heavy=size > settings.offload_bytes)
+        return await Turn(self.workers, caller, size).do(search, heavy=size > settings.offload_bytes)
 
     async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
         """Return the original and the sent form of a result, without secrets. Raises RedactionError."""
         redactor = await self.rules.redactor()
-        return await self._workers.run(
+        return await self.workers.run(
             _BACKGROUND, partial(result_text.pair, accepted, entry, redactor.redact)
         )
 
     async def cleaned(self, text: str) -> str:
         """Return a text without secrets, for the store. Raises RedactionError."""
         redact = await self.rules.redact(self.settings.redaction_failure)
-        turn = Turn(self._workers, _BACKGROUND, len(text))
+        turn = Turn(self.workers, _BACKGROUND, len(text))
         return (await turn.do(lambda: redact(text, ""), heavy=len(text) > self.settings.offload_bytes)).text
 
     def _turn(self, incoming: Incoming) -> Turn:
         """Return the `Turn` of a request, in a queue that belongs to its client's address and credentials."""
         owner = workers.WorkOwner(incoming.peer, incoming.credentials.scope(b""))
-        return Turn(self._workers, owner, len(incoming.body))
+        return Turn(self.workers, owner, len(incoming.body))
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:
