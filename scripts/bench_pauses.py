@@ -30,8 +30,7 @@ from penumbra.compress import token_estimate
 from penumbra.config.settings import load
 from penumbra.conversation.cache_price import Prices, prices
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming
 from penumbra.metrics import amounts
 from penumbra.metrics.cache_miss import Prompt, found_cold
 from support.upstream import binding

@@ -24,8 +24,7 @@ from bench_profile import Profile
 from penumbra.apis.recognise import Api, by_request_line
 from penumbra.config.settings import Settings, load
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Incoming
+from penumbra.conversation.incoming import EngineSettings, Incoming
 
 RESULTS = (10, 100, 1_000)
 PATH = "/v1/messages"

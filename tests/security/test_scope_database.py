@@ -12,7 +12,7 @@ import pytest
 
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import EngineSettings
 from penumbra.metrics.events import EventFile
 from penumbra.store.database import Database
 from penumbra.store.database_file import MOVED_ID, VERSION, WARNING_ID

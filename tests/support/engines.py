@@ -17,8 +17,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Rewritten
 from penumbra.expand.loop import Done

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from msgspec import Raw
 
@@ -83,15 +84,7 @@ def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
     return f"it has more than one {name} header" if count > 1 else ""
 
 
-def _within_results(document: Document, message: Raw) -> bool:
-    return _repeats_within(document, message, _WAY)
-
-
-def _within_texts(document: Document, message: Raw) -> bool:
-    return _repeats_within(document, message, _TEXT_WAY)
-
-
-def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> bool:
+def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> bool:
     """Return whether a member with one of these names occurs twice within a message."""
     waiting = [(message, False)]
     while waiting:
@@ -106,6 +99,10 @@ def _repeats_within(document: Document, message: Raw, names: frozenset[str]) -> 
             if memoryview(member)[0] in _OPENING and (plain := _plain(name)) not in _ELSEWHERE:
                 waiting.append((member, is_payload or plain in _PAYLOAD))
     return False
+
+
+_within_results = partial(_repeats_within, _WAY)
+_within_texts = partial(_repeats_within, _TEXT_WAY)
 
 
 def _wrappers(document: Document) -> list[Raw]:

@@ -12,7 +12,7 @@ from functools import partial
 from penumbra import errors
 from penumbra.compress import pipeline
 from penumbra.compress.result import Policy, Redacted, ToolOutput
-from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import EngineSettings
 from penumbra.conversation.workers import Workers
 from penumbra.redaction import ruleset
 from penumbra.redaction.caller_values import CallerValues

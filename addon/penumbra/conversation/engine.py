@@ -40,9 +40,8 @@ from penumbra.conversation import (
 from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.engine_settings import EngineSettings
 from penumbra.conversation.external_forms import AskedCompressors
-from penumbra.conversation.incoming import Accepted, Incoming, Refused, unsearched
+from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming, Refused, unsearched
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.conversation.request_reader import RequestReader, RestoredValues

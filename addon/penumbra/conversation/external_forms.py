@@ -14,8 +14,7 @@ from penumbra.apis import identity
 from penumbra.compress.result import Asked
 from penumbra.conversation import cache_price, result_text
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Incoming
+from penumbra.conversation.incoming import EngineSettings, Incoming
 from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
 from penumbra.errors import RedactionError

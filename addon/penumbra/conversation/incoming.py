@@ -1,27 +1,77 @@
-"""The values that go into an engine and come out: an `Incoming` becomes an `Accepted` or a `Refused`."""
+"""The values that go into an engine and come out: an engine is made with `EngineSettings`, and an `Incoming`
+becomes an `Accepted` or a `Refused`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from penumbra.apis.identity import Credentials
 from penumbra.apis.recognise import Api
+from penumbra.config.settings import Settings, database_path, shared_place
 from penumbra.conversation.context_windows import NOT_KNOWN, Bounds, UsageScale
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
 from penumbra.errors import one_line
 from penumbra.expand.hidden_exchanges import Find, Prepared
+from penumbra.expand.query import page_bytes
 from penumbra.metrics.cache_miss import ColdTurn
 from penumbra.redaction import RedactionError
 from penumbra.redaction.redact_calls import ShowName
+from penumbra.redaction.ruleset import Loaded
 from penumbra.store.decisions import Decision
+from penumbra.store.key_file import SharedPlace
 
 if TYPE_CHECKING:
     from penumbra.redaction.restore.restoration import Restoration
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """An `EngineSettings` is the settings with which an engine is made. When one of them changes, another
+    engine is made. All other settings come with each request. Sizes are bytes, times are seconds."""
+
+    database: Path | None
+    """The file of the database; None to keep everything in memory."""
+    shared: SharedPlace | None
+    """The store that several proxies share; None without one."""
+    database_max_bytes: int
+    ledger_ttl: float
+    originals_ttl: float
+    page_bytes: int
+    """Size of a page of an original that the model asks for."""
+    user_rules: Loaded | None
+    """Rules of the user's own file."""
+    gitleaks_only: bool
+    secrets_allow: tuple[str, ...]
+    rules: str
+    """Path of the user's folder of rules."""
+    redaction_max_bytes: int
+    redaction_failure: str
+    offload_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings, user_rules: Loaded | None = None) -> EngineSettings:
+        """Return the part of the settings that an engine is made with."""
+        return cls(
+            database=database_path(settings),
+            shared=shared_place(settings),
+            database_max_bytes=settings.database_max_bytes,
+            ledger_ttl=settings.ledger_ttl,
+            originals_ttl=settings.originals_ttl,
+            page_bytes=page_bytes(settings.max_output_bytes),
+            user_rules=user_rules,
+            gitleaks_only=settings.gitleaks_only,
+            secrets_allow=settings.secrets_allow,
+            rules=settings.rules,
+            redaction_max_bytes=settings.redaction_max_bytes,
+            redaction_failure=settings.redaction_failure,
+            offload_bytes=settings.offload_bytes,
+        )
 
 
 @dataclass(frozen=True)

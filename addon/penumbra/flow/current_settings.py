@@ -30,7 +30,7 @@ from penumbra.config.settings import (
     unprefixed_options,
 )
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import EngineSettings
 from penumbra.errors import one_line
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction import RuleError, ruleset

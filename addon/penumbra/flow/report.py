@@ -27,8 +27,7 @@ from penumbra.apis.prompt import declarations
 from penumbra.config.settings import Settings
 from penumbra.conversation import cache_price
 from penumbra.conversation.cache_price import Prices
-from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming
 from penumbra.conversation.model import Request, Shown
 from penumbra.expand import reference
 from penumbra.explain.result_facts import MOST_IN_FLOW, ResultFacts, ResultMemory, listed

@@ -13,8 +13,7 @@ from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.settings import Settings
 from penumbra.conversation import cache_price
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming
 from penumbra.conversation.model import Shown
 from penumbra.expand import reference
 from penumbra.metrics import amounts

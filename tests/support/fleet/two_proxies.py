@@ -16,8 +16,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import apis
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming
 from penumbra.expand.loop import Done
 from penumbra.store.shared_store import SECONDS, SharedStore
 from penumbra.wire.document import Document

@@ -141,7 +141,7 @@ def _read_rules() -> None:
     of rules discards what was made of them."""
     apis, incoming = import_module("penumbra.apis.recognise"), import_module("penumbra.conversation.incoming")
     settings = import_module("penumbra.config.settings").Settings(database="memory")
-    made_with = import_module("penumbra.conversation.engine_settings").EngineSettings.of(settings)
+    made_with = import_module("penumbra.conversation.incoming").EngineSettings.of(settings)
     engine = import_module("penumbra.conversation.engine").Engine(made_with)
     api = apis.by_request_line("POST", "/v1/messages")
     body = json.dumps(_REQUEST).encode()

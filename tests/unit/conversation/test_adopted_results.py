@@ -68,7 +68,9 @@ def sent(api: str, made: Any, adopt: str = "auto") -> tuple[str, Rewritten]:
     ],
     ids=["marked", "unmarked", "raw", "compress", "short", "chat, long", "chat, short"],
 )
-def test_what_may_be_cached_stays(made: Any, settings: Any, name: str, expected: str) -> None:
+def test_results_that_may_be_cached_keep_their_form(
+    made: Any, settings: Any, name: str, expected: str
+) -> None:
     assert how(go(made, settings=settings, name=name)) == [expected]
 
 
@@ -83,7 +85,7 @@ def test_results_before_thinking_stay_and_stay_so() -> None:
     assert again.decisions == {}
 
 
-def test_a_text_that_the_client_changed_in_a_history_of_ours_is_new() -> None:
+def test_a_result_that_the_client_changed_later_counts_as_new() -> None:
     messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", "b")]
     first = go(body(*messages, system=MARKED))
     messages[1] = answer("toolu_1", "[trimmed by the client] hunter2 " + SAME)
@@ -106,7 +108,7 @@ def test_only_the_secret_goes_for_good() -> None:
 @pytest.mark.parametrize(
     ("api", "made", "adopt"), [("openai-chat", chat(), "raw"), ("anthropic-messages", thinking(), "auto")]
 )
-def test_where_it_must_stay(api: str, made: Any, adopt: str) -> None:
+def test_secrets_stay_if_the_operator_or_bound_thinking_requires_it(api: str, made: Any, adopt: str) -> None:
     """The operator wants it, or thinking would be refused with another prefix."""
     assert sent(api, made, adopt)[0] == json.dumps(made)
     assert sent(api, made, "compress")[0] != json.dumps(made)

@@ -52,7 +52,7 @@ COLD, BOUND = {"cold": True}, {"cold": True, "bound": True}
     ],
     ids=["far", "near", "few turns", "last", "cold", "bound", "some of them"],
 )  # fmt: skip
-def test_as_many_are_rewritten_as_pay(
+def test_the_changes_that_pay_are_chosen(
     changes: list[Change], turns: int, more: dict[str, bool], count: int, line: str
 ) -> None:
     verdict = decide(changes, ANTHROPIC, turns, **{"cold": False, "bound": False, **more})
@@ -92,7 +92,7 @@ def bill(price, contexts):
     st.integers(0, 30_000),
     st.integers(0, 30),
 )
-def test_what_is_decided_is_never_dearer_over_the_expected_turns(results, rest, turns):
+def test_no_decision_is_dearer_over_the_expected_turns(results, rest, turns):
     """The replayed bill of both ways: a rewrite that the model chooses must not lose."""
     behind, changes = rest, []
     for before, after in reversed(results):

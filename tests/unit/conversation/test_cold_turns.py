@@ -80,7 +80,7 @@ def how(accepted: Accepted) -> list[str]:
     ],
     ids=["messages", "chat", "responses", "gemini", "converse"],
 )
-def test_what_was_met_under_way_is_shortened_when_the_cache_is_cold(
+def test_an_adopted_conversation_is_shortened_when_the_cache_is_cold(
     api: Api, more: dict[str, Any], pause: float, callers: Callers
 ) -> None:
     talk = Talk(callers, api, **more)
@@ -158,7 +158,7 @@ def test_a_second_pause_changes_nothing(callers: Callers) -> None:
     ],
     ids=["too short", "an hour is asked for", "another maker", "a day by default", "raw", "safe"],
 )
-def test_on_any_doubt_it_stays(
+def test_adopted_forms_stay_if_the_cache_may_be_warm(
     api: Api, more: dict[str, Any], pause: float, settings: dict[str, Any], start: Callable[..., Callers]
 ) -> None:
     callers = start(**settings)
@@ -222,7 +222,7 @@ def test_another_session_with_the_same_beginning_keeps_it_cached(callers: Caller
         assert later.prepared is None is later.cold_turn
 
 
-def test_another_session_whose_results_were_shortened_meanwhile_may_ask_for_them(callers: Callers) -> None:
+def test_a_fork_whose_results_were_shortened_meanwhile_gets_the_tool(callers: Callers) -> None:
     talk = Talk(callers, ANTHROPIC, **CLAUDE)
     talk.send()
     fork = forked(talk)
@@ -253,7 +253,7 @@ def test_a_doubt_keeps_what_later_results_replace(went_another_way: bool, caller
 
 
 @pytest.mark.parametrize("model", ["claude-sonnet-5", "claude-sonnet-4-5"])
-def test_only_bound_thinking_keeps_what_stands_in_front_of_it(model: str, callers: Callers) -> None:
+def test_only_bound_thinking_keeps_the_forms_before_it(model: str, callers: Callers) -> None:
     talk = Talk(callers, ANTHROPIC, **{**CLAUDE, "model": model})
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
     messages = json.loads(ANTHROPIC.body(MET))["messages"]
@@ -312,7 +312,7 @@ def test_a_request_beside_the_conversation_takes_no_tool_from_it(callers: Caller
     assert (cold.line, cold.cold_turn) == ("", None)
 
 
-def test_where_a_tool_can_be_declared_later_nothing_but_results_changes(callers: Callers) -> None:
+def test_only_results_change_where_a_tool_can_be_declared_inline(callers: Callers) -> None:
     talk = Talk(callers, ANTHROPIC, **{**CLAUDE, "model": "claude-opus-5-5"})
     talk.api = Api(**{**vars(ANTHROPIC), "host": "api.anthropic.com:443"})
     talk.headers |= BETAS

@@ -47,7 +47,7 @@ def test_whether_a_provider_keeps_all_results() -> None:
         assert not keeps(**dropped), dropped
 
 
-def test_nothing_behind_a_compaction_refers_to_what_stands_before_it() -> None:
+def test_no_result_refers_across_a_compaction() -> None:
     before, behind = [use("toolu_1"), answer("toolu_1", LOG)], [use("toolu_2"), answer("toolu_2", LOG)]
     for references in (None, References()):
         safe: dict[str, Any] = {"settings": Settings(mode=Mode.SAFE), "references": references}
@@ -63,7 +63,7 @@ def test_nothing_behind_a_compaction_refers_to_what_stands_before_it() -> None:
     assert contents(go(body(*read, COMPACTION, *reread)))[1] == EDITED
 
 
-def test_what_was_sent_by_reference_keeps_its_form() -> None:
+def test_a_sent_reference_stays() -> None:
     messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)]
     safe = Settings(mode=Mode.SAFE)
     first = go(body(*messages), settings=safe)
@@ -74,7 +74,7 @@ def test_what_was_sent_by_reference_keeps_its_form() -> None:
     assert contents(go(between, known=first.decisions, settings=safe)) == [LOG, LOG]
 
 
-def test_what_was_written_before_a_compaction_is_not_referred_to() -> None:
+def test_arguments_before_a_compaction_are_no_referents() -> None:
     """Its result may stand behind it."""
     write, wrote = use("toolu_w", "Write", file_path="a.py", content=SOURCE), answer("toolu_w", "ok")
     read = [use("toolu_1", "Read", file_path="a.py"), answer("toolu_1", EDITED)]
@@ -83,7 +83,7 @@ def test_what_was_written_before_a_compaction_is_not_referred_to() -> None:
 
 
 @pytest.mark.parametrize("more", [{"truncation": "auto"}, {"context_management": {"edits": "all"}}])
-def test_what_may_be_dropped_is_referred_to_where_it_can_be_asked_for(more: dict[str, Any]) -> None:
+def test_references_to_results_that_may_be_dropped_need_expand_context(more: dict[str, Any]) -> None:
     messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)]
     safe = Settings(mode=Mode.SAFE)
     assert contents(go(body(*messages, **more), settings=safe)) == [LOG, LOG]

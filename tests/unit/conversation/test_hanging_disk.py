@@ -101,7 +101,7 @@ def forms(accepted: Accepted) -> list[str]:
     return [block["content"] for block in blocks if block["type"] == "tool_result"]
 
 
-def test_what_is_sent_meanwhile_is_only_searched_and_stays_so(callers: Callers, disk: Disk) -> None:
+def test_results_are_only_redacted_meanwhile_and_keep_that_form(callers: Callers, disk: Disk) -> None:
     async def go() -> list[list[str]]:
         found = [forms(await sent(callers, 1))]
         disk.hang()
@@ -120,7 +120,7 @@ def test_what_is_sent_meanwhile_is_only_searched_and_stays_so(callers: Callers, 
     assert is_whole == [False, False, True, True, False, False]
 
 
-def test_nobody_waits_again_and_the_log_says_when_it_is_over(
+def test_no_later_request_waits_and_the_log_names_beginning_and_end(
     callers: Callers, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def go() -> None:
@@ -137,7 +137,7 @@ def test_nobody_waits_again_and_the_log_says_when_it_is_over(
     assert said == ["the disk does not answer; requests no longer wait for it", "the disk answers again"]
 
 
-def test_what_waits_is_bounded_and_what_was_forgotten_keeps_its_form(
+def test_waiting_writes_are_bounded_and_forgotten_results_keep_their_form(
     callers: Callers, disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also when memory has forgotten it."""
@@ -179,7 +179,7 @@ def test_a_disk_that_is_only_slow_is_still_asked(callers: Callers, monkeypatch: 
     asyncio.run(go())
 
 
-def test_who_wants_no_request_without_a_store_gets_none(start: Callable[..., Callers]) -> None:
+def test_requests_are_refused_if_the_settings_require_the_store(start: Callable[..., Callers]) -> None:
     callers = start(store_away="refuse")
     disk = Disk(callers)
 

@@ -66,7 +66,9 @@ def test_changes_of_clients_count(messages: list[Any], names: list[str], own: in
     ids=["last", "before a response", "after a response", "before a user", "after a change", "before a change",
          "beyond", "nowhere"],
 )  # fmt: skip
-def test_it_stands_between_a_user_and_a_response(messages: list[Any], count: int, stands: bool) -> None:
+def test_a_declaration_goes_between_a_user_and_a_response(
+    messages: list[Any], count: int, stands: bool
+) -> None:
     read = document(*messages)
     assert WIRE.declare_after(read, tool("expand_context"), count) is stands
     made = json.loads(read.render())["messages"]
@@ -81,5 +83,5 @@ def test_it_stands_between_a_user_and_a_response(messages: list[Any], count: int
     [((READ,), True), (({**READ, "defer_loading": True},), False), ((), False)],
     ids=["loaded", "all load later", "none"],
 )
-def test_where_no_tool_is_loaded_it_would_cost_the_cache(tools: Any, may: bool) -> None:
+def test_no_tool_is_declared_late_where_none_is_loaded(tools: Any, may: bool) -> None:
     assert WIRE.may_declare_after(document(USER, tools=tools)) is may

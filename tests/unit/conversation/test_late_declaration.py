@@ -71,7 +71,7 @@ def is_due(request: Request, state: ConversationState) -> bool:
 
 
 @pytest.mark.parametrize("api", [ANTHROPIC, CHAT, RESPONSES], ids=lambda api: api.id)
-def test_what_is_not_cached_yet_waits_for_the_request_that_will_be(callers: Callers, api: Api) -> None:
+def test_the_tool_comes_with_the_first_request_that_is_cached(callers: Callers, api: Api) -> None:
     more = UNBOUND if api is ANTHROPIC else {}
     for results, there in ([], False), ([SHORT], False), ([SHORT, RUN], True), ([SHORT, RUN, SHORT], True):
         accepted = sent(callers, api, turns_of(ASK, *results), **more)
@@ -117,14 +117,14 @@ def test_never_without_tools_of_the_client(callers: Callers) -> None:
         assert not declares(sent(callers, CHAT, turns, tools=[]))
 
 
-def test_what_is_asked_beside_it_without_tools_changes_nothing(callers: Callers) -> None:
+def test_a_request_without_tools_beside_the_conversation_changes_nothing(callers: Callers) -> None:
     """Of a session that has a name, a title is asked for under the same one."""
     for results, there in (([], False), ([SHORT], False), ([SHORT, LONG_RUN], True)):
         assert declares(sent(callers, CHAT, turns_of(WORDS, *results))) is there
         assert not declares(sent(callers, CHAT, [WORDS], tools=[]))
 
 
-def test_a_conversation_that_waits_goes_on_waiting_through_a_pause(callers: Callers) -> None:
+def test_a_conversation_waits_for_the_tool_through_a_pause_of_penumbra(callers: Callers) -> None:
     usual = callers.settings
     assert not declares(sent(callers, CHAT, turns_of(WORDS)))
     callers.settings = usual.untouched()

@@ -64,7 +64,7 @@ def test_short_lines_are_not_looked_up_by_themselves(line: str, *, expected: boo
     assert is_telling(line) is expected
 
 
-def test_the_index_of_most_texts_is_found_and_lent_once() -> None:
+def test_the_longest_known_index_is_taken_by_one_request_at_a_time() -> None:
     kept = LineIndexes()
     one, two = LineIndex(), LineIndex()
     kept.keep(b"a", one, 10)

@@ -32,7 +32,7 @@ def mentioned(turns: Sequence[Turn], api: Api = APIS[0]) -> list[Mapping[str, fl
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
-def test_what_was_said_before_a_result_counts_and_nothing_else(api: Api) -> None:
+def test_only_texts_and_calls_before_a_result_are_read(api: Api) -> None:
     first, second = mentioned(TURNS, api)
     assert {"mend", "parse_config", "first", "oldest"} <= set(first)
     assert set(second) == set(first) | {"latest_one"}
@@ -42,7 +42,7 @@ def test_what_was_said_before_a_result_counts_and_nothing_else(api: Api) -> None
     assert min(second.values()) >= 0.3
 
 
-def test_of_a_long_conversation_the_latest_part_is_read() -> None:
+def test_the_latest_part_of_a_long_conversation_is_read() -> None:
     filler: list[Turn] = []
     for n in range(10):
         filler += [("said", f"assistant_{n} " + "word " * 2_000), ("user", f"user_{n} " + "word " * 2_000)]
@@ -52,5 +52,5 @@ def test_of_a_long_conversation_the_latest_part_is_read() -> None:
     assert "long_ago" not in names
 
 
-def test_what_is_said_later_changes_nothing() -> None:
+def test_later_messages_change_no_names() -> None:
     assert mentioned(TURNS[:3])[0] == mentioned(TURNS)[0]

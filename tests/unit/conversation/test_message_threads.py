@@ -26,7 +26,7 @@ def refused(policy: str, user_agent: str, thread: Any = "none") -> bool:
     return False
 
 
-def test_threads_are_refused_where_the_client_goes_on_without() -> None:
+def test_threads_are_refused_for_clients_that_can_do_without() -> None:
     for thread in ({"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}):
         assert refused("auto", CLAUDE_CODE, thread)
         assert not refused("auto", SDK, thread)

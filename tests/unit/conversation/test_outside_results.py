@@ -49,7 +49,7 @@ def cleaned(name: str, body: Any, redact: Redact) -> bytes:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_what_is_said_is_redacted_and_nothing_else(name: str, redactor: Redactor) -> None:
+def test_only_secrets_in_texts_and_arguments_are_replaced(name: str, redactor: Redactor) -> None:
     out = cleaned(name, BODIES[name], redactor.redact)
     found = json.loads(PATTERN.sub("@", out.decode()))
     assert found == BODIES_HERE[name]

@@ -61,7 +61,7 @@ def last_results(accepted: Accepted) -> list[str]:
 
 
 @every_api
-def test_note_is_given_once_and_stays_over_turns_and_a_restart(api: Api, callers: Callers) -> None:
+def test_the_note_is_added_once_and_stays_over_turns_and_a_restart(api: Api, callers: Callers) -> None:
     turns = list(READ)
     mark = mark_in(sent(send(callers, turns, api)))
     turns += written(mark)
@@ -92,12 +92,12 @@ STRANGE = make("password", b"another", b"value")
     ],
     ids=["typed by the user", "read from a file", "read beside a secret", "no placeholder", "the value"],
 )
-def test_no_note_where_no_placeholder_of_ours_was_written(callers: Callers, turns: list[Turn]) -> None:
+def test_no_note_unless_a_placeholder_of_this_proxy_was_written(callers: Callers, turns: list[Turn]) -> None:
     send(callers, turns[:3])
     assert "[Note:" not in sent(send(callers, turns))
 
 
-def test_where_nothing_was_redacted_all_bytes_stay(callers: Callers) -> None:
+def test_a_request_without_redactions_keeps_all_bytes(callers: Callers) -> None:
     turns = [*READ[:2], ("result", IDS[0], "DEBUG=true"), *written(STRANGE)]
     body = ANTHROPIC.body(turns)
     callers.settings = replace(callers.settings, enable_expand_context=False)
@@ -159,9 +159,7 @@ def with_content(callers: Callers, content: Any, **more: Any) -> Accepted:
     ],
     ids=["several texts", "ends with a line break", "an empty text", "has the note", "quotes the note"],
 )
-def test_note_stands_at_the_end_of_the_last_text(
-    callers: Callers, texts: list[str], expected: list[str]
-) -> None:
+def test_the_note_ends_the_last_text(callers: Callers, texts: list[str], expected: list[str]) -> None:
     content = [{"type": "text", "text": text} for text in texts]
     assert last_results(with_content(callers, content)) == expected
 
@@ -173,7 +171,7 @@ def test_facts_tell_the_stage_and_the_size(callers: Callers) -> None:
     assert entry.facts.tokens_after > entry.facts.tokens_before
 
 
-def test_shortened_result_has_the_note_behind_its_form(callers: Callers) -> None:
+def test_a_shortened_result_ends_with_the_note(callers: Callers) -> None:
     listing = "".join(f"row {number * 7919 % 10007} of {number}\n" for number in range(900))
     accepted = with_content(callers, listing, is_error=True)
     (text,) = last_results(accepted)
@@ -233,9 +231,7 @@ def test_result_that_the_provider_has_seen_gets_none(callers: Callers) -> None:
     assert "[Note:" not in sent(send(callers, turns))
 
 
-def test_none_is_given_while_it_could_not_be_remembered(
-    callers: Callers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_note_is_added_while_the_store_is_away(callers: Callers, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = [*READ, *written(mark_in(sent(send(callers, READ))))]
     with monkeypatch.context() as patched:
         patched.setattr(Stores, "is_whole", False)
@@ -314,7 +310,7 @@ def test_smaller_form_after_a_refusal_keeps_the_note(callers: Callers) -> None:
     assert sent(later).count("[Note:") == 1
 
 
-def test_other_proxies_are_told_the_form(callers: Callers) -> None:
+def test_the_fleet_learns_the_noted_form(callers: Callers) -> None:
     noted = with_content(callers, "ok").rewritten.shown[-1].facts
     assert SCHEMA.news(Decision(f"ok\n{NOTE}", noted)) is News.VALUE
     assert SCHEMA.news(Decision("x", Facts("shortened"))) is News.KEY

@@ -56,7 +56,7 @@ def test_a_stale_read_near_the_end_becomes_a_shadow_once_its_edit_is_read():
     assert talk.line == ""
 
 
-def test_far_behind_much_that_is_cached_it_stays():
+def test_a_superseded_result_before_many_cached_tokens_stays():
     talk = Talk()
     talk.call("Read", prose(77), **STALE)
     talk.send()
@@ -91,7 +91,7 @@ def test_bound_reasoning_is_never_broken_unasked(drop, model, is_bound):
 
 
 @pytest.mark.parametrize("example", adoption.table()["examples"], ids=lambda example: example["model"])
-def test_whose_thinking_is_bound(example):
+def test_models_with_bound_thinking(example):
     assert adoption.binds(example["format"], example["model"]) == example["bound"]
 
 
@@ -112,7 +112,7 @@ def test_switched_off_or_without_a_way_back_nothing_happens(chosen, references):
     assert talk.call("Edit", "ok", **EDITED).send()[0] == first
 
 
-def test_what_a_later_result_refers_to_stays():
+def test_a_referent_of_a_later_result_stays():
     talk = Talk()
     talk.call("Read", prose(77), **STALE)
     talk.send()
@@ -142,7 +142,7 @@ def test_the_unread_tail_is_never_touched():
 # Budgets, and limits that were learned
 
 
-def test_an_aggregate_budget_takes_the_fattest_old_results_first_and_then_rests():
+def test_an_aggregate_budget_takes_the_largest_old_results_once():
     talk = Talk(aggregate_budget_bytes=14_000)
     for n in range(4):
         talk.call("Grep", prose(n + 2, 100), pattern=str(n))
@@ -205,7 +205,7 @@ def _texts(value: Any, seen: set[int]) -> Iterator[str | bytes]:
             yield from _texts(getattr(value, one.name, None), seen)
 
 
-def test_no_module_keeps_what_calls_were_given() -> None:
+def test_no_module_keeps_arguments_of_calls() -> None:
     given = "a-file-that-no-other-test-reads.txt"
     talk = Talk()
     for seed in (7, 8, 9):
@@ -225,7 +225,7 @@ def test_no_module_keeps_what_calls_were_given() -> None:
 LOG = "\n".join(f"line {n}: everything is as it should be" for n in range(400))
 
 
-def test_superseded_then_fattest_then_those_referred_to_then_the_tail():
+def test_the_order_is_superseded_largest_referred_to_unread():
     texts = [
         text(0, "x" * 10),
         text(1, "x" * 99, unread=True),
@@ -241,7 +241,7 @@ def text(index, original, **part):
     return SentText(index, original, original, **part)
 
 
-def test_the_fattest_old_result_goes_first_and_no_more_than_needed():
+def test_the_largest_old_result_is_cut_first_and_no_more_than_needed():
     texts = [text(0, LOG[:6000]), text(1, LOG), text(2, LOG[:9000]), text(3, LOG * 2, unread=True)]
     assert list(fitted(texts, Need(bytes=2000))) == [1]
     assert sorted(fitted(texts, Need(bytes=16_000))) == [1, 2]

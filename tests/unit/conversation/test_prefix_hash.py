@@ -63,7 +63,7 @@ def test_the_cut_of_an_answer_and_system_messages_say_nothing() -> None:
     assert one.history[-1] == two.history[-1]
 
 
-def test_a_history_goes_on_where_the_provider_keeps_it() -> None:
+def test_the_hash_of_a_history_at_the_provider_continues() -> None:
     whole = read(ASK, CALL, OUT, DONE, ASK)
     first = prefix_hash.answered(read(ASK).history[-1], b"", [prefix_hash.call("f", "{}")])
     second = prefix_hash.answered(read(OUT, start=first).history[-1], prefix_hash.plain("Do ne."), [])
@@ -75,7 +75,7 @@ def test_a_text_alone_is_what_the_user_says() -> None:
     assert prefix_hash.read(document, document.members(document.root)["m"]).history == read(ASK).history
 
 
-def test_what_is_nested_deeply_counts_as_it_is() -> None:
+def test_deeply_nested_content_is_hashed() -> None:
     deep: Any = "x"
     for _ in range(400):
         deep = [{"a": deep}]

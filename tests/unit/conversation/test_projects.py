@@ -41,7 +41,7 @@ def project(callers: Callers, api: Api, *words: str) -> str:
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
-def test_in_every_api_the_last_part_of_the_folder_and_a_hash(callers: Callers, api: Api) -> None:
+def test_a_project_is_named_by_the_end_of_its_folder_and_a_hash(callers: Callers, api: Api) -> None:
     here = "<environment_context>\n  <cwd>{}</cwd>\n</environment_context>"
     name = project(callers, api, here.format("/home/me/shop"), "Go.")
     assert re.fullmatch(r"shop \([0-9a-f]{4}\)", name)
@@ -52,7 +52,7 @@ def test_in_every_api_the_last_part_of_the_folder_and_a_hash(callers: Callers, a
     assert project(callers, api, "Fix it.") == ""
 
 
-def test_a_name_holds_no_secret_and_what_tools_print_names_none(callers: Callers) -> None:
+def test_a_project_name_has_no_secret_and_comes_from_no_result(callers: Callers) -> None:
     name = project(callers, APIS[0], f"<cwd>/srv/{SECRET}</cwd>")
     assert name
     assert SECRET[:8] not in name

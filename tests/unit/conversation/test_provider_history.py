@@ -83,7 +83,7 @@ def refusal(callers: Callers, body: bytes) -> str:
     return found.reason if isinstance(found, Refused) else ""
 
 
-def test_of_several_versions_the_right_one_is_named(callers: Callers) -> None:
+def test_a_duplicate_names_the_right_one_of_several_versions(callers: Callers) -> None:
     """Each is held already; a reader takes a bare name for the last call of that name."""
     said = Chain(callers).outputs("cat parts", FIRST, SECOND, FIRST, FIRST, SECOND)
     assert said[:2] == [FIRST, SECOND]
@@ -105,7 +105,7 @@ def test_calls_of_the_same_request_count_too(callers: Callers) -> None:
 TOKEN = "sk-proj-Zq3vT8nW1xR7yL5kB2mD9cF4gH6jP0sA1eU8iO5tY3wQ7"
 
 
-def test_what_is_held_is_named_without_secrets(callers: Callers) -> None:
+def test_names_of_remembered_results_have_no_secrets(callers: Callers) -> None:
     """Also where the name ends within one."""
     for padding in ("", "-s -o /dev/null "):
         command = f"curl {padding}-H 'Authorization: Bearer {TOKEN}' https://api.example.com/v1/parts"
@@ -128,7 +128,7 @@ def test_the_name_of_a_tool_is_searched_too(callers: Callers) -> None:
     assert TOKEN[:12] not in said
 
 
-def test_the_latest_are_held_and_their_names_are_short(callers: Callers) -> None:
+def test_the_latest_results_are_remembered_with_short_names(callers: Callers) -> None:
     turns = [ASK]
     for number in range(200):
         turns += [call(number, f"cat part {number}"), ("result", call(number, "")[1], f"{number} {FIRST}")]
@@ -145,7 +145,7 @@ def test_the_latest_are_held_and_their_names_are_short(callers: Callers) -> None
     assert len(result.name) + len(result.tool) < 1_000
 
 
-def test_what_was_cut_as_a_whole_is_not_held(callers: Callers) -> None:
+def test_results_of_a_bounded_request_are_not_remembered(callers: Callers) -> None:
     sent = callers.send(
         API, API.body([ASK, call(1, "ls"), ("result", call(1, "")[1], FIRST)], store=True), KEY
     )
@@ -165,11 +165,13 @@ def test_what_was_cut_as_a_whole_is_not_held(callers: Callers) -> None:
         {"plugins": [{"id": "context-compression"}]},
     ],
 )
-def test_what_may_be_dropped_is_not_held(extra: dict[str, Any], callers: Callers) -> None:
+def test_results_that_the_provider_may_drop_have_no_duplicates(
+    extra: dict[str, Any], callers: Callers
+) -> None:
     assert Chain(callers).outputs("cat parts", FIRST, FIRST, **extra) == [FIRST, FIRST]
 
 
-def test_nothing_is_held_across_a_compaction(callers: Callers) -> None:
+def test_no_result_is_remembered_across_a_compaction(callers: Callers) -> None:
     for place in (1, 3):
         turns = [ASK, call(1, "cat parts"), ("result", call(1, "")[1], FIRST)]
         body = json.loads(API.body(turns, store=True))
@@ -219,7 +221,7 @@ def test_a_session_leaves_the_conversation_what_it_is(callers: Callers) -> None:
     assert joined.rewritten.body == plain.rewritten.body
 
 
-def test_what_a_session_has_left_out_can_be_asked_for_in_all_of_it(callers: Callers) -> None:
+def test_originals_of_a_session_are_found_in_all_of_its_conversations(callers: Callers) -> None:
     turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG)]
     [ref] = shown(callers.send(API, API.body(turns, **SESSION), KEY))
     other = [("user", "Something else.")]
@@ -239,7 +241,7 @@ def test_an_earlier_part_of_the_conversation_joins_its_session_later(callers: Ca
     assert callers.stored(other, ref) == LOG
 
 
-def test_a_whole_history_that_becomes_a_chain_brings_its_originals(callers: Callers) -> None:
+def test_a_whole_history_that_moves_to_the_provider_brings_its_originals(callers: Callers) -> None:
     turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG), ("said", "So."), ("user", "And?")]
     first = callers.send(API, API.body(turns[:3]), KEY)
     [ref] = shown(first)
@@ -253,7 +255,7 @@ def test_a_whole_history_that_becomes_a_chain_brings_its_originals(callers: Call
     assert callers.stored(chain.send(("user", "Tell me.")), ref) == LOG
 
 
-def test_what_a_request_carries_is_kept_again(callers: Callers) -> None:
+def test_an_original_that_a_request_carries_is_stored_again(callers: Callers) -> None:
     """Its original is long gone from the store when the client sends its result once more."""
     turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG), ("said", "So."), ("user", "And?")]
     first = callers.send(API, API.body(turns[:3]), KEY)

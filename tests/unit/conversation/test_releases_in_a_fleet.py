@@ -58,7 +58,7 @@ async def turns(pair: TwoProxies, where: str, patched: pytest.MonkeyPatch) -> st
 
 
 @pytest.mark.parametrize("where", ["0101010", "1010101", "0011001"])
-def test_the_first_form_stays_whoever_gave_it(
+def test_the_first_form_stays_whichever_release_made_it(
     redis: RedisServer, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(key: int) -> None:

@@ -105,7 +105,7 @@ def test_without_it_every_byte_and_every_decision_is_the_same(api: Api, engines:
     assert spared >= 10
 
 
-def test_values_that_stand_for_items_are_edited_where_these_stand() -> None:
+def test_remembered_items_are_edited_at_their_places_in_the_new_body() -> None:
     memory = PrefixMemory()
     data = b' {"a": 1, "m": [ {"x": "y"} , {"x": "y"}, "s", 7 ], "z": "\xc3\xb6"}'
     for padding in (b"", b"", b"  "):
@@ -130,7 +130,7 @@ def test_values_that_stand_for_items_are_edited_where_these_stand() -> None:
         assert amended.render() == padding + data.replace(b'"y"}, "s"', b'"amended"}, "s"')
 
 
-def test_a_name_is_found_wherever_it_stands() -> None:
+def test_a_name_is_found_in_any_part_of_a_body() -> None:
     memory = PrefixMemory()
     for body, there in (
         (b'{"m": [{"a": 1}, {"b": 2}], "x": 3}', True),
@@ -169,7 +169,7 @@ def long_conversation(count: int) -> list[Turn]:
     return turns
 
 
-def test_forms_of_earlier_turns_are_not_looked_for_again(callers: Callers, gone_through: list[str]) -> None:
+def test_forms_of_earlier_turns_are_not_decided_again(callers: Callers, gone_through: list[str]) -> None:
     """But for those of the last turn, which are remembered then."""
     for count in range(1, 9):
         before = len(gone_through)
@@ -179,7 +179,7 @@ def test_forms_of_earlier_turns_are_not_looked_for_again(callers: Callers, gone_
         assert sum(one.new for one in accepted.rewritten.shown) == 1
 
 
-def test_the_second_request_goes_on_where_the_first_stood(callers: Callers, gone_through: list[str]) -> None:
+def test_the_second_request_continues_after_the_first(callers: Callers, gone_through: list[str]) -> None:
     """But for its last messages, which clients change from turn to turn."""
     for count in (20, 21):
         gone_through.clear()
@@ -189,7 +189,7 @@ def test_the_second_request_goes_on_where_the_first_stood(callers: Callers, gone
     assert sum(one.new for one in accepted.rewritten.shown) == 1
 
 
-def test_forms_are_looked_for_where_something_else_holds(callers: Callers, gone_through: list[str]) -> None:
+def test_forms_are_decided_again_if_their_inputs_change(callers: Callers, gone_through: list[str]) -> None:
     """Another decision of the past, an id that names two results now, or results that went."""
     api = APIS[0]
 

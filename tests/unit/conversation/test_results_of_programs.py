@@ -89,7 +89,7 @@ def test_only_the_secret_goes_and_the_json_stays_valid(
 
 
 @BOTH
-def test_nobody_refers_to_what_the_model_never_saw(
+def test_no_reference_names_a_result_that_the_model_never_saw(
     callers: Callers, api: Api, caller: dict[str, Any]
 ) -> None:
     plain = "\n".join(f"line {number} of a listing that says something" for number in range(60))
@@ -121,7 +121,9 @@ def test_budget_and_superseded_results_leave_it_alone(
 
 
 @BOTH
-def test_bounded_summary_request_keeps_or_drops_it_whole(api: Api, caller: dict[str, Any]) -> None:
+def test_a_bounded_summary_request_keeps_or_drops_a_program_s_result_whole(
+    api: Api, caller: dict[str, Any]
+) -> None:
     body = _body(api, (RAW, caller), (RAW[:30_000], None), ("ok", None))
     name = "anthropic" if api is ANTHROPIC else "openai_responses"
     bounded = bound(body, name, len(json.dumps(RAW)) + 15_000)

@@ -171,7 +171,7 @@ def test_string_and_list_shapes_of_the_same_text_are_one_decision():
     ]
 
 
-def test_what_lost_something_is_marked_and_its_original_is_kept():
+def test_a_cut_result_is_marked_and_its_original_is_kept():
     text = "\n".join(f"line {number} of a file without end {number * number}" for number in range(9000))
     rewritten = go(
         body(use("toolu_1", command="cat x"), answer("toolu_1", text + "hunter2")), references=References()
@@ -183,7 +183,7 @@ def test_what_lost_something_is_marked_and_its_original_is_kept():
     assert rewritten.originals == {ref: text + "[REDACTED:test:abcdef]"}
 
 
-def test_what_does_not_look_like_the_api_is_nobodys():
+def test_a_body_of_another_shape_is_no_request():
     assert (
         read.read(Document(b'{"model":"m","messages":{}}'), api("anthropic-messages"), Settings(), SCOPE)
         is None

@@ -37,7 +37,7 @@ def test_the_later_of_two_identical_results_names_the_earlier():
 
 
 @pytest.mark.parametrize("step", ["same", "by_reference"])
-def test_where_references_fail_results_are_shortened_without_them(step, monkeypatch, caplog):
+def test_results_are_shortened_without_references_if_these_fail(step, monkeypatch, caplog):
     def fails(*_, **__):
         raise RecursionError
 

@@ -35,7 +35,7 @@ def smaller(decided: Any, needed: Need, *texts: str) -> Any:
 
 
 @pytest.mark.parametrize("later", [EDITED, SHORT])
-def test_who_refers_to_a_shortened_text_stands_for_itself(later: str) -> None:
+def test_a_text_that_refers_to_a_shortened_one_loses_its_references(later: str) -> None:
     decided, before = written(SOURCE, later)
     assert "same as in Read a.py" in before[1]
     made = smaller(decided, Need(bytes=2000), SOURCE, later)
@@ -51,7 +51,7 @@ def test_who_refers_to_a_shortened_text_stands_for_itself(later: str) -> None:
     assert written(SOURCE, later, known=known)[1] == after
 
 
-def test_whoever_refers_to_one_that_refers_follows_too() -> None:
+def test_texts_that_refer_to_such_a_text_follow() -> None:
     third = EDITED.replace("value_7 ", "worth_7 ")
     decided, before = written(SOURCE, EDITED, third)
     made = smaller(decided, Need(bytes=5000), SOURCE, EDITED, third)
@@ -70,7 +70,7 @@ def test_a_reference_into_what_is_shortened_does_not_hold() -> None:
     assert written(SOURCE, EDITED, known=known)[1] == after
 
 
-def test_what_nobody_has_shortened_is_still_referred_to() -> None:
+def test_texts_that_keep_their_form_are_still_referred_to() -> None:
     other = "\n".join(f"row {n * 7919 % 10007} of {n}" for n in range(900))
     decided, before = written(SOURCE, EDITED, other)
     made = smaller(decided, Need(bytes=2000), SOURCE, EDITED, other)

@@ -133,7 +133,7 @@ def test_request_for_a_compaction_has_the_prefix_of_its_conversation(callers: Ca
     assert listed(talked).startswith(listed(asked) + b",")
 
 
-def test_turns_that_are_kept_behind_a_compaction_keep_their_form(callers: Callers) -> None:
+def test_turns_after_a_compaction_keep_their_form(callers: Callers) -> None:
     old = [user("Why?"), said(SILENT, use(0, "docker logs a")), results((0, LOG)), said(SPOKEN)]
     kept = [
         user("And the other?"),
@@ -229,7 +229,7 @@ def test_signed_block_of_a_response_reaches_the_client_as_it_came(data: bytes) -
     assert turn.finished
 
 
-def test_spoken_reasoning_in_front_of_a_hidden_call_is_kept_for_the_next_request() -> None:
+def test_spoken_reasoning_before_a_hidden_call_is_kept_for_the_next_request() -> None:
     hidden = NOTES + call(4, PHANTOM, "toolu_p0", '{"id":"shadow_0"}')
     out, (turn,) = every_cut(stream, [streams.start() + hidden + end("tool_use", 7)])
     assert NOTES in out
@@ -241,7 +241,7 @@ def test_spoken_reasoning_in_front_of_a_hidden_call_is_kept_for_the_next_request
     assert turn.signatures == ("s0", "s1+/==")
 
 
-def test_summary_in_front_of_a_hidden_call_is_rebuilt_whole() -> None:
+def test_a_summary_before_a_hidden_call_is_rebuilt_whole() -> None:
     hidden = SUMMARY + call(1, PHANTOM, "toolu_p0", '{"id":"shadow_0"}')
     _, (turn,) = every_cut(stream, [streams.start() + hidden + end("tool_use", 7)])
     assert turn.message is not None

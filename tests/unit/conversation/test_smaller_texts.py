@@ -60,7 +60,7 @@ def test_a_json_object_keeps_its_keys_and_the_end_of_its_text():
     assert OMITTED.search(form["result"])
 
 
-def test_an_object_whose_fat_value_is_no_text_says_how_much_is_missing():
+def test_a_large_value_that_is_no_text_is_replaced_by_a_count():
     rows = [{"id": n, "name": f"row {n}"} for n in range(200)]
     text = json.dumps({"rows": rows, "next": None})
     form = json.loads(shorten(text, 512))
@@ -79,7 +79,7 @@ def test_an_object_of_numbers_keeps_their_spelling():
     assert "12345678901234567890123" in form
 
 
-def test_what_fits_once_its_escapes_are_gone_is_not_said_to_be_cut():
+def test_a_text_that_fits_without_its_escapes_has_no_marker():
     form = shorten(json.dumps({"text": "0" * 17 + "\x1f" * 47 + "Ķ" * 40}), 492)
     assert form is None or OMITTED.search(form)
 
@@ -220,7 +220,7 @@ def test_identifiers_stay_and_free_text_is_not_trimmed() -> None:
     assert trimmed(b'"free text"', 1) is None
 
 
-def test_placeholders_have_the_type_of_what_they_stand_for_and_the_rest_keeps_its_bytes():
+def test_placeholders_have_the_type_of_their_values_and_all_else_keeps_its_bytes():
     rows = ",".join("1" for _ in range(200))
     numbers = '"n": 12345678901234567890123, "rate": 1.10'
     source = f'{{"text": "{BIG}",  "rows":[{rows}], "map": {{"a": "{BIG}"}}, {numbers}}}'

@@ -13,8 +13,7 @@ pytest.importorskip("redis")
 from penumbra.apis.recognise import apis
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
-from penumbra.conversation.incoming import Accepted, Incoming, Refused
+from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming, Refused
 from support.apis import APIS
 from support.fleet import redis_server
 from support.fleet.redis_server import RedisServer, Relay

@@ -151,7 +151,7 @@ def is_bounded(body: dict[str, Any], key: str = "messages") -> bool:
     return any(NOTE in json.dumps(message) for message in body[key])
 
 
-def test_what_shares_the_cache_changes_only_where_it_would_not_fit() -> None:
+def test_a_summary_request_with_a_cached_prefix_is_cut_only_to_fit() -> None:
     body = session(70)
     assert sent(body) == body
     made = sent(body, LearnedLimits(window=30_000))
@@ -175,7 +175,7 @@ OWN = {"system": SUMMARISER}
 
 
 @pytest.mark.parametrize("shape", [OWN, {"tools": []}])
-def test_what_is_not_cached_has_a_budget(shape: dict[str, Any]) -> None:
+def test_a_summary_request_without_a_cached_prefix_has_a_budget(shape: dict[str, Any]) -> None:
     body = session(70, model="something-new", **shape)
     made = sent(body)
     assert is_bounded(made)
@@ -191,7 +191,7 @@ def test_what_is_not_cached_has_a_budget(shape: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"recover": "off"}, {"lossy": "off"}])
-def test_it_can_be_switched_off(settings: dict[str, Any]) -> None:
+def test_bounding_can_be_switched_off(settings: dict[str, Any]) -> None:
     body = session(70, model="something-new", **OWN)
     assert sent(body, **settings) == body
 
@@ -289,7 +289,7 @@ def test_thinking_that_the_call_under_way_needs_stays() -> None:
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
-def test_in_every_api_calls_stay_with_their_results(api: Api) -> None:
+def test_calls_stay_with_their_results_in_every_api(api: Api) -> None:
     turns: list[Turn] = [("user", "Please do it all.")]
     for n in range(20):
         command = f"run {n} {'a' * (4_000 if n == 19 else 4)}"

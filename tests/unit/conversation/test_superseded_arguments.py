@@ -81,7 +81,7 @@ def test_only_by_request() -> None:
         assert "_tool_compaction" not in json.dumps(talk.send_arguments(LATER))
 
 
-def test_what_can_not_be_asked_for_needs_the_operators_word() -> None:
+def test_arguments_that_cannot_be_asked_for_stay_by_default() -> None:
     for lossy, expected in (("auto", False), ("on", True)):
         talk = Talk(lossy=lossy)
         talk.references = None
@@ -121,7 +121,7 @@ def test_priced_where_that_is_asked_for() -> None:
     assert not any("_tool_compaction" in one for one in far.send_arguments())
 
 
-def test_what_is_written_anew_for_a_result_is_free() -> None:
+def test_arguments_after_a_changed_result_cost_nothing() -> None:
     """A stale read near the front goes, and takes older arguments behind it along."""
     for stale in (True, False):
         talk = Talk(more={"system": CACHED}, supersede="priced")
@@ -144,7 +144,7 @@ def test_what_is_written_anew_for_a_result_is_free() -> None:
 @pytest.mark.parametrize(
     ("drop", "asks", "expected"), [("keep", False, False), ("drop", False, False), ("drop", True, True)]
 )
-def test_in_front_of_bound_thinking_only_where_it_may_be_dropped(
+def test_arguments_before_bound_thinking_change_only_if_it_may_be_dropped(
     drop: str, asks: bool, expected: bool
 ) -> None:
     binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if asks else {}
@@ -164,7 +164,7 @@ def test_signed_parts_stay_to_the_byte() -> None:
     assert ["_tool_compaction" in one for one in talk.send_arguments(LATER)] == [False, True, False]
 
 
-def test_who_is_referred_to_stays_and_who_has_gone_is_not_referred_to() -> None:
+def test_referents_keep_their_arguments_and_edited_calls_are_no_referents() -> None:
     source = "\n".join(f"    value_{n} = compute({n}, other={n * 7919 % 1009})" for n in range(80))
     talk = Talk()
     talk.write("a.py", source)

@@ -34,7 +34,9 @@ def test_the_examples_of_the_rule_file(example: Any) -> None:
         (LearnedLimits(window=4_000), 1_048_576, False, None),
     ],
 )
-def test_nothing_is_told_before_a_limit_is_known(limits: Any, believed: Any, cut: Any, expected: Any) -> None:
+def test_usage_is_not_scaled_before_a_limit_is_known(
+    limits: Any, believed: Any, cut: Any, expected: Any
+) -> None:
     assert context_windows.usage_scale(limits, believed, cut) == expected
 
 

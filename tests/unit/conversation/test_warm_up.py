@@ -21,7 +21,7 @@ def test_the_outputs_go_through_the_stages(monkeypatch, caplog) -> None:
     assert all(each.stages for each in shortened)
 
 
-def test_broken_rules_are_told_elsewhere() -> None:
+def test_broken_rules_do_not_stop_the_warm_up() -> None:
     broken: Future[Redactor] = Future()
     broken.set_exception(RedactionError("x"))
     compiled_rules.warm_up(broken)

@@ -189,7 +189,7 @@ def test_the_visible_part_of_a_response_can_be_sent_again() -> None:
         assert done.text.startswith("Let me see all of it.")
 
 
-def test_an_answer_that_cannot_be_read_goes_on_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_cannot_be_read_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(data: bytes) -> bytes:
         raise ValueError("secret")
 

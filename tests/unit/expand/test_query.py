@@ -234,7 +234,7 @@ def test_pages_add_up_to_the_original(text: str, page_bytes: int) -> None:
     assert count <= 3 + 3 * len(text.encode("utf-8", "surrogatepass")) // page_bytes + text.count("\n")
 
 
-def test_pages_without_a_character_that_utf_8_has_go_on() -> None:
+def test_pages_of_lone_surrogates_can_be_followed() -> None:
     assert follow("\udce9" * 400, 100)[0] == ["\udce9" * 33] * 12 + ["\udce9" * 4]
 
 

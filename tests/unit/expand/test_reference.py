@@ -85,7 +85,7 @@ def test_prefix() -> None:
         assert len(references.overhead()) == len(references.prefix(references.ref("text")))
 
 
-def test_where_the_injected_tool_belongs() -> None:
+def test_requests_that_get_the_injected_tool() -> None:
     def name(*names: str, own: int = 1, forced: bool = False, continuable: bool = True) -> str | None:
         return reference.name_for(Tools(names, own, forced, continuable))
 

@@ -53,7 +53,7 @@ def text(lines):
     return "\n".join(line.text for line in lines)
 
 
-def test_new_results_stand_first_line_by_line(redact):
+def test_new_results_come_first_line_by_line(redact):
     before, after = "\n".join(map(str, range(30))), "\n".join(["0", "…", *map(str, range(9, 30))])
     found = text(told(redact, body(after), ResultContext(FACTS, True, (before, after))))
     assert found.startswith("Penumbra: a line\nanthropic-messages, m: 3 messages, 1 result\n")
@@ -252,7 +252,7 @@ def test_rows_have_both_sides_and_equal_ones_between_are_left_out() -> None:
     assert rows[-1] == ["added", None, None, 20, "more"]
 
 
-def test_a_mark_begins_beside_the_lines_that_it_stands_for() -> None:
+def test_a_marker_is_beside_the_lines_that_it_replaces() -> None:
     polls = [f"w1 | DEBUG poll {n}" for n in range(5)]
     before = ["w1 | INFO start", *polls, "w1 | ERROR lost", *polls, "w1 | INFO end"]
     after = [

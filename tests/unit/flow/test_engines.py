@@ -16,7 +16,7 @@ import pytest
 
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import EngineSettings
 from penumbra.flow.current_settings import EngineHandle, Engines
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction.ruleset import Loaded

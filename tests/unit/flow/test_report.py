@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penumbra.config.settings import Settings
-from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import EngineSettings
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.flow import report
 from penumbra.flow.current_settings import EngineHandle, Engines

@@ -12,7 +12,7 @@ import pytest
 from mitmproxy.test import tflow, tutils
 
 from penumbra.config.settings import Settings
-from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import EngineSettings
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import Engines
 from penumbra.flow.response import ResponseWay

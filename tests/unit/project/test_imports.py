@@ -24,7 +24,7 @@ import json, sys
 from penumbra.addon import Penumbra
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.engine_settings import EngineSettings
+from penumbra.conversation.incoming import EngineSettings
 {more}
 Penumbra()
 engine = Engine(EngineSettings.of(Settings(database={database!r})))

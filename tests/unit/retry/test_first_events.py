@@ -64,7 +64,7 @@ def test_the_verdict_is_the_same_however_the_stream_is_cut(kind: str, data: byte
         assert bool(events.error) is (verdict is Verdict.ERROR)
 
 
-def test_an_undecodable_response_goes_on() -> None:
+def test_an_undecodable_response_is_passed_on() -> None:
     assert FirstEvents(SSE, None).feed(ERROR) is Verdict.GO
 
     def broken(piece: bytes) -> bytes:
