@@ -9,7 +9,7 @@ pass is not critical, since the name of a passed test may be "reports an error".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -233,3 +233,19 @@ def critical_lines(lines: Sequence[str]) -> Iterator[int]:
 def normal(line: str) -> str:
     """Return a line for comparison: each run of blanks is one blank, and the ends are trimmed."""
     return " ".join(line.split())
+
+
+class CriticalLines:
+    """`CriticalLines` remembers which lines of one text are critical. Steps that keep or move these lines do
+    not search them again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bool] = {}
+
+    def among(self, lines: Sequence[str], positions: Iterable[int]) -> set[int]:
+        """Return those of the positions whose lines are critical."""
+        places, known = [*positions], self._known
+        new = [line for line in dict.fromkeys([lines[at] for at in places]) if line not in known]
+        known.update(dict.fromkeys(new, False))
+        known.update((new[at], True) for at in critical_lines(new))
+        return {at for at in places if known[lines[at]]}

@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 
 from penumbra.compress import failure_lines
-from penumbra.compress.critical_lines import critical_lines
+from penumbra.compress.critical_lines import CriticalLines
 from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, Span, unended, written
 from penumbra.compress.size import encode
 
@@ -47,15 +47,14 @@ class Fold:
     nested: bool
     ended: Pattern | None = None
 
-    def __call__(self, lines: list[str]) -> list[str]:
+    def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         matches = list(self.pattern.matches(lines))
         fitting = cast("dict[int, re.Match[str]]", dict(compress(enumerate(matches), matches)))
         for position in unended(lines, fitting, self.ended):
             del fitting[position]
-        if not self.safe and fitting:
-            positions = list(fitting)
-            for critical in critical_lines([lines[position] for position in positions]):
-                del fitting[positions[critical]]
+        if not self.safe:
+            for position in critical.among(lines, fitting):
+                del fitting[position]
         if self.nested and fitting:
             fitting = _whole_trees(lines, fitting)
         gone: set[int] = set()
@@ -157,15 +156,15 @@ class Block:
     places: Mapping[str, Pattern] = field(default_factory=dict)
     tells: Pattern | None = None
 
-    def __call__(self, lines: list[str]) -> list[str]:
+    def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         blocks = [
             (match, first, end)
             for match, first, end in self._blocks(lines)
-            if end - first > 0 and (self.safe or not any(True for _ in critical_lines(lines[first:end])))
+            if end - first > 0 and (self.safe or not critical.among(lines, range(first, end)))
         ]
         if self.scattered:
-            return self._in_one(lines, blocks)
-        marks = {first: self._marked(match, lines[first:end]) for match, first, end in blocks}
+            return self._in_one(lines, blocks, critical)
+        marks = {first: self._marked(match, lines[first:end], critical) for match, first, end in blocks}
         gone = {at for _, first, end in blocks if marks[first] for at in range(first, end)}
         return _replaced(lines, gone, {at: mark for at, mark in marks.items() if mark})
 
@@ -192,24 +191,24 @@ class Block:
             values |= {"first_" + name: found[0], "last_" + name: found[-1]}
         return values
 
-    def _marked(self, match: re.Match[str], left_out: list[str]) -> list[str]:
+    def _marked(self, match: re.Match[str], left_out: list[str], critical: CriticalLines) -> list[str]:
         """Return the mark for a block, and then the block's failures; an empty list if the block stays. A
         block of failures alone has no mark, since each kind of failure has its own count."""
         if len(left_out) < self.least or (places := self._places(left_out)) is None:
             return []
-        shown, others = self._shown(left_out)
+        shown, others = self._shown(left_out, critical)
         if len(left_out) - len(shown) < self.least:
             return []
         marks = [self._mark(match, [left_out[at] for at in others], 1, places)] if others else []
         return [*marks, *shown.values()]
 
-    def _in_one(self, lines: list[str], blocks: Sequence[_Block]) -> list[str]:
+    def _in_one(self, lines: list[str], blocks: Sequence[_Block], critical: CriticalLines) -> list[str]:
         """Return the lines with one mark for all blocks, in the place of the first. The failures of a block
         stay in their place, below the block's first line. A block of failures alone stays as it is."""
         inside = [at for _, first, end in blocks for at in range(first, end)]
         if len(inside) < max(1, self.least):
             return lines
-        failures, left = self._shown([lines[at] for at in inside])
+        failures, left = self._shown([lines[at] for at in inside], critical)
         shown = {inside[at]: line for at, line in failures.items()}
         others = {inside[at] for at in left}
         cut: list[_Block] = []
@@ -232,13 +231,14 @@ class Block:
             marks[first] = [self._mark(match, counted, len(cut), {"n": len(others)}), *marks.get(first, ())]
         return _replaced(lines, set(inside), marks)
 
-    def _shown(self, left_out: list[str]) -> tuple[dict[int, str], list[int]]:
+    def _shown(self, left_out: list[str], known: CriticalLines) -> tuple[dict[int, str], list[int]]:
         """Return the failures among lines by position (the first of each kind, with the frames below it), and
         the positions of the lines that are neither shown nor counted with a failure."""
-        failing = self._failing(left_out)
+        critical = known.among(left_out, range(len(left_out)) if self.safe else ())
+        failing = self._failing(left_out, critical)
         first = failure_lines.first_of_kinds([left_out[at] for at in failing])
         shown = {failing[at]: line for at, line in first.items()}
-        critical = set(critical_lines(left_out)).difference(failing) if shown else set()
+        critical.difference_update(failing)
         for at in list(shown):
             below = at + 2 if at + 2 in critical and not left_out[at + 1].strip() else at + 1
             while below in critical and self.start.match(left_out[below]) is None:
@@ -247,11 +247,15 @@ class Block:
         counted = shown.keys() | failing
         return dict(sorted(shown.items())), [at for at in range(len(left_out)) if at not in counted]
 
-    def _failing(self, left_out: list[str]) -> list[int]:
+    def _failing(self, left_out: list[str], critical: set[int]) -> list[int]:
         """Return the positions of the lines that report a failure or, if the rule says so, a warning."""
         if not self.safe:
             return []
-        failing = {at for at in failure_lines.failing(left_out) if left_out[at][:1] not in ("+", "-")}
+        failing = {
+            at
+            for at in failure_lines.failing(left_out, sorted(critical))
+            if left_out[at][:1] not in ("+", "-")
+        }
         if self.warnings:
             failing.update(failure_lines.warning(left_out))
         if self.tells is not None:
@@ -278,7 +282,7 @@ class Member:
     say: str
     least: int
 
-    def __call__(self, lines: list[str]) -> list[str]:
+    def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         texts = {
             position: text.strip("\n").split("\n")
             for position, line in enumerate(lines)
@@ -311,19 +315,18 @@ class Context:
     say: str
     least: int
 
-    def __call__(self, lines: list[str]) -> list[str]:
-        gone = self._far(lines, self.span.ranges(lines))
+    def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
+        gone = self._far(lines, self.span.ranges(lines), critical)
         if len(gone) < max(1, self.least):
             return lines
         return _replaced(lines, gone, {min(gone): [written(self.say, {"n": len(gone)})]})
 
-    def _far(self, lines: list[str], ranges: Sequence[tuple[int, int]]) -> set[int]:
+    def _far(self, lines: list[str], ranges: Sequence[tuple[int, int]], critical: CriticalLines) -> set[int]:
         """Return the positions of the context lines that are neither critical nor near a line of interest."""
         inside = [position for start, end in ranges for position in range(start, end)]
         texts = [lines[position] for position in inside]
-        places = self.pattern.places(texts)
-        far = {inside[place] for place in places}
-        far.difference_update(inside[places[at]] for at in critical_lines([texts[place] for place in places]))
+        far = {inside[place] for place in self.pattern.places(texts)}
+        far -= critical.among(lines, far)
         parts = iter(ranges)
         start = end = 0
         for position in map(inside.__getitem__, self.near.places(texts)):

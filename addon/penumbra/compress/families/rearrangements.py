@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import compress
 
-from penumbra.compress.critical_lines import critical_lines, says_as_much
+from penumbra.compress.critical_lines import CriticalLines, says_as_much
 from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, unended, written
 from penumbra.compress.size import counted
 from penumbra.rule_schemas.command_rules import GroupRule, HoistRule, SameRule
@@ -22,7 +22,7 @@ class Group:
     also: Pattern | None
     through: Pattern | None
 
-    def __call__(self, lines: list[str]) -> list[str]:
+    def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         keyed = self._keyed(lines)
         if not any(keyed):
             return lines
@@ -98,7 +98,7 @@ class Hoist:
     rule: HoistRule
     pattern: Pattern
 
-    def __call__(self, lines: list[str]) -> list[str]:
+    def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         out: list[str] = []
         run: list[re.Match[str]] = []
         for line, match in zip(lines, self.pattern.matches(lines), strict=True):
@@ -134,7 +134,7 @@ class Same:
     rule: SameRule
     pattern: Pattern
 
-    def __call__(self, lines: list[str]) -> list[str]:
+    def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         places = self.pattern.places(lines)
         if len(places) < self.rule.least or len({lines[position] for position in places}) > 1:
             return lines
@@ -148,27 +148,28 @@ class Same:
         ]
 
 
-def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> Callable[[list[str]], list[str]]:
+def drop(
+    pattern: Pattern, safe: bool, ended: Pattern | None = None
+) -> Callable[[list[str], CriticalLines], list[str]]:
     """Return the step `drop`, which removes lines that are decoration, or that a later line replaces."""
 
-    def run(lines: list[str]) -> list[str]:
+    def run(lines: list[str], critical: CriticalLines) -> list[str]:
         matches = {place: match for place, match in enumerate(pattern.matches(lines)) if match is not None}
         last = unended(lines, matches, ended)
-        places = [place for place in matches if place not in last]
-        gone = set(places)
+        gone = matches.keys() - last.keys()
         if not safe:
-            gone.difference_update(places[at] for at in critical_lines([lines[place] for place in places]))
+            gone -= critical.among(lines, gone)
         return [line for place, line in enumerate(lines) if place not in gone] if gone else lines
 
     return run
 
 
-def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
+def rewrite(pattern: Pattern, to: str) -> _Run:
     """Return the step `rewrite`, which replaces matching lines by a new text with their named groups. A
     critical line stays if the new text would be less severe."""
     form = pattern.form(to).format
 
-    def run(lines: list[str]) -> list[str]:
+    def run(lines: list[str], critical: CriticalLines) -> list[str]:
         matches = list(pattern.matches(lines))
         if not any(matches):
             return lines
@@ -178,8 +179,7 @@ def rewrite(pattern: Pattern, to: str) -> Callable[[list[str]], list[str]]:
             match = matches[position]
             assert match is not None
             new[position] = form(*match.groups(""))
-        for at in critical_lines([lines[position] for position in places]):
-            position = places[at]
+        for position in critical.among(lines, places):
             if not says_as_much(lines[position], new[position]):
                 new[position] = lines[position]
         return new

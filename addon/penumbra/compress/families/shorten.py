@@ -15,6 +15,7 @@ from functools import partial
 
 from penumbra.compress import time_budget
 from penumbra.compress.calls.classify import Call
+from penumbra.compress.critical_lines import CriticalLines
 from penumbra.compress.families.family import Family, FamilyResult, family
 from penumbra.compress.families.several_outputs import beside_files, by_announcements, by_seams
 from penumbra.compress.families.steps import Step
@@ -92,18 +93,19 @@ def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str
     steps. If nothing is left out, both are the same list."""
     kept = fewer = lines
     loss = Loss.NONE
+    critical = CriticalLines()
     for entry in steps:
         if len(lines) > time_budget.PIECE:
             time_budget.check()
         if entry.loss is Loss.LOSSY:
-            after = entry.apply(fewer) if lossy else fewer
+            after = entry.apply(fewer, critical) if lossy else fewer
             fewer = fewer if after == fewer else after
             continue
         # A step runs once while both lists are the same.
         is_same = fewer is kept
-        after = entry.apply(kept)
+        after = entry.apply(kept, critical)
         if after != kept:
             loss = max(loss, entry.loss)
             kept = after
-        fewer = kept if is_same else entry.apply(fewer)
+        fewer = kept if is_same else entry.apply(fewer, critical)
     return kept, loss, fewer

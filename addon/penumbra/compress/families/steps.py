@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
 
+from penumbra.compress.critical_lines import CriticalLines
 from penumbra.compress.families.omissions import Block, Context, Fold, Member
 from penumbra.compress.families.patterns import MakePattern, Pattern, Span
 from penumbra.compress.families.rearrangements import Group, Hoist, Same, drop, rewrite
@@ -28,7 +29,7 @@ from penumbra.rule_schemas.command_rules import (
     Within,
 )
 
-Run = Callable[[list[str]], list[str]]
+Run = Callable[[list[str], CriticalLines], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,17 @@ class Step:
     unless: Pattern | None = None
     """A pattern for lines. The step does not run if any line of the text matches."""
 
-    def apply(self, lines: list[str]) -> list[str]:
+    def apply(self, lines: list[str], critical: CriticalLines) -> list[str]:
         """Return the lines after the step, which runs only on the lines in its span."""
         if self.unless is not None and any(self.unless.matches(lines)):
             return lines
         if self.span is None:
-            return self.run(lines)
+            return self.run(lines, critical)
         out: list[str] = []
         done = 0
         for start, end in self.span.ranges(lines):
             out += lines[done:start]
-            out += self.run(lines[start:end])
+            out += self.run(lines[start:end], critical)
             done = end
         return out + lines[done:]
 

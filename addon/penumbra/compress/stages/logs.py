@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penumbra.compress.critical_lines import critical_lines
+from penumbra.compress.critical_lines import CriticalLines
 from penumbra.compress.text import Text
 
 _VALUE = re.compile(
@@ -43,9 +43,6 @@ _LEAST_CONSTANT = 12
 """The smallest number of characters in a pattern outside its gaps."""
 _MOST_VALUES = 12
 _MOST_PATTERNS = 26 * 26
-_SAMPLE = 20
-_RUN = 5
-"""The number of runs, and of lines in a run, in the sample that shows whether a text may be a log."""
 _LONGEST = 1_000
 """The length in characters of the longest log line."""
 
@@ -72,7 +69,7 @@ def factor(text: str) -> str | None:
         or text.startswith(FIRST)
     ):
         return None
-    if not _may_repeat(text, lines) or not _looks_patterned(lines):
+    if not _may_repeat(text, lines):
         return None
     cut = [_cut(line) for line in lines]
     members: dict[str, list[int]] = {}
@@ -80,12 +77,12 @@ def factor(text: str) -> str | None:
         if match is not None:
             members.setdefault(match[0], []).append(position)
     patterns: dict[str, _Pattern] = {}
-    covered = 0
+    covered, critical = 0, CriticalLines()
     for constant, positions in members.items():
         if len(positions) < _LEAST_USES or len(constant) < _LEAST_CONSTANT or len(patterns) == _MOST_PATTERNS:
             continue
-        for at in critical_lines([lines[position] for position in positions]):
-            cut[positions[at]] = None
+        for position in critical.among(lines, positions):
+            cut[position] = None
         values = [match[1] for position in positions if (match := cut[position]) is not None]
         covered += len(positions)
         # A pattern with too few lines saves nothing.
@@ -110,16 +107,6 @@ def _may_repeat(text: str, lines: Sequence[str]) -> bool:
         ]
     )
     return 2 * sum([count for count in counts.values() if count >= _LEAST_USES]) >= len(lines)
-
-
-def _looks_patterned(lines: Sequence[str]) -> bool:
-    """Return whether lines in a sample of runs differ only in their values. The test is quick."""
-    if len(lines) < 4 * _SAMPLE * _RUN:
-        return True
-    step = len(lines) // (_SAMPLE * _RUN)
-    sample = [line for start in range(0, len(lines), step * _RUN) for line in lines[start : start + _RUN]]
-    constants = [match[0] for line in sample if (match := _cut(line)) is not None]
-    return len(constants) >= _LEAST_USES and len(set(constants)) * 4 <= len(constants) * 3
 
 
 def _cut(line: str) -> tuple[str, tuple[str, ...]] | None:
