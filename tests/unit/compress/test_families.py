@@ -15,6 +15,7 @@ from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.family_rules import families
 from penumbra.compress.calls.shell import parse
+from penumbra.compress.critical_lines import CriticalLines
 from penumbra.compress.families.examples import call_of, problems
 from penumbra.compress.families.examples import examples as rule_examples
 from penumbra.compress.families.patterns import LINE_LIMIT, LinearPattern
@@ -401,8 +402,8 @@ def made(rule: dict[str, Any]) -> Step:
 def run(rule: dict[str, Any], text: str) -> str:
     """Return the text after a step, which must be the same with the patterns of a user's rule."""
     lines = text.split("\n")
-    after = made(rule).apply(lines)
-    assert step(convert(AnyStep, rule, "test").rule, LinearPattern).apply(lines) == after
+    after = made(rule).apply(lines, CriticalLines())
+    assert step(convert(AnyStep, rule, "test").rule, LinearPattern).apply(lines, CriticalLines()) == after
     return "\n".join(after)
 
 
@@ -635,7 +636,7 @@ LINES = st.lists(
 def test_counts_of_a_fold_add_up(lines: list[str], least: int) -> None:
     """The counts of the markers add up to the lines that are gone."""
     rule = {"fold": "ok", "say": "<{n}>", "min": least}
-    after = made(rule).apply(lines)
+    after = made(rule).apply(lines, CriticalLines())
     said = sum(int(line[1:-1]) for line in after if line.startswith("<"))
     assert lines.count("ok 1") + lines.count("ok 2") == said + after.count("ok 1") + after.count("ok 2")
     assert [line for line in lines if not line.startswith("ok")] == [
@@ -646,7 +647,7 @@ def test_counts_of_a_fold_add_up(lines: list[str], least: int) -> None:
 @settings(max_examples=examples(200), deadline=None)
 @given(LINES)
 def test_groups_can_be_written_out_again(lines: list[str]) -> None:
-    after = made({"group": r"(?P<key>[a-z]+):(?P<rest>\d+:)"}).apply(lines)
+    after = made({"group": r"(?P<key>[a-z]+):(?P<rest>\d+:)"}).apply(lines, CriticalLines())
     restored: list[str] = []
     key = ""
     for position, line in enumerate(after):

@@ -252,9 +252,7 @@ class Block:
         if not self.safe:
             return []
         failing = {
-            at
-            for at in failure_lines.failing(left_out, sorted(critical))
-            if left_out[at][:1] not in ("+", "-")
+            at for at in failure_lines.failing(left_out, critical) if left_out[at][:1] not in ("+", "-")
         }
         if self.warnings:
             failing.update(failure_lines.warning(left_out))

@@ -148,9 +148,10 @@ class Same:
         ]
 
 
-def drop(
-    pattern: Pattern, safe: bool, ended: Pattern | None = None
-) -> Callable[[list[str], CriticalLines], list[str]]:
+_Run = Callable[[list[str], CriticalLines], list[str]]
+
+
+def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> _Run:
     """Return the step `drop`, which removes lines that are decoration, or that a later line replaces."""
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
