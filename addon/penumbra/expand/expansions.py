@@ -1,7 +1,7 @@
 """This module is the part of the injected tool that needs the database.
 
-`prepare` declares the tool in a request and puts hidden exchanges back; `texts` answers calls of the tool;
-`remember` keeps a response for later requests. The tools are at the beginning of the prefix that a provider
+`prepare` declares the tool in a request and puts hidden exchanges back. `texts` answers calls of the tool.
+`remember` stores a response for later requests. The tools are at the beginning of the prefix that a provider
 caches and binds reasoning to, so a conversation has the tool from its first request on or never. A
 conversation whose earlier responses did not pass through Penumbra gets the tool only if nothing depends on
 its prefix.
@@ -64,7 +64,7 @@ class Expansions:
         tool_calls: ToolCallCache,
         page_bytes: int = expand.PAGE_BYTES,
     ) -> None:
-        """`key` is the installation's key; `page_bytes` limits the text that answers one call."""
+        """`key` is the installation's key. `page_bytes` limits the text that answers one call."""
         self._key = key
         self._tool_calls = tool_calls
         self._exchanges = exchanges
@@ -79,9 +79,9 @@ class Expansions:
         conditions: Conditions,
         before: Chain | None = None,
     ) -> Prepared | None:
-        """Prepare a request for the injected tool; return None if the request does not get it.
+        """Prepare a request for the injected tool. Returns None if the request does not get the tool.
 
-        `before` is the chain of the request's messages, if it was read already.
+        `before` is the chain of the request's messages, if it was already read.
         """
         wire = FORMATS.get(format_name)
         if wire is None:
@@ -99,7 +99,7 @@ class Expansions:
             wire, document, caller, conditions, before, history, owner, named, past
         )
         if any_orphan in past:
-            # The provider would refuse the reasoning of broken-off responses, which clients send again.
+            # Clients send the reasoning of broken-off responses again, but the provider would refuse it.
             keys = {thought.index: orphan_key(caller.owner, thought.known_by) for thought in reasoning}
             orphans = await self._exchanges.get(keys.values())
             wire.take_out(document, [index for index, key in keys.items() if key in orphans])
@@ -107,8 +107,8 @@ class Expansions:
         return prepared
 
     async def _name_latest(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """If a request names the response that it is compared with, replace that id by the id of the
-        response's last hidden turn."""
+        """If a request names a response for a comparison of prompts, replace that id by the id of its last
+        hidden turn."""
         named = wire.compared_with(document)
         if named is None or not (response_id := document.string(named)):
             return
@@ -133,9 +133,9 @@ class Expansions:
         named: PastResponse | None,
         past: Mapping[bytes, PastResponse],
     ) -> Prepared | None:
-        """Declare the tool and put hidden exchanges back, where the request gets the tool.
+        """Declare the tool and put hidden exchanges back, if the request gets the tool.
 
-        `past` holds the known responses of the history; `named` is the one that the request continues.
+        `past` has the known responses of the history. `named` is the response that the request continues.
         """
         tools = wire.tools(document)
         if reference.name_for(tools) is None and not history.is_elsewhere:
@@ -170,7 +170,7 @@ class Expansions:
         if begins and not conditions.counting:
             await self._exchanges.put(_from_now_on(history, caller, name, declared_at))
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in conditions.betas)
-        # A request whose history is at the provider does not show its conversation.
+        # If the provider stores the history, the request does not show its conversation.
         conversation = named.conversation if named is not None and named.scope == caller.scope else b""
         carries_all = not (history.is_elsewhere or tools.threaded)
         references = References(
@@ -186,7 +186,7 @@ class Expansions:
     async def _history(
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
     ) -> tuple[History, PastResponse | None]:
-        """Return the history of a request, and the response that the request names by its id alone."""
+        """Return the history of a request, and the response of which the request has only the id."""
         visible = wire.visible(document)
         response_id = visible[0].response_id if visible else ""
         if not response_id:
@@ -224,8 +224,8 @@ class Expansions:
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
-        """Record the response to a request without tools, text and history: such a response leaves open
-        whether the conversation gets the tool."""
+        """Record the response to a request without tools, text and history, after which the conversation may
+        still get the tool."""
         visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
         response = PastResponse("", text_hash(""), scope=caller.scope, undecided=True)
         await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): response})
@@ -240,7 +240,7 @@ class Expansions:
             await self._originals.put(scope, originals)
 
     async def renew(self, prepared: Prepared, refs: Collection[str]) -> frozenset[str]:
-        """Mark the originals of references as used; return the references whose originals are missing."""
+        """Mark the originals of references as used, and return the references whose originals are missing."""
         if not refs or not prepared.keeps_originals:
             return frozenset()
         return frozenset().union(*[await self._originals.renew(scope, refs) for scope in prepared.scopes])
@@ -250,8 +250,8 @@ class Expansions:
     ) -> tuple[list[str], list[Answered]]:
         """Return the texts that answer the calls of an Ask.
 
-        `provided` holds the queries that were answered within the response. The texts have at most `limit`
-        bytes together; None: any number.
+        `provided` has the queries that were already answered in this response. The texts have at most `limit`
+        bytes together, or any number if `limit` is None.
         """
         texts: list[str] = []
         answered: list[Answered] = []
@@ -268,7 +268,7 @@ class Expansions:
             sent = len(text.encode("utf-8", "surrogatepass"))
             limit = None if limit is None else max(0, limit - sent)
             tool, family = (original.tool, original.family) if original else ("", "")
-            # The model may send any text as a reference, and references are logged.
+            # References are logged, and the model may send any text as a reference.
             ref = ref if reference.is_ref(ref) else ""
             answered.append(Answered(ref, original is not None, sent, prepared.show(tool), family))
         return texts, answered
@@ -309,7 +309,7 @@ class Expansions:
         return text, original, query.ref
 
     async def original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
-        """Return the original of a reference, also of a long one of an earlier release."""
+        """Return the original of a reference. It may be a long one of an earlier release."""
         original = await self._known_by(prepared, find, ref)
         if original is not None or (brief := reference.brief(ref)) == ref:
             return original
@@ -330,7 +330,7 @@ class Expansions:
         return None
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
-        """Store a response as the next request will show it. `Stores.written` waits until that is on disk."""
+        """Store a response in the form of the next request. `Stores.written` waits until it is on disk."""
         caller, owner, earlier = prepared.caller, prepared.owner, prepared.replayed.keys
         if done.orphans:
             orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
@@ -355,7 +355,7 @@ class Expansions:
         elif done.hidden is not None and done.ids:
             await self._remember_id(prepared, done)
         if done.calls and not done.sound:
-            # Clients keep the text of a broken-off response without its calls.
+            # Clients keep the text of a broken-off response but not its calls.
             words = replace(visible, calls=(), tokens=())
             spoken = {exchange_key(owner, words, before): replace(response, hidden=None)}
             await self._exchanges.put(spoken, in_background=True)
@@ -367,8 +367,8 @@ class Expansions:
         return await self._tool_calls.cleaned(text)
 
     async def _remember_id(self, prepared: Prepared, done: Done) -> None:
-        """Store a response by the ids that the client may have got: that of the first turn from a stream, or
-        that of the last turn from a document."""
+        """Store a response by the ids that the client may know: the id of the first turn of a stream, or of
+        the last turn of a document."""
         results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
         history = prepared.history.before
         if prepared.history.responses:
@@ -400,7 +400,7 @@ def _declare(
     conditions: Conditions,
 ) -> bytes:
     """Declare the injected tool after a message, if the API allows that, or with the other tools. Return the
-    hash of the prefix up to that message, or nothing."""
+    hash of the prefix up to the message, or no bytes."""
     if conditions.inline and (latest is None or latest.declared_at):
         places = [latest.declared_at] if latest is not None else []
         for place in (*places, chain.history[-1]):
@@ -413,8 +413,8 @@ def _declare(
 def _from_now_on(
     history: History, caller: Caller, tool: str = "", declared_at: bytes = b""
 ) -> dict[bytes, PastResponse]:
-    """Return the entry which records that a conversation has the injected tool or has no such tool, even if
-    this response is lost."""
+    """Return an entry that tells, even if this response is lost, whether the conversation has the injected
+    tool."""
     text = text_hash(history.visible[-1].text)
     return {history.keys[-1]: PastResponse(tool, text, scope=caller.scope, declared_at=declared_at)}
 

@@ -1,10 +1,8 @@
-"""This module puts hidden exchanges, the calls of the injected tool and their answers, back into later
-requests.
+"""This module puts hidden exchanges (calls of the injected tool and their results) back into later requests.
 
-The provider then gets the prefix that it has cached and that its signed reasoning is bound to, and the model
-still has the texts that it has read. A response that is unknown or was edited gets no exchange back: the
-request stays as the client wrote it, and reasoning after the missing exchange is dropped in the way that the
-API offers.
+The provider then gets the prefix that is cached and to which signed reasoning is bound, and the model still
+has the texts that it has read. For an unknown or edited response, the request stays unchanged, and reasoning
+after the missing exchange is dropped in the way of the API.
 """
 
 from __future__ import annotations
@@ -36,25 +34,25 @@ _TEXTS = {"content", "output"}
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A `History` is the responses in a request, with their keys in the store."""
+    """A `History` has the responses in a request and their keys in the store."""
 
     visible: tuple[Visible, ...]
     keys: tuple[bytes, ...]
     """The key of each response."""
     signed: tuple[bytes | None, ...]
-    """The key of the last reasoning in each response; None without reasoning."""
+    """The key of the last reasoning in each response; None if there is no reasoning."""
     before: bytes
     """Hash of the prefix before the response to this request."""
     front: bytes
-    """Hash of the prefix before the message that the response will be in."""
+    """Hash of the prefix before the message that will contain the response."""
     begun: Visible | None = None
-    """The beginning of a broken-off response that the response to this request continues."""
+    """The beginning of a broken-off response, which the response to this request continues."""
     responses: bool = True
     """True if responses count in the hashes of prefixes."""
 
     @property
     def is_elsewhere(self) -> bool:
-        """Return whether the provider keeps the history, and the request names its last response."""
+        """Return whether the provider stores the history and the request names its last response."""
         return bool(self.visible and self.visible[0].response_id)
 
 
@@ -79,8 +77,8 @@ def read(
 ) -> History:
     """Return the history of a request.
 
-    `owner` is the scope of the request's own responses, `elsewhere` that of a response at the provider;
-    `chain` is that of the request's messages.
+    `owner` is the scope of responses in the request, and `elsewhere` of a response that the provider stores.
+    `chain` has the hashes of the request's messages.
     """
     before = chain.history
     signed: list[bytes | None]
@@ -125,7 +123,7 @@ def _signed(owner: bytes, visible: Visible) -> bytes | None:
 
 
 def forgotten(result: bytes) -> bytes:
-    """Return a result of the injected tool which says that the original is no longer available."""
+    """Return a result of the injected tool with the text that the original is no longer available."""
     message = decode(result)
     return encode({**message, **dict.fromkeys(message.keys() & _TEXTS, query.unknown(""))})
 
@@ -133,9 +131,9 @@ def forgotten(result: bytes) -> bytes:
 def put_back(
     wire: ApiFormat, document: Document, history: History, past: Mapping[bytes, PastResponse], offered: bool
 ) -> Replayed:
-    """Put the hidden exchanges back whose responses are in the request unchanged.
+    """Put back the hidden exchanges of all responses that are unchanged in the request.
 
-    `offered` says that the request may ask the provider to drop reasoning that is bound to another prefix.
+    With `offered`, the request may ask the provider to drop reasoning that is bound to another prefix.
     """
     if not any(response.hidden is not None or response.behind for response in past.values()):
         return Replayed((), (), False)
@@ -163,45 +161,46 @@ def put_back(
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """An `Original` is a redacted original, with the tool and the kind of output that it came from."""
+    """An `Original` is a redacted original, with its tool and its kind of output."""
 
     text: str
     tool: str = ""
     family: str = ""
     before: int = 0
-    """The number of the file's lines before the text, if the call tells it. A heading before the file's first
-    line counts as negative."""
+    """The number of lines in the file before the text, if known from the call. It is negative if the text has
+    a heading before the file's first line."""
 
 
 Find = Callable[[str], Awaitable[Original | None]]
 """A function that finds the original of a reference in the current request."""
 Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""A function that gives a conversation the state of an earlier login's, and returns the originals to
+"""A function that gives a conversation its state under an earlier login, and returns the originals to
 store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """`Conditions` are the settings, headers and state by which a request gets the injected tool."""
+    """A `Conditions` has the settings, headers and state that decide whether a request gets the injected
+    tool."""
 
     wanted: bool
     """True if a conversation without the tool may get one. A conversation with the tool always keeps it."""
     at_stake: bool
     """True if the prefix of a conversation that began without Penumbra must not change."""
     hint: bool
-    """True if shortened texts say how to ask for the original."""
+    """True if shortened texts explain how to ask for the original."""
     betas: str = ""
     """The value of the header `anthropic-beta`."""
     counting: bool = False
     """True if the request only counts tokens. Such a request gets no tool, and nothing is recorded."""
     editing: bool = False
-    """True if secrets are put back into edits, so that the tool explains placeholders differently."""
+    """True if secrets are put back into edits. The tool then explains placeholders in another way."""
     inline: bool = False
     """True if the tool is declared after a message."""
     last_tool: str = ""
     """The injected tool's name in the conversation's last request; empty if that is not known."""
     begins: bool = False
-    """True if the conversation may get the tool though earlier turns had none."""
+    """True if the conversation may get the tool although earlier turns had none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,29 +214,29 @@ class Prepared:
     history: History
     replayed: Replayed
     owner: bytes
-    """Scope of the responses, whose keys are hashed with it."""
+    """Scope of the responses, with which their keys are hashed."""
     threaded: bool = False
-    """True if the provider keeps the history, and later requests may carry only new messages."""
+    """True if the provider stores the history, so that later requests may have only new messages."""
     declared_at: bytes = b""
-    """The hash of the prefix up to the message after which the tool is declared; empty if the tool is
-    declared with the client's tools."""
+    """The hash of the prefix up to the message before the declaration; empty if the tool is declared with the
+    client's tools."""
     begins: bool = False
     """True if no earlier response is known to have had the injected tool."""
     inherit: Inherit | None = None
-    """The function that is called when the request is accepted; None without a conversation of an earlier
+    """The function to call when the request is accepted; None if there is no conversation of an earlier
     login."""
     earlier: bytes = b""
     """Key of the same conversation under an earlier login; empty if there is none."""
     provider_results: tuple[ProviderResult, ...] = ()
     """Results in the provider's history: first those before the request, then those after the response."""
     is_followed: bool = False
-    """True if the provider keeps the history, and all of it came from this caller."""
+    """True if the provider stores the history, and all of it came from this caller."""
     show: ShowName = one_line
     """The function that formats names of tools."""
 
     @property
     def scopes(self) -> tuple[bytes, ...]:
-        """Return the scopes of the request's originals: its conversation, and the session that it names."""
+        """Return the scopes of the request's originals: its conversation, and its session if it names one."""
         shared = self.caller.shared
         return (self.references.scope, shared) if shared else (self.references.scope,)
 
@@ -249,7 +248,7 @@ class Prepared:
 
     @property
     def before(self) -> str:
-        """Return the id of the response that the request continues, or nothing."""
+        """Return the id of the response that the request continues; empty if there is none."""
         return self.history.visible[0].response_id if self.history.is_elsewhere else ""
 
 

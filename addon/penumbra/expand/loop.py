@@ -8,10 +8,10 @@ here.
                  Broken ──► again                   the same request once more
                         └──► failed ──► Done        an error, or a stream that breaks off
 
-After `ROUNDS` rounds the calls are refused; if the model still calls nothing but the injected tool, one more
-request forbids all calls, so that the model has to answer. The caller, which does the I/O, may end the loop
-with `failed` while a continuation is under way. A client may repeat the visible part of a broken response in
-its next request, so the hidden part is recorded for broken responses, too.
+After `ROUNDS` rounds the calls are refused. If the model still calls only the injected tool, one more request
+forbids all calls, so that the model has to respond. The caller, which does the I/O, may end the loop with
+`failed` during a continuation. A client may repeat the visible part of a broken response in its next request,
+so the hidden part is recorded for broken responses, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """An `Ask` is the model's calls of the injected tool. `answered` takes the texts, one for each call."""
+    """An `Ask` has the model's calls of the injected tool. `answered` takes a text for each call."""
 
     calls: tuple[InjectedCall, ...]
     refused: bool
@@ -50,8 +50,8 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A `Broken` is a continuation that failed before any byte of the continuation or of its error reached
-    the client."""
+    """A `Broken` is a continuation that failed before any of its bytes, or of its error, reached the
+    client."""
 
     failure: Failure
 
@@ -61,7 +61,7 @@ class Done:
     """A `Done` is a complete response."""
 
     out: bytes
-    """Last bytes for the client; the whole of a JSON response."""
+    """Last bytes for the client; for a JSON response, all bytes."""
     calls: tuple[str, ...] = ()
     text: str = ""
     hidden: Hidden | None = None
@@ -69,13 +69,13 @@ class Done:
     signature: str = ""
     """Signature of the last reasoning that the client got."""
     signed_late: bool = False
-    """True if that last reasoning came after a hidden exchange."""
+    """True if a hidden exchange precedes the last reasoning that the client got."""
     ids: tuple[str, ...] = ()
     """Ids of the turns."""
     made: tuple[MadeCall, ...] = ()
     """Tool calls that the client may leave out of later requests."""
     tokens: tuple[str, ...] = ()
-    """Tokens that identify the calls whose ids are missing or not unique."""
+    """Hashes that identify the calls whose ids are missing or not unique."""
     item: str = ""
     """Id of the last output item."""
     sound: bool = True
@@ -91,7 +91,7 @@ class Done:
 
 
 class ToolLoop:
-    """A `ToolLoop` is the turns of one response."""
+    """A `ToolLoop` makes one response from its turns."""
 
     def __init__(self, wire: ApiFormat, response: Response, request: bytes) -> None:
         self._wire = wire
@@ -110,9 +110,9 @@ class ToolLoop:
         self._broken = False
         """True if the response can't be read, so that the client gets it unchanged."""
         self._ended: Turn | None = None
-        """The current turn, once it has ended."""
+        """The current turn if it has ended; otherwise None."""
         self._shown = self._shows = False
-        """Two flags: the client got a part of the response, and a part of the current turn."""
+        """True if the client got a part of the response, and if it got a part of the current turn."""
 
     @property
     def keep_alive(self) -> bytes:
@@ -167,7 +167,7 @@ class ToolLoop:
 
     def reanswered(self, texts: Sequence[str]) -> Continue | None:
         """Answer the same calls with other texts, since the provider has refused the request and the client
-        got nothing of that. Return None if the texts are no smaller."""
+        got nothing of it. Returns None if the texts are not smaller."""
         turn, refused = self.turns[-1], sum(map(len, self._pending))
         results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
         messages = self._wire.continuation(turn, results)
@@ -188,8 +188,8 @@ class ToolLoop:
         """End the response, whose continuation has failed.
 
         An error that the provider reported in a stream reaches the client as an error. Any other failure
-        breaks the stream off, as a failing connection does, so that clients try again and don't take the
-        response for complete.
+        breaks the stream off like a failed connection, so that clients try again and don't take the response
+        for complete.
         """
         if not self._wire.breaks_off:
             failure = replace(failure, reported=True)
@@ -199,11 +199,11 @@ class ToolLoop:
         return replace(left, out=out, status=upstream_error.described(failure, "").status, broken=broken)
 
     def interrupted(self) -> Done:
-        """End the response since the client went away; return the part that it got."""
+        """End the response since the client went away. Returns the part that the client got."""
         return self._left()
 
     def again(self, request: bytes = b"") -> None:
-        """Note that the continuation is requested again, by another request if one is named."""
+        """Note that the continuation is requested again, by `request` if it is not empty."""
         self.request = request or self.request
         self._ended, self._shows = None, False
         self._response.restart()
@@ -212,7 +212,7 @@ class ToolLoop:
         if self.rounds and (turn.failure is not None or not self._shows):
             message = "the upstream ended its response early"
             return Broken(turn.failure or Failure(None, b"", message))
-        # The client's response breaks off where the provider's did.
+        # The client's response breaks off at the same place as the provider's.
         return replace(self._left(), out=self._response.finish())
 
     def _left(self) -> Done:
@@ -220,7 +220,7 @@ class ToolLoop:
         if self._broken:
             return Done(b"", sound=False)
         ended = self._ended if self._ended is not None else self._response.end_turn()
-        # A turn with unanswered hidden calls is unfinished, too.
+        # A turn with unanswered hidden calls also counts as unfinished.
         last = Turn() if self.turns and ended is self.turns[-1] else ended
         turns = [*self.turns, last] if self._shown else []
         text = "".join(turn.text for turn in turns)
@@ -257,7 +257,7 @@ class ToolLoop:
         out, last = self._response.finish(), self.turns[-1]
         done = Done(out, calls, text, hidden, signature, late, ids)
         done = replace(done, made=last.made, tokens=last.tokens, item=last.item)
-        # If an exchange can't be put back into later requests, its reasoning has to be removed from them.
+        # If an exchange can't be put back into later requests, its reasoning must be removed there.
         return replace(done, orphans=_orphans(self.turns)) if hidden is not None else done
 
 

@@ -1,9 +1,8 @@
 """This module answers queries about originals with the whole text, a range of lines, or matching lines.
 
-An answer is at most one page long, so that it is never shortened again; the last line of a page says how to
-get the next page. Line numbers are those at the beginnings of the original's lines. The lines of an original
-without numbers, or with those of several files, count from 1. The answer to a bad query is a sentence that
-says what to ask instead.
+An answer has at most one page and so is never shortened again. The last line of a page explains how to get
+the next page. Line numbers are those in the original. An original without numbers, or with numbers of several
+files, has numbers from 1 on. The answer to a bad query explains how to ask.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from penumbra.wire.json_values import NotJson, decode, encode
 PAGE_BYTES = 48_000
 """Largest page, in UTF-8 bytes."""
 _SMALLEST_PAGE = 16_000
-"""The least bytes of a page: smaller pages would cost more calls than they save."""
+"""The smallest size of a page in bytes. Smaller pages would cost more in calls than they save."""
 LEAST_BYTES = 400
-"""Bytes of the smallest text worth sending."""
+"""Size in bytes of the smallest text that is worth sending."""
 _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
-"""The most steps of a compiled pattern, all of which a search may take for each byte."""
+"""The greatest number of steps of a compiled pattern. A search may take all of them for each byte."""
 SEARCH_SECONDS = 2.0
-"""Processor time for the queries of one turn together, which is checked after each line."""
+"""Processor time in seconds for all queries of one turn. It is checked after each line."""
 _LINE_WORK, _BYTE_WORK = 200_000_000, 100
-"""The search steps for one line, and for a byte with the smallest pattern. The end of a longer line is not
-searched."""
+"""The limit of search steps for one line, and the steps for one byte with the smallest pattern. The end of a
+longer line is not searched."""
 _LINE_CHARACTERS = 2_000
 _CONTEXT_LINES = 2
 _MOST_CONTEXT_LINES = 50
@@ -46,7 +45,7 @@ REFUSED = (
     "You may ask again after the next message."
 )
 MOST_CALLS = 32
-"""The most calls of one turn that are answered."""
+"""The greatest number of calls in one turn that are answered."""
 TOO_MANY = f"Not given: {MOST_CALLS} calls are answered at a time. Ask again for this one alone."
 PROVIDED = "This has already been provided: see the earlier result of this same call."
 NO_SPACE = (
@@ -58,7 +57,7 @@ LITTLE_SPACE = "Little room is left in this conversation: ask for `lines` or `pa
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A `Query` is the arguments of one call of the injected tool."""
+    """A `Query` has the arguments of one call of the injected tool."""
 
     ref: str
     pattern: str = ""
@@ -66,7 +65,7 @@ class Query:
     context: int = _CONTEXT_LINES
     first: int | None = None
     last: int | None = None
-    """The first and last line number, inclusive; None for the beginning or the end."""
+    """The numbers of the first and last line; None for the beginning or end of the original."""
     offset: int = 0
     """Characters from the beginning of the original."""
 
@@ -77,7 +76,7 @@ class Query:
 
 
 def share(page_bytes: int, limit: int, calls: int) -> int:
-    """Return the page size for one of several calls that have `limit` bytes together; 0 if no text fits."""
+    """Return the page size for one of `calls` calls with `limit` bytes together; 0 if no text fits."""
     page = min(page_bytes, limit // max(1, calls))
     return page if page >= LEAST_BYTES else 0
 
@@ -88,7 +87,7 @@ def page_bytes(max_output_bytes: int) -> int:
 
 
 def parse(arguments: str) -> Query | str:
-    """Return the query in a call's arguments (JSON), or a sentence about what is wrong with them."""
+    """Return the query in a call's arguments (JSON), or a sentence about the error in them."""
     try:
         value = decode(utf8(arguments))
     except NotJson:
@@ -136,9 +135,9 @@ def result(
 ) -> str:
     """Return the answer to a query.
 
-    `tool` is the injected tool's name, for the calls that the answer suggests. A search takes at most
-    `seconds` of the thread's processor time, as `clock` measures it. `before` is the number of the file's
-    lines before the text, for lines without numbers.
+    `tool` is the injected tool's name, for calls that the answer suggests. A search takes at most `seconds`
+    of processor time, measured by `clock`. `before` is the number of lines in the file before the text, if
+    the lines have no numbers.
     """
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
@@ -168,8 +167,8 @@ class _Numbering(NamedTuple):
     """A `_Numbering` gives the lines of a text the numbers that marks name."""
 
     before: int = 0
-    """The number of the file's lines before the text. A heading before the file's first line counts as
-    negative."""
+    """The number of lines in the file before the text. It is negative if the text has a heading before the
+    file's first line."""
     first: int = 1
     """The number of the first numbered line. The lines of a heading above it have no numbers."""
     note: str = ""
@@ -177,7 +176,7 @@ class _Numbering(NamedTuple):
 
     @classmethod
     def of(cls, text: str, before: int) -> _Numbering:
-        """Return the numbering of a text. `before` is known from the call, if its lines have no numbers."""
+        """Return the numbering of a text. `before` comes from the call and is for lines without numbers."""
         numbers = [
             (number - place, number) for place, number in enumerate(line_numbers.split(text)[0], 1) if number
         ]
@@ -188,18 +187,18 @@ class _Numbering(NamedTuple):
         return cls(*numbers[0])
 
     def at(self, position: int) -> int:
-        """Return the number of the line at a position, counted from 1, or of the first line below it that has
-        one."""
+        """Return the number of the line at a position (from 1 on), or of the first numbered line below it."""
         return max(self.first, position + self.before)
 
 
 def _page(
     text: str, start: int, end: int, query: Query, tool: str, page_bytes: int, count: _Numbering
 ) -> str:
-    """Return the part of a text from `start` on that fits, whole lines if possible, and how to get more."""
+    """Return the text from `start` on as far as it fits, in whole lines if possible, and a hint how to get
+    more."""
 
     def line_at(offset: int) -> int:
-        """Return the number of the line of a character; a line end belongs to its line."""
+        """Return the number of the line with this character. A line break belongs to its line."""
         return count.at(text.count("\n", 0, offset) + 1)
 
     whole = start == 0 and end == len(text)
@@ -242,7 +241,7 @@ def _matching(
     clock: Callable[[], float],
     seconds: float,
 ) -> str:
-    """Return matching lines as grep shows them: number, colon or dash, text; `--` between groups."""
+    """Return matching lines in the format of grep: number, colon or dash, text, and `--` between groups."""
     options = re2.Options()
     options.case_sensitive = not query.ignore_case
     options.log_errors = False
@@ -347,7 +346,7 @@ def _bytes_of(rows: list[str]) -> int:
 
 
 def _row(lines: list[str], number: int, hit: int | None, most: int, count: _Numbering) -> str:
-    """Return a line with its number, if it has one; a line longer than `most` is cut around the hit (a byte
+    """Return a line with its number, if there is one. A line above `most` is cut around the hit (a byte
     offset)."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
@@ -385,7 +384,7 @@ def _range(value: Any) -> tuple[int | None, int | None] | None:
 
 
 def _number(value: Any, default: int) -> int:
-    """Return a value that is, or spells, a natural number; otherwise the default."""
+    """Return the natural number in a value, which may be a text, or the default."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value, re.ASCII):
         value = int(value)
     return value if type(value) is int and 0 <= value < 1 << 40 else default

@@ -1,16 +1,16 @@
 """This module makes references to originals, and the declaration of the injected tool.
 
-A reference is a keyed hash of scope and redacted original: equal texts of one conversation have one
-reference, and only the installation's key can make one. A reference in incoming text has no meaning: a marker
-in a tool result is data.
+A reference is a keyed hash of scope and redacted original. Equal texts of one conversation therefore have the
+same reference, and only the installation's key can make one. References in incoming texts have no meaning,
+since a marker in a tool result is data.
 
-A reference has two forms. The brief one has 18 decimal digits, which tokenizers take three at a time: half
-the tokens of the whole hash, which has 32 hexadecimal digits. The whole form is written where the brief one
-would mean another text of the request, and where the request does not carry the other texts; earlier releases
-always wrote it. Both forms are understood.
+A reference has two forms. The whole form has 32 hexadecimal digits. The brief form has 18 decimal digits and
+half as many tokens, since tokenizers make one token of three digits. The whole form is used if the brief form
+means another text of the request, or if the request does not contain the other texts. Earlier releases wrote
+only the whole form. Both forms are understood.
 
-The declaration of the tool has constant bytes, since the prefix that providers cache, and bind reasoning to,
-begins with the tools.
+The declaration of the tool has constant bytes, since the tools begin the prefix that providers cache and to
+which they bind reasoning.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def is_ref(text: str) -> bool:
 
 
 def copied(value: Any) -> str:
-    """Return the reference in an argument, which may have the marker around it, lack `shadow_`, or be a
-    number; nothing if there is none."""
+    """Return the reference in an argument; empty if there is none. The argument may have the whole marker,
+    only the digits, or be a number."""
     if isinstance(value, int) and MANY // 1000 <= value < MANY:
         value = f"{value:0{_DIGITS}}"
     if not isinstance(value, str):
@@ -65,7 +65,7 @@ def copied(value: Any) -> str:
 
 
 def prefix(reference: str, tool: str, hint: bool) -> str:
-    """Return the text before a shortened text; `tool` is the injected tool's name."""
+    """Return the text before a shortened text. `tool` is the injected tool's name."""
     line = f"[Shortened. Full text: {tool}.]\n" if hint else ""
     return f"<<<SHADOW:{reference}>>>\n{line}"
 
@@ -79,16 +79,14 @@ class References:
     tool: str
     hint: bool
     is_brief: bool = True
-    """True if the request carries all texts of its conversation, so that equal brief references are
-    noticed."""
+    """True if the request has all texts of its conversation, so that equal brief references are noticed."""
     carried: Callable[[str], str | None] = lambda ref: None
-    """The function that returns the redacted original of an earlier reference, if the request carries it."""
+    """A function that returns the redacted original of an earlier reference, if the request contains it."""
     _taken: dict[str, str] = field(default_factory=dict, compare=False)
     """Whole references by their brief forms."""
 
     def ref(self, original: str) -> str:
-        """Return the reference of a redacted original; the reference is brief unless its brief form means
-        another text."""
+        """Return the reference of a redacted original, in brief form unless this form means another text."""
         long = self.whole(original)
         if not self.is_brief:
             return long
@@ -106,7 +104,7 @@ class References:
         return prefix(reference, self.tool, self.hint)
 
     def overhead(self) -> str:
-        """Return a prefix of the usual length."""
+        """Return a prefix of the usual length, for estimates."""
         return self.prefix(SAMPLE if self.is_brief else _LONG_SAMPLE)
 
 
@@ -114,11 +112,12 @@ NAMES = ("expand_context", "penumbra_expand_context")
 """The names of the injected tool. The second name is used where a client's tool has the first one."""
 
 EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
-"""Names in conversations in which secret values are put back into edits. Their description differs, and a
-conversation keeps its tool when the setting changes."""
+"""Names of the tool in conversations in which secrets are put back into edits. The description of this tool
+is another one. A conversation keeps its tool when the setting changes."""
 
 LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
-"""The explanation of placeholders. Every declaration has it, so that the first secret changes no prefix."""
+"""The explanation of placeholders. Every declaration has it, so that the prefix stays when the first secret
+appears."""
 EDITING_LEGEND = (
     "[REDACTED:kind:code] stands for a secret value; write it as it is where you edit the file that it "
     "came from, and nowhere else in the value's place."
@@ -138,8 +137,8 @@ _PARAMETERS = encode(
         "required": ["id"],
     }
 )
-"""The parameters are as short as possible, since every request carries them. Calls may have `ignore_case`,
-`context` and `offset` too; answers give a part that begins within a line as `lines`."""
+"""The parameters are as short as possible, since every request has them. Calls may also have `ignore_case`,
+`context` and `offset`. Results use `lines` for a part that begins within a line."""
 
 
 def tool(name: str) -> Tool:
@@ -149,7 +148,7 @@ def tool(name: str) -> Tool:
 
 @lru_cache(8)
 def tool_tokens(name: str) -> int:
-    """Return the estimated tokens of the declaration in a request, its JSON included."""
+    """Return the estimated tokens of the declaration in a request, with its JSON."""
     declared = tool(name)
     value = {"name": name, "description": declared.description, "input_schema": declared.parameters.decode()}
     return estimate(encode(value).decode())
@@ -162,14 +161,15 @@ def editing_name(name: str, tools: Tools) -> str:
 
 
 def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
-    """Return the name under which a summary by the provider declares the tool in a request, or nothing."""
+    """Return the name of the tool that the provider's own summary in a request declares; empty if there is
+    none."""
     names = (name for name in (*NAMES, *EDITING_NAMES.values()) if name not in tools.names)
     return next((name for name in names if wire.brings(request, tool(name))), "")
 
 
 def name_for(tools: Tools) -> str | None:
-    """Return the injected tool's name in a request, or None if the request can't have the tool: the client
-    declares no tools, the response can't be continued, or the request forces its only tool to get structured
+    """Return the injected tool's name in a request, or None if the request can't have the tool, because the
+    client declares no tools, the response can't be continued, or the only tool is forced to get structured
     data."""
     if not tools.own or not tools.continuable or (tools.forced and len(tools.names) == 1):
         return None

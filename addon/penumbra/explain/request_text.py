@@ -1,5 +1,5 @@
-"""This module writes a request as text for people: a summary, new results before and after, the conversation,
-and earlier results.
+"""This module writes a request as text for people: a summary, the differences of new results, the
+conversation, and earlier results.
 
 Messages are shown as lines: texts, calls, reasoning, and the places of results. Original and sent texts are
 compared line by line, with removed and added lines marked.
@@ -41,7 +41,7 @@ from penumbra.explain.text_lines import (
 from penumbra.wire.document import Document
 
 _MOST_LINES = 2_000
-"""Greatest number of lines of each text that are compared: the time grows with its square."""
+"""Greatest number of lines of each text that are compared. The time grows with the square of this number."""
 _LONGEST = 2_000
 """Greatest number of characters of a line that are shown."""
 _NO_LETTERS = re.compile(r"[\W\d_]")
@@ -52,7 +52,7 @@ _MOST_MATCHED = 200_000
 _AROUND = 3
 """Number of equal lines that are shown on either side of a difference."""
 Row = list[Any]
-"""A row has its kind, then number and text of the left line, and of the right one. A `gap` has the number of
+"""A row has its kind, then number and text of the left line and of the right line. A `gap` has the number of
 hidden rows instead."""
 
 
@@ -114,7 +114,7 @@ _BLOCK = 60
 
 
 def difference_lines(before: str, after: str) -> list[Line]:
-    """Return the differences of two redacted texts, as lines."""
+    """Return lines with the differences of two redacted texts."""
     compared = compare(before, after)
     shown: list[Line] = []
     left: list[Line] = []
@@ -242,7 +242,7 @@ def _pretty(document: Document, arguments: Raw | None) -> str:
 
 
 def _is_small(value: Any) -> bool:
-    """Return whether a value may be indented: a deep value would become many times as long."""
+    """Return whether a value may be indented. Deep values would become many times as long."""
     level = [value]
     for _ in range(_DEEPEST):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
@@ -255,7 +255,8 @@ def _is_small(value: Any) -> bool:
 _MOST_READ = 10_000
 _MOST_MESSAGES = 300
 _MOST_RESULTS = 2_000
-"""Greatest number of results that are read, the latest ones; each takes time, even if it is not shown."""
+"""Greatest number of results that are read. The latest ones are read, since each takes time even if it is not
+shown."""
 _MOST_TOOLS = 100
 _MOST_NEW = 50
 _LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
@@ -277,11 +278,12 @@ class ResultContext:
     pair: Pair | None = None
     """Redacted texts before and after; None if the original is unknown."""
     is_observed: bool = False
-    """True if the result was sent unchanged; its facts then say what would have changed."""
+    """True if the result was sent unchanged. The facts are then about the change that would have been
+    made."""
 
     @property
     def would(self) -> str:
-        """Return the prefix for facts that say what would have changed; empty for other facts."""
+        """Return the prefix for facts about changes that were not made; empty for other facts."""
         return "would have been " if self.is_observed else ""
 
 
@@ -314,7 +316,7 @@ class _Result:
         return f"{self.name()}: {self.done()}"
 
     def done(self) -> str:
-        """Return sizes before and after, and stages, as far as they are known."""
+        """Return the sizes before and after, and the stages, as far as known."""
         if (facts := self.context.facts) is None:
             return f"{len(self.sent.encode('utf-8', 'surrogatepass')):,} bytes"
         return f"{facts.sizes()}; {self.context.would}{facts.done()}"

@@ -34,14 +34,14 @@ class ResponseContext:
     line: str = ""
     """Summary of the outcome; empty if there is none."""
     hidden: Sequence[str] = ()
-    """Parts of the response that the client did not get, a line each."""
+    """One line for each part of the response that the client did not get."""
     injected_tool: str = ""
 
 
 def lines(
     wire: ApiFormat, body: bytes, context: ResponseContext, search: Search, show: Show, *, stream: bool
 ) -> list[Line]:
-    """Return the lines of a response. `stream` says that the body consists of events."""
+    """Return the lines of a response. `stream` is true if the body consists of events."""
     if is_too_much(body):
         return [*wrapped(head, context.line), note(TOO_MUCH_TO_READ)]
     reader = wire.stream("") if stream else wire.body("")
@@ -81,7 +81,7 @@ _FORMAT = "openai_responses_socket"
 
 
 def is_shown(frame: bytes) -> bool:
-    """Return whether a frame belongs to a response and reports no error, which would explain itself."""
+    """Return whether a frame belongs to a response and is no error. Errors need no explanation."""
     envelope = responses_socket.envelope(frame)
     return envelope is not None and not envelope.fails
 
@@ -97,8 +97,7 @@ def is_request(frame: bytes) -> bool:
 
 
 def frame_lines(frame: bytes, earlier: Iterable[bytes], search: Search, show: Show) -> list[Line]:
-    """Return the lines of a frame. `earlier` are the frames before it that the client got, the
-    latest first."""
+    """Return the lines of a frame. `earlier` are the frames that the client got before, the latest first."""
     envelope = responses_socket.envelope(frame)
     if envelope is None:
         return [note("Penumbra: this is no event of a response.")]

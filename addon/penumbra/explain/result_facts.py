@@ -20,7 +20,7 @@ _MOST = 20_000
 _REDACTION = "redaction"
 """Name of a stage that is not shown, since the list of secrets shows its effect."""
 MOST_IN_FLOW = 1_000
-"""Greatest number of results that are listed in one flow; their names are searched for secrets first."""
+"""Greatest number of results that are listed in one flow. Their names are first searched for secrets."""
 Key = tuple[str, str, str, bytes | int]
 
 
@@ -108,14 +108,15 @@ class ResultMemory:
         self._sent: LRUCache[Key, ResultFacts] = LRUCache(_MOST)
         self._numbers: LRUCache[Key, int] = LRUCache(_MOST)
         self._saved: LRUCache[Key, ResultFacts | None] = LRUCache(_MOST)
-        """Outcomes in saved flows, by the size of the sent text; None if two different ones have one key."""
+        """Outcomes in saved flows, by keys with the size of the sent text; None if two different ones have
+        one key."""
         self._sessions: LRUCache[str, None] = LRUCache(_MOST)
 
     def knows(self, session: str) -> bool:
         return session in self._sessions
 
     def put(self, session: str, facts: ResultFacts, sent: str, number: int = 0) -> None:
-        """Store the outcome of a sent result. `number` is its number in the journal; 0 if it has none."""
+        """Store the outcome of a sent result. `number` is its number in the journal, or 0."""
         key = session, facts.call_id, facts.tool, _digest(sent)
         self._sessions[session] = None
         self._sent[key] = facts
@@ -123,13 +124,13 @@ class ResultMemory:
             self._numbers[key] = number
 
     def learn(self, session: str, results: Iterable[ResultFacts], *, is_observed: bool = False) -> None:
-        """Add the outcomes in a saved flow. `is_observed` says that the results were sent unchanged."""
+        """Add the outcomes in a saved flow. `is_observed` is true if the results were sent unchanged."""
         for facts in results:
             key = session, facts.call_id, facts.tool, facts.bytes[0 if is_observed else 1]
             self._saved[key] = facts if self._saved.get(key, facts) == facts else None
 
     def get(self, session: str, call_id: str, tool: str, sent: str) -> tuple[ResultFacts | None, int]:
-        """Return the outcome of a result, if it is known, and its number in the journal; 0 if it has none."""
+        """Return the outcome of a result, if known, and its number in the journal, or 0."""
         key = session, call_id, tool, _digest(sent)
         if (facts := self._sent.get(key)) is not None:
             return facts, self._numbers.get(key, 0)
@@ -154,7 +155,7 @@ def _digest(text: str) -> bytes:
 
 
 def listed(results: Iterable[ResultFacts], before: Any = ()) -> list[dict[str, Any]]:
-    """Return the metadata of a flow: the results that it lists already, followed by `results`."""
+    """Return the metadata of a flow with `results` after the results that are already listed."""
     earlier = list(before) if isinstance(before, list | tuple) else []
     room = max(0, MOST_IN_FLOW - len(earlier))
     return [*earlier[:MOST_IN_FLOW], *(facts.record() for facts in islice(results, room))]

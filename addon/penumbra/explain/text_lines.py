@@ -19,10 +19,10 @@ MOST_LINES = 8_000
 _LONGEST = 2_000
 _COLUMNS = 84
 LONGEST_SEARCHED, _MOST_SEARCHED, _SECONDS = 250_000, 1_000_000, 1.0
-"""The limits of the search for secrets are characters of one piece of text, characters of all pieces, and
-seconds after which no further piece is searched, since all requests wait meanwhile."""
+"""The search for secrets is limited to these numbers of characters in one text and in all texts, and to these
+seconds, since all requests wait meanwhile."""
 _MOST_BRACES = 1_000_000
-"""Number of braces from which a body is not read, since each JSON object takes time."""
+"""Number of braces in a body from which the body is not read, since each JSON object takes time."""
 TOO_MUCH_TO_READ = "There is too much in it to be shown here."
 NOT_SEARCHED = "(not shown: it could not be searched for secrets)"
 TOO_MUCH = "(not shown: this is too long to be searched for secrets here)"
@@ -40,7 +40,7 @@ class Mark(Enum):
 
 
 class Line(NamedTuple):
-    """A `Line` is one line, without line ends and control characters."""
+    """A `Line` is one line without line breaks and control characters."""
 
     mark: Mark
     text: str
@@ -81,7 +81,8 @@ class Search:
     """Number of secrets, by rule, that the flow itself contains."""
     clock: Callable[[], float] = time.monotonic
     until: float = math.inf
-    """The deadline. The first search sets it at its end, since it may have to load the rules."""
+    """The deadline. The end of the first search sets it, since the first search may have to load the
+    rules."""
 
     def text(self, text: str, hint: str = "") -> str:
         """Return the whole text without secrets, or a note if it could not be searched."""
@@ -110,14 +111,14 @@ class Search:
         return self.clock() > self.until
 
     def warning(self) -> list[Line]:
-        """Return a line that names the secrets found, if there are any."""
+        """Return a line about the secrets that were found, if there are any."""
         if not self.found:
             return []
         named = ", ".join(f"{rule} {count}" for rule, count in sorted(self.found.items()))
         return [note(f"In the flow as they are, and shown as placeholders here only: {named}")]
 
     def beginning(self, text: str, length: int, hint: str = "") -> str:
-        """Return at most the first `length` characters. Secrets that extend beyond them are found, too."""
+        """Return at most the first `length` characters. Secrets that continue after them are found, too."""
         clean = self.text(text[: length + _MORE_SEARCHED], hint)
         if len(text) <= length and len(clean) <= length:
             return clean
@@ -135,7 +136,7 @@ def is_too_much(body: bytes) -> bool:
 
 
 def bounded(lines: list[Line], most: int, what: str = "lines") -> list[Line]:
-    """Return the beginning and the end of a block of lines, and the number of lines between."""
+    """Return the beginning and the end of a block of lines, with the number of lines between."""
     if len(lines) <= most:
         return lines
     tail = most // 4

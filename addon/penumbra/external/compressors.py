@@ -1,10 +1,9 @@
-"""This module chooses the results of a request that an external compressor shortens, and the forms that they
-get.
+"""This module chooses the results of a request that an external compressor shortens, and their forms.
 
-An earlier decision is final. A result of a skipped tool, of an unsuitable size, or that may lose nothing is
-not sent. For all others a stored text is used, or a new one is asked for; without a text in time, the
-fallback becomes the result's form for its conversation. If the fallback is the pipeline or no change,
-`conversation` decides as about other results.
+An earlier decision is final. A result is not sent if its tool is skipped, its size is unsuitable, or no part
+may be left out. For all others a stored text is used, or a new one is requested. If no text arrives in time,
+the fallback becomes the form of the result. If the fallback is the pipeline or no change, `conversation`
+decides as about other results.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _KINDS = (None, "text", "input_text")
 
 
 def question(document: Document, messages: Raw | None) -> str:
-    """Return the text of the last user message with words of a human; empty if there is none.
+    """Return the text of the last message that a human has written; empty if there is none.
 
     Tagged text that agents add to such messages is left out.
     """
@@ -90,7 +89,7 @@ _NO_CAP = 1 << 62
 _CHAIN_BYTES = 8_192
 """Size in bytes up to which a result is left to the pipeline, if both are in use."""
 _INTENT, _ARGUMENT = 1_000, 400
-"""Characters."""
+"""The limits in characters for the purpose of a call and for one argument in it."""
 _MOST_MISFITS = 100
 """Greatest number of hosts that the log names."""
 _log = logging.getLogger(__name__)
@@ -118,7 +117,7 @@ class Asking:
     reader: Reader
     references: References | None
     credential: Credential | None
-    """Credential that may pay for the calls."""
+    """The credential that may pay for the calls."""
     work: Work
     """The function that runs work on the results outside of the event loop."""
     show: ShowName = one_line
@@ -131,12 +130,12 @@ class Pending:
 
     result: OpenResult
     base: Shortened
-    """Input of the strategy."""
+    """The input of the strategy."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Selector:
-    """A `_Selector` chooses the results of one request to be sent, and their forms."""
+    """A `_Selector` chooses the results of one request that are sent, and their forms."""
 
     asking: Asking
     strategy: Strategy
@@ -144,7 +143,7 @@ class _Selector:
     def pending(
         self, results: Callable[[], Iterable[OpenResult]]
     ) -> tuple[list[Pending], dict[bytes, Asked]]:
-        """Return the results to ask a strategy about, and the reasons for not asking about the others."""
+        """Return the results for a strategy, and the reasons why the others are not sent."""
         pending: list[Pending] = []
         others: dict[bytes, Asked] = {}
         for result in results():
@@ -156,7 +155,7 @@ class _Selector:
         return pending, others
 
     def _reason(self, result: OpenResult) -> str:
-        """Return why a strategy is not asked about a result; empty if it may be asked."""
+        """Return why a result is not sent to a strategy; empty if it may be sent."""
         settings, output = self.asking.settings, result.output
         if tools.skips(output.tool, settings.skip_tools):
             return "skipped tool"
@@ -175,7 +174,7 @@ class _Selector:
         return "quoted later" if classify(output.tool, output.arguments).category in _QUOTED else ""
 
     def _base(self, result: OpenResult) -> Shortened | str:
-        """Return the input of a strategy for a result, or the reason for not asking. Raises
+        """Return the input of a strategy for a result, or the reason why it is not sent. Raises
         RedactionError."""
         base = self._shorten(result)
         if "binary" in base.stages:
@@ -200,17 +199,17 @@ class _Selector:
 
     @property
     def overhead(self) -> str:
-        """Return the prefix of a text that lost something."""
+        """Return the prefix of a text that was shortened with loss."""
         return self.asking.references.overhead() if self.asking.references is not None else ""
 
     def _may_lose(self) -> bool:
-        """Return whether parts of a result may be left out: the model can ask for the original, or the
+        """Return whether parts of a result may be left out, since the model can ask for the original or the
         operator allows it."""
         settings = self.asking.settings
         return settings.lossy != "off" and (self.asking.references is not None or settings.lossy == "on")
 
     def instead(self, pending: Pending) -> str:
-        """Return the text that would be sent instead; a response must be smaller."""
+        """Return the text that is sent without a response. A response must be smaller."""
         return (self.overhead if pending.base.loss is Loss.LOSSY else "") + pending.base.text
 
     def asked(self, pending: Pending, outcome: Outcome) -> Asked:
@@ -272,7 +271,7 @@ class ExternalCompressors:
         self._http = http
         self._closing: asyncio.Task[None] | None = None
         self._misfits: set[str] = set()
-        """Hosts whose clients have no credential that could pay; they are logged already."""
+        """Hosts whose clients have no credential that could pay, and that were already logged."""
 
     def close(self) -> None:
         """End all calls."""
@@ -282,9 +281,9 @@ class ExternalCompressors:
             self._closing = asyncio.get_running_loop().create_task(self._http.close())
 
     async def forms(self, asking: Asking, results: Callable[[], Iterable[OpenResult]]) -> dict[bytes, Asked]:
-        """Return the outcome for each result that was asked about, by key.
+        """Return the outcome for each result that was considered, by key.
 
-        `results` is called away from the event loop. Raises RedactionError.
+        `results` is called outside of the event loop. Raises RedactionError.
         """
         strategy = chosen(asking.settings, self._http)
         if strategy is None or not asking.settings.rewrites_history:
@@ -328,7 +327,7 @@ def _cleaned(clean: Redact, text: str) -> str:
 
 
 def intent(arguments: Any) -> str:
-    """Return the purpose of a call in one line: its arguments, of which long ones are cut."""
+    """Return the purpose of a call in one line: its arguments, with long ones cut."""
     if isinstance(arguments, dict):
         parts = [f"{name}: {_short(value)}" for name, value in arguments.items()]
         return "; ".join(parts)[:_INTENT]

@@ -2,8 +2,8 @@
 
     stored response -> worth its price? -> one call for all who ask the same -> clean -> stored
 
-A call goes on after its last caller has left: the response is paid for, and is stored for the next request.
-The outcome is never an exception: it is a text, or the kind of the failure.
+A call continues after its last caller has left, since the response costs money and is stored for the next
+request. The outcome is a text or the kind of the failure, and never an exception.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Clock = Callable[[], float]
 
 @dataclass(slots=True)
 class Breaker:
-    """A `Breaker` lets no call to a service through for `pause` seconds after `limit` failures in a row. The
-    next failure begins another pause; a response ends the row."""
+    """A `Breaker` stops calls to a service for `pause` seconds after `limit` consecutive failures. The next
+    failure begins another pause. A response resets the count."""
 
     limit: int = 5
     pause: float = 30.0
@@ -48,7 +48,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the pause lasts."""
+        """Return whether a pause is in progress."""
         return self.clock() < self._until
 
     def succeeded(self) -> None:
@@ -79,8 +79,8 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
 
 
 def saving(reader: Reader, saved: int) -> float | None:
-    """Return the dollars that `saved` fewer tokens are worth: the tokens would be written into the cache once
-    and read in the expected further requests. Return None if the price is unknown."""
+    """Return the price of `saved` tokens in dollars, which would be written to the cache once and read in the
+    expected further requests. None if the price is unknown."""
     rate = price(reader.model)
     if rate is None:
         return None
@@ -89,9 +89,9 @@ def saving(reader: Reader, saved: int) -> float | None:
 
 
 def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:
-    """Return whether shortening a text is expected to save more than it costs.
+    """Return whether shortening a text probably saves more than it costs.
 
-    `compressor` is a model's name. If a price is unknown, the operator's choice stands.
+    `compressor` is a model's name. If a price is unknown, the operator's choice decides.
     """
     left = int(text_tokens * (ratio if ratio is not None else table()["share"]))
     saved = saving(reader, text_tokens - left)
@@ -108,12 +108,12 @@ PUT_BACK = "[Lines of the original that must not be missing:]"
 
 @cache
 def _markers(part: str) -> Any:
-    """Return the pattern of all markers: their `whole`, or their `start`."""
+    """Return a pattern for all markers by `part`, which is `whole` or `start`."""
     return LinearText("|".join(f"(?:{entry[part]})" for entry in strategy_rules()["markers"]))
 
 
 def check_response(response: str, text: str) -> None:
-    """Raise NoResponse if a response has markers or control characters that the text lacks."""
+    """Raise NoResponse if a response has markers or control characters that are not in the text."""
     if not set(_CONTROL.findall(response)) <= set(text):
         raise NoResponse("control characters")
     wholes, starts = _markers("whole"), _markers("start")
@@ -128,7 +128,7 @@ def check_response(response: str, text: str) -> None:
 
 
 def with_critical(response: str, text: str) -> str:
-    """Return the response, followed by those critical lines of the text that it lacks."""
+    """Return the response and, below it, those critical lines of the text that are not in the response."""
     in_response = Counter(map(normal, response.split("\n")))
     joined = normal(response)
     missing: list[str] = []
@@ -147,8 +147,8 @@ def with_critical(response: str, text: str) -> str:
 
 
 def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
-    """Return the key of the response to a task; 20 bytes. The key covers all that a response depends on, such
-    as model, ratio and question. `secret` is the installation's key."""
+    """Return the key of the response to a task, which has 20 bytes and depends on all that influences a
+    response, such as model, ratio and question. `secret` is the installation's key."""
     digest = hashlib.blake2b(key=secret[:64], digest_size=20, person=b"penumbra short")
     owner = task.credential.owner.hex() if task.credential else ""
     owner += task.scope.hex()
@@ -169,7 +169,7 @@ def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
 
 
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
-"""Failures of the service itself, not of one text."""
+"""Failures of the service itself and not of one text."""
 _MOST_BREAKERS = 1_000
 """Greatest number of breakers. Each service has one, and so has each client whose own credential pays."""
 _log = logging.getLogger(__name__)
@@ -202,7 +202,7 @@ class Outcome:
 
     text: str | None
     how: str
-    """`hit` (stored), `miss` (asked), or why there is no text."""
+    """`hit` for a stored text, `miss` for a new one, or the reason why there is no text."""
 
 
 @dataclass(slots=True)
@@ -217,8 +217,8 @@ class Shared:
     """A `Shared` is the state that all dispatchers of a process share: the breakers of services, and the
     places for calls.
 
-    A call holds its place for `seconds` at least, which also limits the calls per second: by default 10 at
-    once and 20 a second.
+    A call occupies its slot for at least `seconds`, which also limits the calls per second. The default is 10
+    calls at once and 20 in a second.
     """
 
     def __init__(self, places: int = 10, seconds: float = 0.5) -> None:
@@ -227,7 +227,7 @@ class Shared:
         self._breakers: LRUCache[bytes, Breaker] = LRUCache(_MOST_BREAKERS)
 
     def breaker(self, strategy: Strategy, task: Task) -> Breaker:
-        """Return the breaker of a service; a client's own credential may fail without the others'."""
+        """Return the breaker of a service. Each client's own credential has a separate one."""
         owner = task.credential.owner if task.credential else b""
         name = hashlib.blake2b(f"{strategy.name} {strategy.identity}".encode() + owner, digest_size=16)
         breaker: Breaker = self._breakers.setdefault(name.digest(), Breaker())
@@ -258,7 +258,7 @@ class Dispatcher:
     async def outcomes(
         self, strategy: Strategy, asks: Sequence[Ask], deadline: float, *, cost_check: bool = True
     ) -> list[Outcome]:
-        """Return the outcome of each question, in order, after at most `deadline` seconds."""
+        """Return the outcome of each `Ask`, in order, after at most `deadline` seconds."""
         end = asyncio.get_running_loop().time() + deadline
         keys = [response_key(self._secret, strategy, ask.task) for ask in asks]
         stored = await self._compressed.get(keys)
@@ -289,7 +289,7 @@ class Dispatcher:
 
     async def _judged(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
         try:
-            # The rules may have changed since, or may have differed for the first caller.
+            # The rules may have changed meanwhile, or may be others for the first caller.
             return _judged(await ask.work(partial(ask.redact, text)), ask, how)
         except RedactionError:
             return Outcome(None, "redaction")
@@ -317,7 +317,7 @@ class Dispatcher:
             flight.waiters += 1
             self.metrics.shared += 1
             return flight
-        # The caller is counted first, since an eager task begins the call before the next line.
+        # The caller is counted first, since an eager task may begin the call before the next line.
         flight = self.flights[name] = _Flight(waiters=1)
         flight.task = asyncio.create_task(self._fly(flight, strategy, ask, name))
         return flight
@@ -356,7 +356,7 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         release = loop.time()
         try:
-            # The breaker is checked in the queue, so that the queue of a service that is down empties at
+            # The breaker is checked in the queue, so that the queue of a failed service becomes empty at
             # once.
             if breaker.is_open:
                 raise NoResponse("breaker open")
@@ -387,7 +387,7 @@ class Dispatcher:
         self.metrics.dollars += cost(strategy.model, *spent)
 
     async def _cleaned(self, response: Response, strategy: Strategy, ask: Ask) -> str:
-        """Return the response as it may be sent; empty if it is no shorter than the text."""
+        """Return the response in the form that may be sent; empty if it is not shorter than the text."""
         if not response.text.strip():
             raise NoResponse("empty")
         try:
@@ -407,7 +407,7 @@ def _clean(text: str, protects: bool, ask: Ask) -> str:
 
 
 def _judged(text: str, ask: Ask, how: str) -> Outcome:
-    """Return the text as an outcome if it is smaller in bytes and in estimated tokens, prefix included."""
+    """Return the text as an outcome if it is smaller in bytes and in estimated tokens, with its prefix."""
     if not text.strip():
         return Outcome(None, "not smaller")
     whole = ask.overhead + text

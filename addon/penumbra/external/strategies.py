@@ -10,12 +10,12 @@ A compression service is Compresr's, or any that speaks the same contract:
     200 {"success": true, "data": {"compressed_output": text,
          "original_tokens": n, "compressed_tokens": n}}
 
-A query-agnostic service gets no `query`, and the ratio is left out where none is wanted. The service's ratio
-is a strength from 0 to 1, so it gets the share to remove. A response with `success` false, or with an error's
-status, is a failure. Relative endpoints are Compresr's own.
+A query-agnostic service gets no `query`, and the ratio is left out if none is wanted. The service's ratio is
+a strength from 0 to 1, so it gets the share to remove. A response with `success` false or an error status is
+a failure. Relative endpoints are Compresr's own.
 
-A provider's key is the operator's, or, where the operator allows it, the credential of the client whose
-result is shortened; that credential is sent to no host but the one that the client itself sent it to.
+Calls to a provider use the operator's key or, if the operator allows it, the credential of the client whose
+result is shortened. A client's credential is sent only to the host to which the client has sent it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from penumbra.wire import content_encoding, request_path
 from penumbra.wire.request_path import is_this_machine
 
 # Calls go through the operator's proxies but never through this one. A header with a random number identifies
-# every call, so that a call that reaches this proxy anyway (through a transparent proxy, or a proxy before
-# this one) is left alone. The number is invalid once the call is over.
+# every call. A call that still reaches this proxy (through a transparent proxy, or a proxy before this one)
+# is then left alone. The number is invalid after the call.
 Listening = Callable[[], Collection[int]]
-"""The ports that this process listens on."""
+"""A function that returns the ports on which this process listens."""
 # Messages of these libraries contain addresses and keys.
 for _name in ("httpx", "httpcore", "hpack", "h2"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -96,7 +96,7 @@ class Http:
         try:
             if response.status_code != 200:
                 raise NoResponse("status", str(response.status_code))
-            # The bytes are read raw, since httpx could decode a small piece into any amount of memory.
+            # The raw bytes are read, since httpx could decode a small piece into any amount of memory.
             decoder = content_encoding.Decoder(response.headers.get("content-encoding", ""), limit)
             body, received = bytearray(), 0
             async for piece in response.aiter_raw():
@@ -144,7 +144,7 @@ def trust() -> ssl.SSLContext:
 
 
 def leads_here(proxies: Collection[str], ports: Collection[int]) -> bool:
-    """Return whether one of these proxy URLs is an address that this process listens on."""
+    """Return whether one of these proxy URLs has an address on which this process listens."""
     for url in proxies:
         try:
             parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -161,11 +161,11 @@ class Credential:
     """A `Credential` is the credential of a client's request, valid for the host of that request."""
 
     host: str
-    """Name and port, `api.example.com:443`."""
+    """The name and port, such as `api.example.com:443`."""
     headers: Mapping[str, str] = field(repr=False)
-    """Names in lower case."""
+    """The headers by name in lower case."""
     owner: bytes = b""
-    """Keyed hash of the account; no other account gets responses that this one paid for."""
+    """Keyed hash of the account. Other accounts never get responses that this one paid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Task:
     ratio: float | None = None
     """Wanted size of the response, relative to the text."""
     scope: bytes = b""
-    """Scope of the caller; no other caller gets the response."""
+    """Scope of the caller. Other callers never get the response."""
     credential: Credential | None = None
     """The credential of the client's request; None unless the operator allows its use."""
 
@@ -210,8 +210,7 @@ _WORD = re.compile(r"\S+")
 
 
 def first_words(text: str) -> str:
-    """Return the text up to its word number `WORDS`, with three dots; the whole text if it has no
-    more words."""
+    """Return the first `WORDS` words of a text with three dots, or a text with no more words unchanged."""
     for number, found in enumerate(_WORD.finditer(text)):
         if number == WORDS:
             return f"{text[: found.start()].rstrip()}..."
@@ -231,20 +230,20 @@ class Question:
     task: Task
     model: str
     is_aware: bool
-    """The service gets the user's question."""
+    """True if the service gets the user's question."""
     reserve: int = 0
     """Tokens for thinking, in addition to those of the response."""
 
     @property
     def wanted(self) -> int:
-        """Return the tokens that the response should have."""
+        """Return the wanted number of tokens in the response."""
         share = self.task.ratio if self.task.ratio is not None else 0.5
         return min(max(int(token_estimate.estimate(self.task.text) * share), _LEAST), _MOST)
 
     @property
     def most(self) -> int:
-        """Return the most tokens of the response, thinking included; the estimate and the provider's count
-        differ."""
+        """Return the limit in tokens for the response with thinking. It has a margin, since the estimate
+        differs from the provider's count."""
         return self.wanted * 3 // 2 + self.reserve
 
     @property
@@ -254,7 +253,8 @@ class Question:
 
     @property
     def prompt(self) -> str:
-        """Return the text between tags that it can't contain, after the question, the tool and the call."""
+        """Return the prompt: the question, the tool and the call, then the text between tags that are not in
+        the text."""
         task = self.task
         digest = hashlib.blake2b(task.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         titles = (("Question", task.question), ("Tool", task.tool), ("Call", task.intent))
@@ -263,7 +263,7 @@ class Question:
 
 
 _LEAST, _MOST = 256, 8192
-"""Tokens of a response."""
+"""The smallest and the greatest number of tokens that a response should have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class Contract:
     """A `Contract` is the API of a compression service or of a provider."""
 
     path: str
-    """The path that follows a base URL; `{model}` stands for the model's name."""
+    """The path after a base URL. `{model}` stands for the model's name."""
     key: Callable[[str], dict[str, str]]
     """A function that returns the headers for a key."""
     body: Callable[[Question], dict[str, Any]]
@@ -282,7 +282,7 @@ class Contract:
 
 
 def service_address(endpoint: str) -> str:
-    """Return the URL of calls: a base URL without a path gets the contract's own path."""
+    """Return the URL for calls. A base URL without a path gets the path of the contract."""
     url = urljoin(HOME, endpoint)
     return urljoin(url, PATH) if urlsplit(url).path in ("", "/") else url
 
@@ -314,7 +314,7 @@ def _service_response(response: Any) -> Response:
 
 
 def count(value: Any) -> int:
-    """Return a number of tokens in a response; 0 for anything else."""
+    """Return a number of tokens in a response; 0 for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
@@ -436,19 +436,19 @@ class Strategy:
     entry: str = ""
     """Name in `providers`."""
     captures: bool = False
-    """True if the clients' own credentials pay for it."""
+    """True if the clients' own credentials pay for the calls."""
     is_aware: bool = True
-    """The service gets the user's question."""
+    """True if the service gets the user's question."""
     reserve: int = 0
     limit: int = 65_536
-    """Bytes of a response in addition to six for each character of the text."""
+    """The limit in bytes for a response, in addition to six bytes for each character of the text."""
     timeout: float = 30.0
     """The time limit of a call in seconds."""
     http: Http | None = None
 
     @property
     def protects(self) -> bool:
-        """Return whether reads are left whole and critical lines are put back."""
+        """Return whether reads stay whole and critical lines are put back."""
         return self.contract is not None
 
     @property
@@ -529,7 +529,7 @@ def of_provider(entry: str, provider: Provider, timeout: float, http: Http) -> S
 
 
 def chosen(settings: Settings, http: Http) -> Strategy | None:
-    """Return the strategy that is used with the pipeline or instead of it; None if there is none."""
+    """Return the strategy that runs after or instead of the pipeline; None if there is none."""
     name = settings.external_strategy
     if name == "simple":
         return SIMPLE

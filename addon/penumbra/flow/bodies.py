@@ -1,4 +1,5 @@
-"""Bodies of mitmproxy's requests, bounded and decoded, and of its responses, read as they arrive or whole."""
+"""Functions for bodies: those of requests are bounded and decoded, those of responses are read whole or as
+they arrive."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ from penumbra.wire import content_encoding, framing
 
 
 class Bound(NamedTuple):
-    """The bound of a request's body; a request with a larger one is refused."""
+    """A `Bound` is the limit for a request's body. Requests with a larger body are refused."""
 
     most: int
-    """The limit in bytes as they arrive."""
+    """The limit in bytes, before decoding."""
     refuse: Callable[[Flow], None]
-    """Answers a flow's request. The function must not refer to the flow, which would never be freed if its
-    client left before the body's end."""
+    """A function that answers a flow's request. It must not refer to the flow, which would never be freed if
+    the client left before the end of the body."""
 
 
 BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()
@@ -36,7 +37,7 @@ BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()
 
 
 async def decoded(request: HttpRequest, limit: int) -> bytes:
-    """Return the plain body, at most `limit` bytes. Raises NotDecodable, TooLarge."""
+    """Return the decoded body, of at most `limit` bytes. Raises NotDecodable, TooLarge."""
     coding = request.headers.get("content-encoding", "")
     raw = request.raw_content or b""
     if coding:
@@ -45,7 +46,7 @@ async def decoded(request: HttpRequest, limit: int) -> bytes:
 
 
 async def put(request: HttpRequest, body: bytes) -> None:
-    """Put a plain body into a message, in the coding that the headers announce."""
+    """Put a decoded body into a message, in the coding that the headers announce."""
     coding = request.headers.get("content-encoding", "")
     if coding:
         body = await asyncio.to_thread(content_encoding.encode, body, coding)
@@ -62,17 +63,18 @@ _log = logging.getLogger(__name__)
 
 
 def ask_for_codings(request: HttpRequest) -> None:
-    """Ask for content codings that can be undone as they arrive, and for no others."""
+    """Ask only for content codings that can be decoded piece by piece."""
     if codings := request.headers.get("accept-encoding"):
         request.headers["accept-encoding"] = content_encoding.acceptable(codings)
 
 
 def stream_plainly(flow: Flow, response: HttpResponse) -> None:
-    """Prepare the headers of a stream that goes on without content coding, and so without a known length."""
+    """Prepare the headers of a stream that is sent on without content coding, and so without a known
+    length."""
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
     if flow.request.http_version == "HTTP/1.1" and response.http_version != "HTTP/1.0":
-        # Without chunks, the end of the connection would end the body, and a broken body would look complete.
+        # Without chunks, the body would end with the connection, and a broken body would look complete.
         response.headers["transfer-encoding"] = "chunked"
 
 
@@ -106,23 +108,23 @@ def stream_continuation(response: HttpResponse, body: bytearray, state: FlowStat
 
 
 def let_go(flow: Flow) -> None:
-    """Drop the reader of an ended stream, and with it the request that the reader knows: flows may be kept
-    for as long as mitmproxy runs."""
+    """Drop the reader of an ended stream, which refers to the request, since flows may be kept as long as
+    mitmproxy runs."""
     if flow.response is not None and callable(flow.response.stream):
         flow.response.stream = True
 
 
 class LiveDecoding:
-    """A `LiveDecoding` undoes a stream's content coding as it arrives. Never raises: a response that can't be
-    decoded, or is too large, breaks off for the client."""
+    """A `LiveDecoding` decodes a stream as it arrives. A response that can't be decoded, or is too large,
+    breaks off for the client, and no exception is raised."""
 
     def __init__(self, decode: content_encoding.Decode, state: FlowState) -> None:
-        """`state` is the state of the response's flow."""
+        """Make a decoder. `state` is the state of the response's flow."""
         self._decode = decode
         self._state = state
 
     def feed(self, data: bytes, then: Callable[[bytes], bytes] = bytes) -> bytes:
-        """Decode the next bytes and return the result of `then` for them; `then` must not raise."""
+        """Decode the next bytes and return the result of `then` for them. `then` must not raise."""
         if self._state.broken:
             return b""
         try:
@@ -133,12 +135,13 @@ class LiveDecoding:
             return b""
 
     def end(self, rest: Callable[[], bytes]) -> bytes:
-        """End the stream; return the delayed bytes that `rest` gives, none if the response has broken off."""
+        """End the stream, and return the delayed bytes from `rest`. There are none if the response has broken
+        off."""
         return b"" if self._state.broken else rest()
 
 
 def plain_body(flow: Flow, body: bytes) -> bytes | None:
-    """Return a response's body without content coding; None if the coding can't be undone."""
+    """Return a response's decoded body; None if the body can't be decoded."""
     assert flow.response is not None
     try:
         return content_encoding.decode(
@@ -150,13 +153,13 @@ def plain_body(flow: Flow, body: bytes) -> bytes | None:
 
 
 def content(flow: Flow) -> bytes:
-    """Return the plain body of a flow's response; empty if there is none."""
+    """Return the decoded body of a flow's response; empty if there is none."""
     body = flow.response.raw_content if flow.response else None
     return plain_body(flow, body or b"") or b"" if flow.response else b""
 
 
 def replace_document(flow: Flow, done: Done) -> None:
-    """Fit a response's status and headers to a body that was put in."""
+    """Adapt a response's status and headers to its new body."""
     assert flow.response is not None
     flow.response.headers.pop("content-encoding", None)
     if "content-length" in flow.response.headers:
@@ -168,13 +171,13 @@ def replace_document(flow: Flow, done: Done) -> None:
 
 
 def is_stream(flow: Flow) -> bool:
-    """Return whether the framing of a flow's response is a stream's."""
+    """Return whether a flow's response is a stream, by its headers."""
     headers = flow.response.headers if flow.response else {}
     return framing.is_stream(headers.get("content-type", ""), flow.request.path)
 
 
 def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:
-    """Put a response in that reports the failure, since nothing has been sent yet."""
+    """Replace the response by one that reports the failure, since nothing has been sent yet."""
     failure = replace(failure, reported=False)
     body = prepared.wire.body(prepared.tool).fail(failure)
     status = upstream_error.described(failure, "").status or 502
@@ -185,7 +188,7 @@ def failure(flow: Flow, error: str | None, stream: bool, body: bytes) -> tuple[F
     """Return why a continuation can't be used (None if it can) and the seconds after which the request may be
     sent again (None for never).
 
-    `body` is the body of its response, without content coding.
+    `body` is the decoded body of its response.
     """
     response = flow.response
     if error is not None or response is None:

@@ -1,7 +1,7 @@
-"""The names of mitmproxy's certificates, limited to those that its CA may sign for.
+"""This module limits the names in mitmproxy's certificates to those for which the CA may sign.
 
-mitmproxy copies the names of the upstream's certificate, and a provider's certificate may be for more than
-its API. A client refuses a certificate with even one name that its CA may not sign for.
+mitmproxy copies the names in the upstream's certificate, which may be for other hosts than the API. Clients
+refuse a certificate if the CA may not sign for any one of its names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CertificateNames(Guarded):
 
     @staticmethod
     def limited(store: Any) -> Any:
-        """Return the store, which from now on makes certificates for permitted names only."""
+        """Return the store, changed so that it makes certificates only for permitted names."""
         allowed = constraints_of(store.default_ca._cert)
         if allowed is not None:
             store.get_cert = partial(_limited, store.get_cert, allowed)
@@ -49,7 +49,7 @@ def _limited(
     names: Iterable[x509.GeneralName],
     *more: Any,
 ) -> Any:
-    """Return mitmproxy's own certificate with the permitted names alone; if no name is permitted, with all
+    """Return mitmproxy's certificate with only the permitted names. If no name is permitted, it has all
     names, so that the client reports the error."""
     names = list(names)
     kept = [name for name in names if is_permitted(name, allowed)]
@@ -61,7 +61,7 @@ def _limited(
 
 
 def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | None:
-    """Return the names that a CA may sign for, or None if the CA may sign for all."""
+    """Return the names for which a CA may sign, or None for all names."""
     try:
         limits = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
     except x509.ExtensionNotFound:
@@ -70,7 +70,7 @@ def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | No
 
 
 def is_permitted(name: x509.GeneralName, allowed: Iterable[x509.GeneralName]) -> bool:
-    """Return whether a name or network lies within the allowed names or networks."""
+    """Return whether a name or network is within the allowed names or networks."""
     if isinstance(name, x509.IPAddress):
         network = ipaddress.ip_network(str(name.value))
         networks = [other.value for other in allowed if isinstance(other, x509.IPAddress)]

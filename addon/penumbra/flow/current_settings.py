@@ -1,8 +1,8 @@
-"""The settings in force (mitmproxy's options, the environment, the YAML file, which is watched) and the
-engine made from them.
+"""This module keeps the current settings (mitmproxy's options, the environment, the watched YAML file) and
+their engine.
 
-A request begins with a handle on the settings and the engine of that moment, and uses them until its end,
-whatever is reloaded meanwhile. A replaced engine closes when its last handle ends.
+A request gets a handle on the current settings and engine at its beginning, and uses these until its end,
+also after a change. A replaced engine closes when its last handle ends.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from penumbra.redaction import RuleError, ruleset
 
 @dataclass(eq=False)
 class _SharedEngine:
-    """An engine, and the number of handles on it."""
+    """A `_SharedEngine` is an engine with the number of its handles."""
 
     engine: Engine
     handles: int = 0
     is_retired: bool = False
 
 
-# The process keeps these, not the addon, since a reload of the script makes a new addon while responses go
-# on.
+# These engines belong to the process and not to the addon, since a reload of the script makes a new addon
+# while responses continue.
 _DRAINING: set[_SharedEngine] = set()
 """Engines that were replaced and still have handles."""
 
 
 class EngineHandle:
-    """The settings and the engine of one request, from its beginning to its end."""
+    """An `EngineHandle` has the settings and the engine of one request, from its beginning to its end."""
 
     def __init__(self, shared: _SharedEngine, settings: Settings) -> None:
         self._shared: _SharedEngine | None = shared
@@ -73,7 +73,7 @@ class EngineHandle:
         return EngineHandle(self._shared, self.settings)
 
     def end(self) -> None:
-        """End the handle; ending it twice does nothing."""
+        """End the handle. A second call does nothing."""
         shared, self._shared = self._shared, None
         if shared is not None:
             shared.handles -= 1
@@ -82,23 +82,23 @@ class EngineHandle:
 
 
 class Engines:
-    """`Engines` keeps the engine in force. All methods run on the event loop."""
+    """An `Engines` keeps the current engine. All methods run on the event loop."""
 
     def __init__(self, metrics: ExternalMetrics, listening: Callable[[], Collection[int]]) -> None:
-        """Both arguments go to each `Engine`."""
+        """Keep the arguments for each new `Engine`."""
         self._metrics = metrics
         self._listening = listening
         self.current: _SharedEngine | None = None
 
     def handle(self, settings: Settings, made_with: EngineSettings) -> EngineHandle:
-        """Return a handle on the engine for these settings; a new engine is made if they have changed."""
+        """Return a handle on the engine for these settings. Changed settings make a new engine."""
         if self.current is None or self.current.engine.settings != made_with:
             self.current = self._replaced(self.current, made_with)
         return EngineHandle(self.current, settings)
 
     def _replaced(self, old: _SharedEngine | None, made_with: EngineSettings) -> _SharedEngine:
-        """Return a new engine. Its database is that of the old one if the place is the same: there is one
-        database for each place, also in memory."""
+        """Return a new engine. It uses the old engine's database if both are for the same place, since each
+        place, also memory, has one database."""
         same = old is not None and old.engine.settings.database == made_with.database
         database = old.engine.database if old is not None and same else None
         shares = old is not None and old.engine.settings.shared == made_with.shared
@@ -109,15 +109,15 @@ class Engines:
         return _SharedEngine(engine)
 
     def forget(self) -> None:
-        """Delete all content in the database and in the memories of the engine in force."""
+        """Delete all content in the current engine's database and memories."""
         if (old := self.current) is not None:
             old.engine.forget()
             short_texts.forget()
-            # All other memories belong to the engine and end with it.
+            # All other memories end with the engine.
             self.current = self._replaced(old, old.engine.settings)
 
     def close(self, *, at_once: bool) -> None:
-        """Close all engines once no request uses them, or now with `at_once`."""
+        """Close all engines when no request uses them, or with `at_once` now."""
         if self.current is not None:
             _retire(self.current)
             self.current = None
@@ -141,21 +141,21 @@ _log = logging.getLogger(__name__)
 
 
 class CurrentSettings:
-    """`CurrentSettings` keeps the settings and all that was read for them. The parts are replaced together or
+    """A `CurrentSettings` keeps the settings and the rules that they name. All parts are replaced together or
     not at all."""
 
     def __init__(self) -> None:
         self.settings = Settings()
         self.made_with = EngineSettings.of(self.settings)
-        """The part of the settings that an engine is made with."""
+        """The part of the settings with which an engine is made."""
         self._filter: flowfilter.TFilter | None = None
         self._rules: str | None = None
-        """The setting by which the user's folder of rules was read."""
+        """The setting with the user's folder of rules that is in use."""
         self._file_state: tuple[int, int] | None = None
         self._logged: set[str] = set()
 
     def report_unknown(self) -> None:
-        """Log unknown options: a misspelt one would otherwise be ignored for ever."""
+        """Log unknown options, since a misspelt option would otherwise have no effect."""
         names = ctx.options.deferred
         for line in unknown_options(names) + unprefixed_options(names, ctx.options.keys()):
             _log.error(line)
@@ -165,7 +165,7 @@ class CurrentSettings:
             _log.warning(f"{name}: Penumbra reads no variable of this name.")
 
     def read(self) -> None:
-        """Read everything anew. On failure, the settings in force stay and SettingsError is raised."""
+        """Read everything again. On failure, the current settings stay and SettingsError is raised."""
         options = {option.name: getattr(ctx.options, option.full_name) for option in OPTIONS}
         self._file_state = _state_of_file()
         settings = load(options, os.environ, _path())
@@ -186,7 +186,7 @@ class CurrentSettings:
                 _log.warning(f"Penumbra: {line}")
 
     def read_changed_file(self) -> bool:
-        """Read everything again if the YAML file has changed; a bad file changes nothing."""
+        """Read everything again if the YAML file has changed. A bad file changes nothing."""
         path = _path()
         if not path or _state_of_file() == self._file_state:
             return False
@@ -203,7 +203,7 @@ class CurrentSettings:
         return self._filter is None or bool(flowfilter.match(self._filter, flow))
 
     def _use_rules(self, settings: Settings, loaded: ruleset.Loaded | None) -> None:
-        """Put the user's folder of rules in force, if the secrets that are allowed fit its rules."""
+        """Use the user's folder of rules, if the entries of `penumbra_secrets_allow` fit these rules."""
         before = self._rules
         self._use_folder(settings)
         try:
@@ -215,7 +215,7 @@ class CurrentSettings:
             raise SettingsError(str(error)) from None
 
     def _use_folder(self, settings: Settings) -> None:
-        """Read the user's folder of rules again where the settings name another one."""
+        """Read the user's folder of rules if the settings name another folder."""
         if settings.rules == self._rules:
             return
         try:
@@ -227,8 +227,8 @@ class CurrentSettings:
         self._rules = settings.rules
 
     def _user_rules(self, settings: Settings) -> ruleset.Loaded | None:
-        """Return the rules of the user's gitleaks.toml, read again only where the settings name another
-        one."""
+        """Return the rules of the user's gitleaks.toml. The file is read only if the settings name another
+        file."""
         now = self.settings
         if (settings.gitleaks_config, settings.gitleaks_only) == (now.gitleaks_config, now.gitleaks_only):
             return self.made_with.user_rules

@@ -1,5 +1,4 @@
-"""The destination of a request by its connection, whatever its headers say, and whether an LLM API is
-there."""
+"""This module finds the destination of a request by its connection, and not by its headers."""
 
 from __future__ import annotations
 
@@ -8,9 +7,9 @@ from penumbra.errors import one_line
 from penumbra.flow.mitm import Flow, HttpRequest, option
 
 _ADDRESSED = ("transparent", "local", "wireguard", "tun")
-"""Modes in which clients don't tell the proxy a name, but connect to an address."""
+"""Modes in which clients connect to an address and don't tell the proxy a name."""
 _LONGEST = 253
-"""Characters of a name."""
+"""The length in characters of the longest name."""
 
 
 def mode(client: object) -> str:
@@ -18,8 +17,8 @@ def mode(client: object) -> str:
 
 
 def host(flow: Flow) -> str:
-    """Return the host that the connection leads to: the name that its certificate is checked for, or the
-    address that the client or the operator has set."""
+    """Return the host of the connection: the name for which the certificate is checked, or the address from
+    the client or the operator."""
     request = flow.request
     if mode(flow.client_conn) == "reverse" or option("ssl_insecure"):
         return request.host
@@ -27,24 +26,23 @@ def host(flow: Flow) -> str:
 
 
 def secured(flow: Flow) -> tuple[str | None, ...]:
-    """Return the names in the server's and in the client's TLS, where both belong to one tunnel."""
+    """Return the names in the server's and in the client's TLS, if both belong to one tunnel."""
     request, server = flow.request, flow.server_conn
     is_tunnel = server.address is not None and tuple(server.address[:2]) == (request.host, request.port)
-    # In other modes the client's TLS may end at the proxy itself, so the name may be the proxy's or any
-    # other.
+    # In other modes the client's TLS may end at the proxy itself, so the client may use any name.
     return (server.sni, flow.client_conn.sni) if is_tunnel and request.scheme == "https" else ()
 
 
 def shown(flow: Flow) -> str:
-    """Return the name that the client gives the host, made fit for a log line."""
+    """Return the client's name for the host in a form that is safe in a log line."""
     return one_line(flow.request.pretty_host[:_LONGEST])
 
 
 def claimed(flow: Flow) -> str:
-    """Return the name in the headers if no other name is known, otherwise an empty text.
+    """Return the name in the headers if no other name is known; otherwise an empty text.
 
-    Without TLS, or with an unchecked certificate, the connected host is an address. The address is never
-    trusted as the claimed name, but requests to it are searched for secrets if the name is an LLM host's.
+    Without TLS, or with an unchecked certificate, the connected host is an address. The claimed name is never
+    trusted, but requests are searched for secrets if it belongs to an LLM host.
     """
     unchecked = flow.request.scheme != "https" or option("ssl_insecure")
     if not unchecked or mode(flow.client_conn) not in _ADDRESSED:
@@ -53,23 +51,22 @@ def claimed(flow: Flow) -> str:
 
 
 def is_llm_host(flow: Flow, extra: tuple[str, ...]) -> bool:
-    """Return whether a flow leads to a host whose LLM calls are read; `extra` are the operator's own
-    globs."""
+    """Return whether LLM calls to the flow's host are read. `extra` are the operator's globs."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_llm_host(host, extra) for host in _hosts(flow)
     )
 
 
 def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
-    """Return whether the host serves only LLM calls; a local host may serve anything."""
+    """Return whether the host serves only LLM calls. A local host may serve anything."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_provider(host, extra) for host in _hosts(flow)
     )
 
 
 def _hosts(flow: Flow) -> list[str]:
-    """Return all names by which the connection of a request knows its host, and the name in its headers where
-    no other name is known."""
+    """Return all names of the host by the connection of a request, and the name in the headers if there is no
+    other."""
     names = (host(flow), flow.request.host, *secured(flow), claimed(flow))
     return [name for name in names if name]
 

@@ -1,4 +1,4 @@
-"""Explanations of flows: their texts, the view "Penumbra" of mitmproxy's programs, and the commands
+"""This module explains flows in the view "Penumbra" of mitmproxy's programs and by the commands
 `:penumbra.*`."""
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 _NO_ORIGINALS = "Originals are shown where penumbra_page_originals=on; this is the sent form."
 PRIORITY = 3.0
-"""The view's priority, which is above those of JSON (1) and GraphQL (2)."""
+"""The priority of the view, above JSON (1) and GraphQL (2)."""
 _OWN_FRAME = "Penumbra: a frame of its own: the client has not sent it, and does not see it."
 _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
 """Name of the metadata of observed requests."""
 NOT_OURS = -2.0
-"""A priority that is lower than all others and equal to none: mitmproxy 11 compares the views themselves
-where priorities are equal."""
+"""A priority below all others. No other view has the same one, since mitmproxy 11 would then compare the
+views themselves."""
 
 
 class Explainer:
@@ -62,18 +62,20 @@ class Explainer:
         handle: Callable[[], EngineHandle],
         settings: Callable[[], Settings],
     ) -> None:
-        """`handle` gives the rules that redact secrets; `settings` returns the settings in force."""
+        """Make an explainer. `handle` gives the rules that redact secrets. `settings` returns the current
+        settings."""
         self._memory = memory
         self._texts = texts
         self._handle = handle
         self._settings = settings
 
     def priority(self, flow: object, message: object) -> float:
-        """Return the view's priority for a request, a response or a frame; below 0 if there is no text."""
+        """Return the priority of the view for a request, a response or a frame; below 0 if there is no
+        text."""
         return PRIORITY if isinstance(flow, http.HTTPFlow) and self._is_ours(flow, message) else NOT_OURS
 
     def lines(self, flow: object, message: object, body: bytes) -> list[Line]:
-        """Return the text about a message; `body` is without content coding. Never raises."""
+        """Return the text about a message with the decoded `body`. Never raises."""
         if not isinstance(flow, http.HTTPFlow) or (api := _api(flow)) is None:
             return [note("Penumbra: this is no call of an LLM.")]
         if isinstance(message, WebSocketMessage):
@@ -95,7 +97,7 @@ class Explainer:
         return self._made(partial(response_text.frame_lines, body, _earlier(flow, message)))
 
     def of_flow(self, flow: http.HTTPFlow) -> list[Line]:
-        """Return the text about a flow's request and response; of a WebSocket, about the latest ones."""
+        """Return the text about a flow's request and response, or about the latest ones of a WebSocket."""
         if flow.websocket is not None:
             return self._of_socket(flow, flow.websocket.messages)
         shown = self.lines(flow, flow.request, _content(flow.request))
@@ -187,12 +189,12 @@ def _earlier(flow: http.HTTPFlow, message: WebSocketMessage) -> Iterator[bytes]:
 
 
 def _reader(api: Api) -> ApiFormat | None:
-    """Return the reader of an API's responses; None if they are no messages."""
+    """Return the reader of an API's responses; None if responses are not messages."""
     return FORMATS.get(api.format) if api.kind == "messages" else None
 
 
 def _content(message: http.Message) -> bytes:
-    """Return a message's body, without content coding where that can be undone."""
+    """Return a message's body, decoded if possible."""
     try:
         return message.content or b""
     except ValueError:
@@ -249,7 +251,7 @@ _STYLES = {
 
 
 class View:
-    """The view, for both versions."""
+    """The view for both versions of mitmproxy."""
 
     name = NAME
     syntax_highlight = "none"
@@ -258,7 +260,7 @@ class View:
         self.explainer = explainer
 
     def render_priority(self, data: bytes, metadata: Metadata | None = None, **more: Any) -> float:
-        """Return a priority above all others for calls of LLMs, below all for everything else."""
+        """Return a priority above all others for LLM calls, and below all others for other flows."""
         facts = more if metadata is None else vars(metadata)
         return self.explainer.priority(facts.get("flow"), _message(facts)) if data else NOT_OURS
 
@@ -280,12 +282,13 @@ def _message(metadata: dict[str, Any]) -> Any:
     return metadata.get("websocket_message") or metadata.get("http_message")
 
 
-# The process keeps the view, as it keeps mitmproxy's list of views: a reload of the script makes a new addon.
+# The view belongs to the process, like mitmproxy's list of views, since a reload of the script makes a new
+# addon.
 _VIEWS: list[View] = []
 
 
 def install(explainer: Explainer) -> None:
-    """Add the view to mitmproxy's, or have the view that is there ask another explainer."""
+    """Add the view to mitmproxy's views, or let the existing view use another explainer."""
     if _VIEWS:
         _VIEWS[0].explainer = explainer
         return
@@ -315,8 +318,8 @@ class Commands:
         changed: Callable[[], None],
         forget: Callable[[], None],
     ) -> None:
-        """`changed` is called when there is something new to show; `forget` empties the store, or raises
-        CommandError."""
+        """Make the commands. `changed` is called when figures have changed. `forget` empties the store or
+        raises CommandError."""
         self._journal = journal
         self._explainer = explainer
         self._memory = memory
@@ -328,8 +331,7 @@ class Commands:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def running(self) -> None:
-        """Take signals as commands, except on systems without signals and in other threads than the main
-        one."""
+        """Accept signals as commands, if the system has these signals and this is the main thread."""
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError, AttributeError):
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGUSR1, self._toggle)
@@ -360,12 +362,12 @@ class Commands:
 
     @command.command("penumbra.expansions")
     def expansions(self) -> str:
-        """Return how often the model asked for originals, and what that cost."""
+        """Return the number of the model's questions for originals, and their cost."""
         return "\n".join(totals.expansion_lines(self._journal))
 
     @command.command("penumbra.explain")
     def explain(self, flows: Sequence[flow.Flow]) -> Sequence[str]:
-        """Return how the requests of flows were changed, and the responses: the text of the view Penumbra."""
+        """Return the text of the view Penumbra about the requests and responses of flows."""
         text: list[str] = []
         for each in flows:
             if isinstance(each, http.HTTPFlow):
@@ -374,15 +376,15 @@ class Commands:
 
     @command.command("penumbra.references")
     def references(self) -> Sequence[str]:
-        """Return the references whose originals penumbra.expand can show: none unless
+        """Return the references that penumbra.expand can show. There are none unless
         penumbra_page_originals=on."""
         numbers = self._memory.references()
         return sorted(ref for ref, number in numbers.items() if self._texts.get(number) is not None)
 
     @command.command("penumbra.expand")
     def expand(self, reference: str) -> Sequence[str]:
-        """Return the original that a reference stands for, without its secrets."""
-        # mitmproxy's own list of choices would not say why a reference is refused.
+        """Return the original of a reference without its secrets."""
+        # mitmproxy's own list of choices would not explain why a reference is refused.
         pair = self._texts.get(self._memory.references().get(reference, 0))
         if pair is None:
             count = len(self.references())
@@ -422,7 +424,7 @@ class Commands:
 
     @command.command("penumbra.forget")
     def forget(self) -> None:
-        """Delete everything about conversations but their figures, in memory and on disk."""
+        """Delete all data about conversations in memory and on disk, except for figures."""
         self._forget()
         self._texts.clear()
         self._memory.clear()

@@ -1,8 +1,8 @@
-"""Hooks whose exceptions don't reach mitmproxy.
+"""This module keeps exceptions of hooks away from mitmproxy.
 
-After an exception mitmproxy goes on as if the hook did not exist: a request that has to be searched for
-secrets is sent as it came, and the hooks of all scripts that were loaded later are left out. So each addon
-decides what happens to the flow or connection of a failed hook.
+After an exception, mitmproxy continues as if the hook did not exist. A request that must be searched for
+secrets would be sent unchanged, and the hooks of later scripts would not be called. So each addon decides
+about the flow or connection of a failed hook.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Guarded:
-    """A base of addons whose hooks raise nothing: all hooks are wrapped when the class is made."""
+    """A base class for addons whose hooks raise no exception. Making a subclass wraps all its hooks."""
 
     def __init_subclass__(cls) -> None:
         for name, method in list(vars(cls).items()):
@@ -40,10 +40,9 @@ class Guarded:
                 setattr(cls, name, _guarded(name, method))
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Decide what happens to the flow or connection of a hook that raised; return whether that is logged.
+        """Handle the flow or connection of a hook that raised, and return whether the exception is logged.
 
-        Flows that are left alone are forwarded unchanged. If this method raises, too, nothing goes to a
-        server.
+        By default, flows are forwarded unchanged. If this method raises, too, nothing is sent to a server.
         """
         return False
 
@@ -75,7 +74,7 @@ def _guarded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_end(error: BaseException) -> bool:
-    """Return whether the process or the hook's task ends, so that no caller waits for the hook any more."""
+    """Return whether the process or the hook's task ends, so that no caller waits for the hook."""
     if not isinstance(error, asyncio.CancelledError):
         return isinstance(error, _ENDS)
     with contextlib.suppress(RuntimeError):
@@ -99,7 +98,7 @@ def _caught(addon: Guarded, hook: str, subject: Any, error: BaseException) -> No
 
 
 def stop(subject: Any) -> None:
-    """Keep a hook's flow or connection from reaching any server, by code that can't fail."""
+    """Keep a hook's flow or connection away from all servers, by code that can't fail."""
     if isinstance(subject, layer.NextLayer):
         subject.layer = Closed(subject.context)
     elif isinstance(subject, ServerConnectionHookData):
@@ -121,7 +120,7 @@ class Closed(layer.Layer):
 
 
 def closing(context: Context, work: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
-    """Do a layer's work, and close the client's connection after an exception, since mitmproxy would leave it
+    """Do a layer's work. After an exception, close the client's connection, which mitmproxy would leave
     open."""
     try:
         yield from work

@@ -1,8 +1,8 @@
-"""Hidden requests, which the client does not see: their flows, and the ways to run them.
+"""This module runs hidden requests, which the client does not see.
 
-Where responses can be spliced, the splice runs hidden requests. Otherwise they run as replays of mitmproxy: a
-replay goes through mitmproxy's core (all hooks, upstream mode, TLS options), opens a connection of its own,
-and nothing cancels it when the client goes away, so `client_disconnected` does.
+The splice runs hidden requests if responses can be spliced. Otherwise they run as replays of mitmproxy. A
+replay goes through mitmproxy's core (all hooks, upstream mode, TLS options) on a connection of its own.
+mitmproxy does not cancel replays when the client goes away, so `client_disconnected` does.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ class HiddenRequest:
     """A future that is set at the end of a request that runs as a replay."""
 
 
-# The process keeps these, not the addon, since a reload of the script makes a new addon while responses go
-# on.
+# These ids belong to the process and not to the addon, since a reload of the script makes a new addon while
+# responses continue.
 _CLIENTS: set[str] = set()
 """Ids of open connections that may have led to hidden requests."""
 
 
 def watch(client: connection.Client) -> None:
-    """Note that hidden requests may be under way when this client goes away."""
+    """Note that hidden requests may be in progress when this client goes away."""
     _CLIENTS.add(client.id)
 
 
 def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> http.HTTPFlow:
-    """Return the flow of a hidden request, linked to the client's flow; `state` is the client's."""
+    """Return the flow of a hidden request, linked to the client's flow. `state` belongs to the client's
+    flow."""
     flow = http.HTTPFlow(parent.client_conn, parent.server_conn)
     flow.request = parent.request.copy()
     for name in _NOT_REPEATED:
@@ -64,7 +65,7 @@ def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> 
 
 
 async def run(flow: http.HTTPFlow) -> str | None:
-    """Send a hidden request and wait for its end; return the error, if there was one."""
+    """Send a hidden request and wait for its end. Returns the error, if there was one."""
     state = states.of(flow)
     if state is None or (hidden := state.get(HiddenRequest)) is None:
         return "the flow has ended"
@@ -90,7 +91,7 @@ async def run(flow: http.HTTPFlow) -> str | None:
 
 
 def headers(flow: http.HTTPFlow, hidden: HiddenRequest, state: FlowState) -> None:
-    """Have the response to a hidden request read as it arrives, if it is a stream."""
+    """Read the response to a hidden request as it arrives, if it is a stream."""
     if flow.response is None or flow.response.status_code != 200:
         return
     if bodies.is_stream(flow):
@@ -109,7 +110,7 @@ async def client_disconnected(client: connection.Client) -> None:
     """Cancel the hidden requests of a client that has gone, and wait a moment before mitmproxy cancels the
     upstream connections.
 
-    On Python 3.12 and later a second cancellation while the first one still waits for a hook would leave the
+    From Python 3.12 on, a second cancellation while the first one still waits for a hook would leave the
     upstream's socket open.
     """
     if client.id not in _CLIENTS:

@@ -1,4 +1,5 @@
-"""Addresses where this process listens, and the connections that must not reach them through the proxy."""
+"""This module knows the addresses of this process, and the connections that must not reach them through the
+proxy."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 
 class Listening(Guarded):
-    """A child addon. The addon reports when other machines reach the proxy, and closes connections to mitmweb
-    through the proxy: every client would seem to come from this machine."""
+    """A child addon that reports if other machines can reach the proxy, and closes connections to mitmweb
+    through the proxy, in which every client would seem to come from this machine."""
 
     def running(self) -> None:
         """Report addresses that other machines can reach, once all servers listen."""
@@ -33,8 +34,8 @@ class Listening(Guarded):
             )
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:
-        """Refuse a connection to mitmweb's own port. A name is looked up here, and the connection goes to
-        that address, so that a later lookup can't differ."""
+        """Refuse a connection to mitmweb's own port. Names are looked up here, and the connection goes to the
+        found address, since a later lookup could give another one."""
         address = data.server.address
         if address is None or address[1] != _web_port():
             return
@@ -72,7 +73,7 @@ class Listening(Guarded):
 
 
 def addresses() -> list[tuple[str, int]]:
-    """Return the addresses that the proxy listens on."""
+    """Return the addresses on which the proxy listens."""
     proxyserver = addon("proxyserver")
     return [(str(address[0]), address[1]) for address in proxyserver.listen_addrs()] if proxyserver else []
 
@@ -82,7 +83,7 @@ def ports() -> frozenset[int]:
 
 
 def proxy() -> str:
-    """Return host and port at which programs of this machine reach the proxy; empty if it is no regular or
+    """Return the host and port of the proxy for programs on this machine; empty unless it is a regular or
     upstream proxy."""
     proxyserver = addon("proxyserver")
     for instance in proxyserver.servers if proxyserver else ():
@@ -104,7 +105,7 @@ def is_any(host: str) -> bool:
 
 
 def _web_port() -> int | None:
-    """Return mitmweb's port; None in any other program."""
+    """Return mitmweb's port; None in other programs."""
     return ctx.options.web_port if "web_port" in ctx.options else None
 
 
@@ -113,7 +114,7 @@ async def leads_here(host: str) -> bool:
 
 
 async def _lookup(host: str, port: int) -> list[str]:
-    """Return the addresses of a host; none if it has none, so that no connection can be made."""
+    """Return the addresses of a host. If there are none, no connection can be made."""
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

@@ -1,7 +1,7 @@
-"""The part of mitmproxy that the ways of requests and responses use: flows, their messages, options, addons.
+"""The part of mitmproxy that the steps of requests and responses use: flows, messages, options, addons.
 
-Participants in mitmproxy's connections use more of it, each module its own part: `splice.py`, `guarded.py`,
-`only_http.py`, `hidden_requests.py`, `websocket_streams.py` and the child addons.
+The modules that take part in mitmproxy's connections use more: `splice.py`, `guarded.py`, `only_http.py`,
+`hidden_requests.py`, `websocket_streams.py` and the child addons.
 """
 
 from __future__ import annotations

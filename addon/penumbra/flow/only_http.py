@@ -1,7 +1,7 @@
-"""Connections to LLM hosts carry HTTP, and nothing else.
+"""This module allows only HTTP on connections to LLM hosts.
 
-mitmproxy takes a connection whose first bytes do not look like a request (an empty line, or half of a first
-line) for any protocol, and passes its bytes on unread.
+If the first bytes of a connection do not look like a request (an empty line, or half of a first line),
+mitmproxy assumes another protocol and passes all bytes on unread.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _UNREAD = (layers.TCPLayer, layers.UDPLayer, layers.DNSLayer, layers.RawQuicLaye
 _TLS = b"\x16\x03"
 _METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}")
 _LONGEST_LINE = 8_192
-"""Greatest number of bytes of a first line that are waited for."""
+"""Greatest length in bytes of a first line."""
 
 
 class OnlyHttp:
-    """An `OnlyHttp` lets nothing but HTTP through to hosts whose requests are searched for secrets."""
+    """An `OnlyHttp` lets only HTTP through to hosts whose requests are searched for secrets."""
 
     def __init__(self, is_searched: Callable[[str], bool], is_provider: Callable[[str], bool]) -> None:
-        """`is_searched` returns whether requests to a host are searched for secrets, `is_provider` whether
-        the host serves LLM calls alone."""
+        """`is_searched` returns whether requests to a host are searched for secrets, and `is_provider`
+        whether the host serves only LLM calls."""
         self._is_searched = is_searched
         self._is_provider = is_provider
 
@@ -45,8 +45,8 @@ class OnlyHttp:
             return
         names, is_tcp = _names(context), context.client.transport_protocol == "tcp"
         if is_tcp and starts_like_tls_record(data.data_client()):
-            return  # Messages that the operator ignores and still wants to see.
-        # Connections that the operator lets pass unread have no flow, or are named.
+            return  # The operator ignores these messages but still wants to see them.
+        # The options name the connections that the operator allows to pass unread.
         unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts
         if getattr(chosen, "flow", chosen) is None or _is_named(names, unread):
             return
@@ -68,17 +68,17 @@ class OnlyHttp:
 
 
 class FirstLine(layer.Layer):
-    """A layer that reads HTTP, or TLS, from the client's first bytes on, however they are cut."""
+    """A layer that reads HTTP or TLS from the client's first bytes on, which may arrive in any pieces."""
 
     def __init__(self, context: Context, other: layer.Layer | None) -> None:
-        """`other` is the layer for any other protocol; None where no other is allowed."""
+        """`other` is the layer for other protocols; None if they are not allowed."""
         super().__init__(context)
         self.child_layer: layer.Layer = layers.HttpLayer(context, HTTPMode.transparent)
         self._other = other
         self._begun: layer.Layer | None = None
-        """The layer that takes all events once the protocol is known."""
+        """The layer that takes all events when the protocol is known."""
         self._first_bytes: bytes | None = b""
-        """First bytes from the client; None once the protocol is known."""
+        """First bytes from the client; None when the protocol is known."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         yield from guarded.closing(self.context, super().handle_event(event))
@@ -94,10 +94,10 @@ class FirstLine(layer.Layer):
                 is_http = _is_http(self._first_bytes, is_free=self._other is not None)
             if is_http is None:
                 return
-            # Servers take blanks before the first line.
+            # Servers accept blanks before the first line.
             read, self._first_bytes = self._first_bytes.lstrip() if is_http else self._first_bytes, None
             if is_http and self._begun is not None and self._begun is self._other:
-                # A server that speaks first may still take requests.
+                # A server that sends first may still accept requests.
                 chosen, self._begun = guarded.Closed(self.context), None
             elif self._begun is None and starts_like_tls_record(read):
                 chosen = layer.NextLayer(self.context)
@@ -117,21 +117,21 @@ class FirstLine(layer.Layer):
 
 
 def _names(context: Context) -> list[str]:
-    """Return the names of the host that a connection leads to, by its address and by its client's TLS."""
+    """Return the names of a connection's host by its address and by the client's TLS."""
     address = context.server.address
     return [name for name in (str(address[0]) if address else "", context.client.sni) if name]
 
 
 def _is_named(names: list[str], patterns: Sequence[str]) -> bool:
-    """Return whether one of mitmproxy's patterns of hosts fits one of the names."""
+    """Return whether one of mitmproxy's host patterns fits one of the names."""
     return any(re.search(pattern, name, re.IGNORECASE) for pattern in patterns for name in names)
 
 
 def _is_http(data: bytes, *, is_free: bool) -> bool | None:
-    """Return whether the first bytes of a client are to be read as a request; None if more are needed.
+    """Return whether the first bytes of a client are read as a request; None if more bytes are needed.
 
-    All first bytes are, unless the client `is_free` to speak another protocol. Servers take blanks before the
-    first line and of any kind within it; some take a line without a version.
+    The result is always True unless `is_free`, in which case the client may use another protocol. Servers
+    accept blanks before the first line and of any kind in it. Some accept a line without a version.
     """
     line, end, _ = data.lstrip().partition(b"\n")
     words, is_whole = line.split(None, 2), bool(end) or len(line) > _LONGEST_LINE

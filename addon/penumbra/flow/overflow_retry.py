@@ -1,8 +1,8 @@
 """This module sends another request in place of one that the provider refuses as too large or unacceptable.
 
-Such a response is read before any byte of it reaches the client: streams are delayed until their first events
-(`retry/first_events.py`), other responses until they are complete. When no other request could work, the
-client gets the first response, byte for byte.
+Such a response is read before any of its bytes reach the client: streams are delayed until their first events
+(`retry/first_events.py`), other responses until they are complete. If no other request could work, the client
+gets the first response, byte for byte.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from penumbra.retry.retry import Retry
 from penumbra.wire import content_encoding
 
 _PATIENCE = 1.0
-"""Greatest number of seconds that a stream's head and first announcements wait for its first content."""
+"""Longest delay in seconds of a stream's head and first announcements before its first content."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
-"""The limit of `_PATIENCE` for large requests, which are refused more often, and later."""
+"""The same limit for large requests, which are refused more often and later."""
 _FIRST_BYTES = 1_048_576
-"""The most plain bytes of a stream that are read: a stream with more bytes before its first content is no
-refusal."""
+"""Greatest number of decoded bytes of a stream that are read. A stream with more bytes before its first
+content is no refusal."""
 _SMALL_RESPONSE = 8_192
 """The size in bytes up to which a response with status 200 may still be an error."""
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def _patience(accepted: Accepted) -> float:
 
 @dataclass
 class WatchedRequest:
-    """A request whose response may be a refusal. The splice uses it as its guard."""
+    """A `WatchedRequest` is a request whose response may be a refusal. It is the guard for the splice."""
 
     handle: EngineHandle
     incoming: Incoming
@@ -58,7 +58,7 @@ class WatchedRequest:
     patience: float
     """Seconds by which the beginning of a stream may be delayed; 0 for no delay."""
     count: int = 0
-    """Number of times that a request was sent again."""
+    """Number of requests that were sent again."""
     refusal: Refusal | None = None
     """The refusal for which the request was last sent again."""
     asked: bool = False
@@ -68,8 +68,8 @@ class WatchedRequest:
     events: FirstEvents | None = None
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
-        """Take the first bytes of a stream; return whether it begins with an error, None if more are
-        needed."""
+        """Take the first bytes of a stream, and return whether it begins with an error; None if more bytes
+        are needed."""
         if self.events is None:
             decode = content_encoding.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
             self.events = FirstEvents(headers.get("content-type", ""), decode)
@@ -81,15 +81,15 @@ class OverflowRetry(Step):
     """An `OverflowRetry` sends another request instead of one that was refused."""
 
     def __init__(self, turns: Turns, tool_loop: ToolLoopStep, edits: ResponseEdits) -> None:
-        """`tool_loop` and `edits` treat a retry as they treated the refused request."""
+        """`tool_loop` and `edits` handle a retry like the refused request."""
         self._turns = turns
         self._tool_loop = tool_loop
         self._edits = edits
         self.recovered = 0
-        """Requests that were refused and then taken."""
+        """Number of requests that were refused and then accepted in another form."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Watch a request that may be refused for a reason that can be helped."""
+        """Watch a request that may be refused for a reason that another request avoids."""
         if not retry.may_help(accepted):
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
@@ -97,7 +97,7 @@ class OverflowRetry(Step):
         state.guard = WatchedRequest(state.handle, incoming, accepted, _patience(accepted))
 
     async def refused(self, refused: Refused) -> None:
-        """Check a response before any byte of it goes to the client: send another request, restore the first
+        """Check a response before the client gets any of it. Then send another request, restore the first
         response, or forward the response."""
         state, response = states.of(refused.flow), refused.flow.response
         watched = state.guard if state is not None else None
@@ -125,7 +125,7 @@ class OverflowRetry(Step):
             await self._settle(flow, watched)
 
     async def _smaller(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> Retry | None:
-        """Return the request to send instead; None if the response is no refusal, or no other request would
+        """Return the request to send instead; None if the response is no refusal or no other request would
         help."""
         refusal = self._error_in(watched, response, body)
         if refusal is None:
@@ -145,7 +145,7 @@ class OverflowRetry(Step):
             return None
 
     def _error_in(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bytes | None:
-        """Return the error object in a response; None if it is no error, or can't be read."""
+        """Return the error object in a response; None if the response is no error or can't be read."""
         if watched.events is not None and watched.events.error:
             return watched.events.error
         if response.status_code == 200 and len(body) > _SMALL_RESPONSE:
@@ -157,12 +157,12 @@ class OverflowRetry(Step):
             return None
 
     def _is_taken(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bool:
-        """Return whether the provider took the request: some refuse one with status 200."""
+        """Return whether the provider accepted the request. Some providers refuse with status 200."""
         error = self._error_in(watched, response, body) if response.status_code == 200 else None
         return response.status_code == 200 and not any(refusals.error_objects(error or b""))
 
     def _send(self, flow: Flow, state: FlowState, watched: WatchedRequest, again: Retry) -> Flow:
-        """Return the flow of a smaller request, which takes the place of the one that was refused."""
+        """Return the flow of a smaller request in place of the refused one."""
         smaller = again.accepted
         before, body = len(watched.accepted.rewritten.body), smaller.rewritten.body
         watched.count += 1
@@ -180,7 +180,7 @@ class OverflowRetry(Step):
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
     async def _replace(self, flow: Flow, state: FlowState, watched: WatchedRequest) -> None:
-        """Retry where responses can't be delayed, by separate requests that are answered in one piece."""
+        """Retry by separate requests with complete responses, since this response can't be delayed."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""
@@ -194,13 +194,13 @@ class OverflowRetry(Step):
             watched.first(response.headers, body)
             if self._is_taken(watched, response, body):
                 flow.response = response
-                # No step has read this response yet, in which the model may ask for originals.
+                # The model may ask for originals in this response, which no step has read yet.
                 self._tool_loop.headers(flow, state, response)
                 return
         watched.restored = watched.count > 0
 
     async def _settle(self, flow: Flow, watched: WatchedRequest) -> None:
-        """Make the forms of results final in a request that was sent instead of another and was taken."""
+        """Make the forms of results in an accepted retry final."""
         assert flow.response is not None
         if flow.response.status_code != 200:
             return

@@ -1,4 +1,5 @@
-"""Requests that are not sent: the client gets a response of Penumbra, and the log a line."""
+"""Refusals of requests: the request is not sent, the client gets Penumbra's response, and the log gets a
+line."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ def refuse_websocket(flow: Flow) -> None:
 
 
 def of_failure(flow: Flow, api: Api | None, error: BaseException) -> Refused:
-    """Return the refusal of a request or frame that could not be searched for secrets: an error in the form
-    of its API, or of its host if it calls no API."""
+    """Return the refusal of a request or frame that could not be searched for secrets. It has the error
+    format of the API or, without an API, of the host."""
     if not isinstance(error, RedactionError):
         error = RedactionError(errors.place(error))
     message = message_of(error)

@@ -1,6 +1,7 @@
-"""Reports of requests: log line, comment, mark, metadata and event, and its entry in the journal.
+"""Reports about requests: a log line, the flow's comment, mark and metadata, an event, and an entry in the
+journal.
 
-Frames of a WebSocket add up in one flow until it ends.
+The frames of a WebSocket are added up in one flow.
 """
 
 from __future__ import annotations
@@ -49,21 +50,21 @@ from penumbra.wire.document import Document
 
 MARK = ":new_moon:"
 _STEP = 256
-"""Number of new results that are counted before other work gets its turn."""
+"""Number of new results that are counted before other work runs."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class _Frames:
-    """Sums over the frames of a WebSocket so far."""
+    """A `_Frames` has the sums over the frames of a WebSocket so far."""
 
     summary: Summary = field(default_factory=Summary)
     comment: str = ""
-    """The flow's comment about them."""
+    """The flow's comment about the frames."""
 
 
 class Reports:
-    """`Reports` reports requests to the journal, the page, the log, the flow and the event file."""
+    """A `Reports` reports requests to the journal, the page, the log, the flow and the event file."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Reports:
         memory: ResultMemory,
         write: events.WriteEvent,
     ) -> None:
-        """`write` takes an event."""
+        """Make the reports. `write` takes an event."""
         self._journal = journal
         self._texts = texts
         self._memory = memory
@@ -81,8 +82,9 @@ class Reports:
     def accepted(
         self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
     ) -> None:
-        """Report a request, or a frame of a socket, that is sent on. `handle` rewrote it; the handle of a
-        socket's flow has ended. Never raises: a request that can't be reported is sent all the same."""
+        """Report a request, or a frame of a socket, that is sent on. `handle` is the handle of the rewrite,
+        since that of a socket's flow has ended. Never raises, since a request that can't be reported must be
+        sent nevertheless."""
         try:
             self._report_all(flow, state, handle, incoming, accepted)
         except Exception as error:
@@ -104,8 +106,8 @@ class Reports:
             for entry in islice((entry for entry in rewritten.shown if entry.new), MOST_IN_FLOW)
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
-        # The flow shows the changes at once. Counting and logging can wait until the request is on its way. A
-        # frame is counted first, since its entry in the journal takes the figures of the next frames.
+        # The flow shows the changes at once. Counting and logging can wait until the request is sent. A frame
+        # is counted first, since its entry in the journal takes the figures of the next frames.
         steps = self._account(flow, state, handle.share(), incoming, accepted, summary, new)
         if incoming.socket:
             next(steps, None)
@@ -151,7 +153,7 @@ class Reports:
             self._event(flow, entry, accepted)
 
     def observed(self, flow: Flow, incoming: Incoming, accepted: Accepted, handle: EngineHandle) -> None:
-        """Report the changes that would be made in a request that was sent on as it came. `handle` made the
+        """Report the changes that would be made in a request that was sent unchanged. `handle` made the
         observation."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         summary = Summary.of(rewritten.shown, accepted.hidden)
@@ -168,7 +170,7 @@ class Reports:
             sent_request(host, incoming, accepted, summary, new, changed=changed), is_observed=True
         )
         if accepted.request.settings.observe:
-            # No caller has waited for this work, so it added nothing to the request's time.
+            # No request has waited for this work.
             turn = self._journal.sent(replace(entry, milliseconds=0.0))
             self.await_response(flow, turn)
             results = turn.results
@@ -181,7 +183,7 @@ class Reports:
         self._event(flow, entry, accepted)
 
     def await_response(self, flow: Flow, turn: TurnRecord) -> None:
-        """Let the journal's entry wait for the response, which may already have arrived."""
+        """Complete the journal's entry when the response arrives, which may already have happened."""
         if (state := states.of(flow)) is not None:
             state.turn = turn
         elif flow.error is None and flow.response is not None:
@@ -203,7 +205,7 @@ class Reports:
         *,
         is_observed: bool = False,
     ) -> None:
-        """Remember the facts about results, for the requests that carry them again."""
+        """Remember the facts about results for later requests that contain the results."""
         shown = accepted.rewritten.shown
         sent = (lambda entry: entry.item.text) if is_observed else accepted.sent
         is_known = self._memory.knows(session)
@@ -256,8 +258,8 @@ class Reports:
 
 
 def do_afterwards(steps: Iterator[None]) -> None:
-    """Run steps once the current data has been written to its connection, and before later input is read; at
-    once where no event loop runs. Other work of the loop goes on between two steps."""
+    """Run steps after the current data has been written to its connection, and before later input is read, or
+    at once if no event loop runs. Other work of the loop runs between two steps."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -273,7 +275,7 @@ def _go_on(loop: asyncio.AbstractEventLoop, steps: Iterator[None]) -> None:
 
 
 def _is_step(steps: Iterator[None]) -> bool:
-    """Take a step; return False if there was none left."""
+    """Take a step. Returns False if none was left."""
     try:
         return next(steps, steps) is None
     except Exception as error:
@@ -301,8 +303,8 @@ def sent_request(
     changed: bool,
     most: int | None = None,
 ) -> SentRequest:
-    """Return the journal's entry of a request that is sent on, with at most `most` of its `new` results;
-    `host` is the shown name."""
+    """Return the journal's entry of a request that is sent on, with at most `most` of its `new` results.
+    `host` is the name to show."""
     request = accepted.request
     model = request.conversation.model
     prices = cache_price.of_request(incoming.api.format, model, request.document)
@@ -342,7 +344,7 @@ def agent(user_agent: str) -> str:
 
 
 def _new_results(request: Request, shown: Sequence[Shown]) -> list[NewResult]:
-    """Return results that got their form in this request, as the journal counts them."""
+    """Return, for the journal, the results that got their form in this request."""
     return [_new(request, entry) for entry in shown]
 
 
@@ -372,7 +374,7 @@ def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:
 
 
 def _tools(incoming: Incoming, request: Request, show: ShowName) -> tuple[DeclaredTool, ...]:
-    """Return the client's tools; the same tools in later requests are not read again."""
+    """Return the client's tools. Equal declarations in later requests are not read again."""
     arrays = tuple(FORMATS[incoming.api.format].prompt(request.document).tools)
     source = hashlib.blake2b(digest_size=16)
     for array in arrays:
@@ -387,7 +389,7 @@ def _tools(incoming: Incoming, request: Request, show: ShowName) -> tuple[Declar
 
 
 def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
-    """Digest a prompt that the provider is asked to compare, message by message."""
+    """Return digests of the messages of a prompt, if the provider is asked to compare it."""
     document, wire = request.document, FORMATS[incoming.api.format]
     if (named := wire.compared_with(document)) is None:
         return None
@@ -409,13 +411,14 @@ def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
 
 
 def _without_breakpoints(_: Document, message: Raw) -> bytes:
-    """Digest a message without `cache_control`, which clients move and providers don't compare."""
+    """Return a digest of a message without `cache_control`, which clients move and providers don't
+    compare."""
     source = _BREAKPOINT.sub(b"", memoryview(message))
     return hashlib.blake2b(source, digest_size=8).digest()
 
 
 def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) -> float | None:
-    """Return the dollars that smaller results save in a request; None if the model's price is not known."""
+    """Return the dollars that smaller results save in a request; None if the model's price is unknown."""
     if incoming.api.kind != "messages":
         return 0.0
     if not rates.input:
@@ -434,7 +437,7 @@ def _put_back(accepted: Accepted) -> int:
 
 
 SECONDS = 5.0
-"""Least time between two writes."""
+"""Shortest time in seconds between two writes."""
 
 
 class HistoryWriter:
@@ -443,7 +446,7 @@ class HistoryWriter:
     def __init__(
         self, journal: Journal, handle: Callable[[], EngineHandle], written: Callable[[], None]
     ) -> None:
-        """`written` is called when something was handed to the store."""
+        """Make a writer. `written` is called when figures were passed to the store."""
         self._journal = journal
         self._handle = handle
         self._written = written
@@ -455,7 +458,7 @@ class HistoryWriter:
             self._due = asyncio.get_running_loop().call_later(SECONDS, self._write_if_it_answers)
 
     def _write_if_it_answers(self) -> None:
-        """Write the figures, or let them add up while the disk hangs."""
+        """Write the figures, or only add them up while the disk hangs."""
         self._due = None
         with self._handle() as handle:
             hangs = handle.engine.database.hangs
@@ -465,7 +468,7 @@ class HistoryWriter:
             self.write()
 
     def write(self) -> None:
-        """Hand the figures to the database, which writes them after its earlier work."""
+        """Pass the figures to the database, which writes them after its earlier work."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -493,32 +496,32 @@ def _report(written: Future[None]) -> None:
 
 
 _MOST = 32
-"""The most requests that are observed at once; further ones are not observed."""
+"""Greatest number of requests that are observed at once. Further ones are not observed."""
 
 _MEMORY_BYTES = 64_000_000
-"""Most bytes of decisions and originals in an observation's database."""
+"""Greatest size in bytes of decisions and originals in an observation's database."""
 
 
 class Observation:
-    """An `Observation` rewrites copies of requests that go through as they come, to report the changes that
-    would be made.
+    """An `Observation` rewrites copies of requests that are sent unchanged, to report the changes that would
+    be made.
 
-    No request waits for an observation. The database of its engine is in memory and ends with the process: a
-    form that was never sent must not be taken for the first form of its result.
+    No request waits for an observation. The database of its engine is in memory and ends with the process,
+    since a form that was never sent must not count as the first form of its result.
     """
 
     def __init__(self, engines: Engines, made_with: Callable[[], EngineSettings], reports: Reports) -> None:
-        """`made_with` returns the settings of the engine that changes requests."""
+        """Make an observation. `made_with` returns the settings of the engine that changes requests."""
         self._engines = engines
         self._made_with = made_with
         self._reports = reports
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, flow: Flow, incoming: Incoming, settings: Settings) -> None:
-        """Begin to rewrite a copy of a request, which may be on its way meanwhile."""
+        """Begin to rewrite a copy of a request, which may be sent meanwhile."""
         if len(self._tasks) >= _MOST:
             return
-        # An external compressor would cost money for nothing, and would get texts meant only for the
+        # An external compressor would cost money without use, and would get texts meant only for the
         # provider.
         alone = replace(settings, strategy="pipeline") if settings.external_strategy else settings
         made_with = self._made_with()
@@ -544,7 +547,7 @@ class Observation:
         self._engines.forget()
 
     def close(self, *, at_once: bool) -> None:
-        """Cancel the observations under way, and close the engine."""
+        """Cancel the observations in progress, and close the engine."""
         for task in self._tasks:
             task.cancel()
         self._engines.close(at_once=at_once)
