@@ -67,7 +67,7 @@ class Penumbra(Guarded):
             self.current, self._handle, self.responses, reports, self.journal, self.observation
         )
         self.websockets = WebSockets(self._handle, self.requests, self.responses)
-        self.only_http = OnlyHttp(self._is_searched, self._is_provider)
+        self.only_http = OnlyHttp(self._is_llm_host, self._is_searched, self._is_provider)
         self.explainer = Explainer(self.memory, self.texts, self._handle, lambda: self.settings)
         contents = Contents(self.journal, self.texts, self._process, self._handle, self.history.write)
         commands = Commands(
@@ -181,8 +181,11 @@ class Penumbra(Guarded):
             self._applied()
         return self.engines.handle(self.settings, self.current.made_with)
 
+    def _is_llm_host(self, host: str) -> bool:
+        return recognise.is_llm_host(host, self.settings.hosts)
+
     def _is_searched(self, host: str) -> bool:
-        return self.settings.redact_secrets and recognise.is_llm_host(host, self.settings.hosts)
+        return self.settings.redact_secrets and self._is_llm_host(host)
 
     def _is_provider(self, host: str) -> bool:
         return recognise.is_provider(host, self.settings.hosts)
@@ -238,7 +241,7 @@ class Penumbra(Guarded):
             return  # A client speaks TLS with the proxy itself, and names its destination later.
         # The name in the ClientHello may differ from the address of the connection, so both are checked.
         name = data.client_hello.sni or address[0]
-        if not (recognise.is_llm_host(name, self.settings.hosts) or self._is_provider(address[0])):
+        if not (self._is_llm_host(name) or self._is_provider(address[0])):
             data.ignore_connection = True
 
     def next_layer(self, data: NextLayer) -> None:

@@ -29,9 +29,15 @@ _LONGEST_LINE = 8_192
 class OnlyHttp:
     """An `OnlyHttp` lets only HTTP through to hosts whose requests are searched for secrets."""
 
-    def __init__(self, is_searched: Callable[[str], bool], is_provider: Callable[[str], bool]) -> None:
-        """`is_searched` returns whether requests to a host are searched for secrets, and `is_provider`
-        whether the host serves only LLM calls."""
+    def __init__(
+        self,
+        is_llm_host: Callable[[str], bool],
+        is_searched: Callable[[str], bool],
+        is_provider: Callable[[str], bool],
+    ) -> None:
+        """The functions take a host: `is_llm_host` returns whether LLM calls to it are read, `is_searched`
+        whether its requests are searched for secrets, and `is_provider` whether it serves LLM calls alone."""
+        self._is_llm_host = is_llm_host
         self._is_searched = is_searched
         self._is_provider = is_provider
 
@@ -50,10 +56,14 @@ class OnlyHttp:
         unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts
         if getattr(chosen, "flow", chosen) is None or _is_named(names, unread):
             return
-        if not any(map(self._is_searched, names)):
+        is_searched = any(map(self._is_searched, names))
+        # mitmproxy takes less than three bytes of a ClientHello for another protocol.
+        may_be_tls = is_tcp and _TLS.startswith(data.data_client()) and any(map(self._is_llm_host, names))
+        if not is_searched and not may_be_tls:
             return
         # Local services may speak any protocol.
-        is_free = not context.client.tls_established and not any(map(self._is_provider, names))
+        is_local = not context.client.tls_established and not any(map(self._is_provider, names))
+        is_free = is_local or not is_searched
         if is_tcp:
             context.layers.remove(chosen)
             data.layer = FirstLine(context, chosen if is_free else None)

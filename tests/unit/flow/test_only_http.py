@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from mitmproxy import connection, options
-from mitmproxy.proxy import commands, events, layer
+from mitmproxy.addons.next_layer import NextLayer
+from mitmproxy.proxy import commands, events, layer, layers
 from mitmproxy.proxy.context import Context
-from mitmproxy.test import tflow
+from mitmproxy.test import taddons, tflow
 
 from penumbra.flow import splice
-from penumbra.flow.only_http import FirstLine
+from penumbra.flow.only_http import FirstLine, OnlyHttp
 
 REQUESTS = {
     "plain": b"POST /v1/messages HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -148,3 +149,18 @@ def test_responses_of_such_a_connection_can_be_continued() -> None:
     made = FirstLine(Line().context, None)
     splice.install(made)
     assert isinstance(made.child_layer, splice.SpliceHttpLayer)
+
+
+@pytest.mark.parametrize("is_searched", [True, False])
+@pytest.mark.parametrize("step", STEPS)
+def test_tls_to_an_llm_host_is_read_however_its_bytes_arrive(step: int, is_searched: bool) -> None:
+    hello = b"\x16\x03\x01\x00\x05" + b"x" * 5
+    with taddons.context(NextLayer()) as tctx:
+        tctx.options.rawtcp = True
+        context = Context(connection.Client(peername=("h", 1), sockname=("h", 2)), tctx.options)
+        context.server.address = ("llm.example", 443)
+        layers.modes.TransparentProxy(context)
+        chosen = layer.NextLayer(context)
+        chosen.events.append(events.DataReceived(context.client, hello[:step]))
+        OnlyHttp(lambda _: True, lambda _: is_searched, lambda _: True).next_layer(chosen)
+        assert not isinstance(chosen.layer, layers.TCPLayer)
