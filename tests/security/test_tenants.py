@@ -207,7 +207,7 @@ def test_guessable_ids_are_bound_to_the_credential(callers: Callers) -> None:
 
 RESPONSES = APIS[2]
 RESPONSE = "resp_0123456789abcdef0123456789"
-HELD_CALL = ("call", "call_0123456789abcdef0123456789", "cat parts of-the-victim")
+KEPT_CALL = ("call", "call_0123456789abcdef0123456789", "cat parts of-the-victim")
 TEXT = "\n".join(f"part {number} of it, {number * 7919 % 1009}" for number in range(40))
 SESSION = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
 ELSE = ("user", "Something else.")
@@ -220,17 +220,17 @@ def callers() -> Iterator[Callers]:
     made.close()
 
 
-def held(callers: Callers, headers: dict[str, str]) -> str:
+def stored_log(callers: Callers, headers: dict[str, str]) -> str:
     """Return the reference to a long log, in a chain whose provider holds the log."""
     first = callers.send(RESPONSES, RESPONSES.body([ASK], store=True), headers)
-    callers.answer(first, RESPONSES, HELD_CALL, shows=True, ids=(RESPONSE,))
-    sent = goes_on(callers, headers, ("result", HELD_CALL[1], TEXT))
+    callers.answer(first, RESPONSES, KEPT_CALL, shows=True, ids=(RESPONSE,))
+    sent = goes_on(callers, headers, ("result", KEPT_CALL[1], TEXT))
     callers.answer(
-        sent, RESPONSES, ("call", HELD_CALL[1] + "1", "cat log"), shows=True, ids=(RESPONSE + "1",)
+        sent, RESPONSES, ("call", KEPT_CALL[1] + "1", "cat log"), shows=True, ids=(RESPONSE + "1",)
     )
-    sent = goes_on(callers, headers, ("result", HELD_CALL[1] + "1", LOG), before=RESPONSE + "1")
+    sent = goes_on(callers, headers, ("result", KEPT_CALL[1] + "1", LOG), before=RESPONSE + "1")
     callers.answer(
-        sent, RESPONSES, ("call", HELD_CALL[1] + "2", HELD_CALL[2]), shows=True, ids=(RESPONSE + "2",)
+        sent, RESPONSES, ("call", KEPT_CALL[1] + "2", KEPT_CALL[2]), shows=True, ids=(RESPONSE + "2",)
     )
     [ref] = shown(sent)
     return ref
@@ -247,8 +247,8 @@ def goes_on(
 def test_the_id_of_a_response_reveals_its_history_to_its_caller_only(name: str, callers: Callers) -> None:
     """Another caller learns neither that a text exists, nor the name of its call, nor an original."""
     victim, attacker = FORGERIES[name]
-    ref = held(callers, victim)
-    same = ("result", HELD_CALL[1] + "2", TEXT)
+    ref = stored_log(callers, victim)
+    same = ("result", KEPT_CALL[1] + "2", TEXT)
     mine = goes_on(callers, victim, same, before=RESPONSE + "2").rewritten.body
     assert b"of-the-victim" in mine
     for more in ({}, SESSION):
@@ -279,7 +279,7 @@ def test_a_session_name_joins_no_other_caller(api: Api, callers: Callers) -> Non
 
 def test_a_session_joins_nothing_without_a_credential(callers: Callers) -> None:
     """A session joins nothing even at the same address, and with an answer of its own."""
-    ref = held(callers, {})
+    ref = stored_log(callers, {})
     turns = [ASK, ("call", "call_0", "cat log"), result(LOG)]
     callers.send(RESPONSES, RESPONSES.body(turns, **SESSION), {})
     stranger = callers.send(RESPONSES, RESPONSES.body([ELSE], **SESSION), {})

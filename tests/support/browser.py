@@ -136,9 +136,9 @@ class Browser:
             self.said.append(json.dumps(message["params"]))
 
 
-def _eventually(told: Callable[[], Any], what: str) -> Any:
+def _eventually(condition: Callable[[], Any], what: str) -> Any:
     limit = time.monotonic() + _LIMIT
-    while not (found := told()):
+    while not (found := condition()):
         assert time.monotonic() < limit, what
         time.sleep(0.05)
     return found

@@ -91,7 +91,7 @@ def test_responses_with_the_history_at_the_provider(
             turn(Thinking("So."), "Done."),
         )
     )
-    agent = start("responses", stream=stream, held=True)
+    agent = start("responses", stream=stream, at_provider=True)
     assert agent.say("What is in the log?") == "Done."
     assert statuses(upstream) == {200}
     assert PHANTOM not in str(agent.messages)

@@ -20,11 +20,11 @@ SAME = "cat worker.log"
 
 @pytest.fixture
 def start(clients: Any, proxy: Any) -> Any:
-    def start(api: str, held: bool = True, **more: Any) -> Any:
+    def start(api: str, at_provider: bool = True, **more: Any) -> Any:
         running = proxy("regular", penumbra_max_output_bytes=CAP)
         if api == "responses":
-            return ResponsesAgent(clients.openai(running), held=held, **more)
-        kind = ThreadAgent if held else AnthropicAgent
+            return ResponsesAgent(clients.openai(running), at_provider=at_provider, **more)
+        kind = ThreadAgent if at_provider else AnthropicAgent
         return kind(clients.anthropic(running), **more)
 
     return start
@@ -49,7 +49,7 @@ def test_results_are_read_by_calls_that_are_not_in_the_request(
     for kept in (False, True):
         upstream.reset()
         upstream.answers(*SESSION[:4], turn(bash(SAME)), turn(bash(SAME)), turn("Done."))
-        start(api, held=kept, stream=stream).say("Why does the total test fail?")
+        start(api, at_provider=kept, stream=stream).say("Why does the total test fail?")
         assert statuses(upstream) == {200}
         found = [text for _, text in results(upstream.asked()[-1].json)]
         if kept:
@@ -72,12 +72,12 @@ def test_results_that_the_provider_may_have_dropped_are_not_referred_to(start: A
     for extra, kept in (({}, 1), ({"truncation": "auto"}, 3)):
         upstream.reset()
         upstream.answers(*calls)
-        start("responses", held=True, extra=extra).say("What is in the log?")
+        start("responses", at_provider=True, extra=extra).say("What is in the log?")
         found = [text for one in upstream.asked() for _, text in results(one.json)]
         assert sum("[Duplicate of " not in text for text in found) == kept
     session = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
     upstream.answers(*calls)
-    agent = start("responses", held=True, extra={"extra_body": session})
+    agent = start("responses", at_provider=True, extra={"extra_body": session})
     agent.say("What is in the log?")
     assert "[Duplicate of " in next(text for _, text in results(upstream.asked()[-1].json))
     agent.extra = {"truncation": "auto", "extra_body": session}
@@ -90,9 +90,9 @@ def test_a_session_needs_a_history_that_was_seen(start: Any, clients: Any, upstr
     """The id of another caller's answer joins nothing."""
     session = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
     upstream.answers(turn(bash(SAME)), turn("Done."), turn(bash(SAME)), turn("Yes."))
-    first = start("responses", held=True)
+    first = start("responses", at_provider=True)
     first.say("What is in the log?")
-    other = start("responses", held=True)
+    other = start("responses", at_provider=True)
     other.client = other.client.with_options(api_key="somebody-elses")
     other.last_id, other.extra = first.last_id, {"extra_body": session}
     count = len(upstream.requests)
@@ -169,7 +169,7 @@ def test_a_hidden_request_that_does_not_fit(
 def test_items_by_reference(stream: bool, start: Any, upstream: Any) -> None:
     """Stored items may stand in the input as their ids alone."""
     upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
-    agent = start("responses", stream=stream, held=False)
+    agent = start("responses", stream=stream, at_provider=False)
     agent.extra = {"store": True}
     agent.say("What is in the log?")
     known = {item["id"]: item for item in agent.messages if "id" in item}

@@ -27,9 +27,9 @@ from penumbra.cli import main
 for case in json.load(sys.stdin):
     before = dict(os.environ)
     os.environ.update(case["environment"])
-    told = io.StringIO()
+    output = io.StringIO()
     code = 0
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         try:
             main(case["arguments"])
         except SystemExit as ended:
@@ -37,7 +37,7 @@ for case in json.load(sys.stdin):
     logging.getLogger().handlers.clear()
     os.environ.clear()
     os.environ.update(before)
-    print(json.dumps([code, told.getvalue()]), flush=True)
+    print(json.dumps([code, output.getvalue()]), flush=True)
 """
 """A program that runs the command many times in one process, so that mitmproxy is imported once."""
 
@@ -133,7 +133,7 @@ def refusals(taken):
 
 
 @pytest.fixture(scope="module")
-def told(home, taken):
+def starts(home, taken):
     """Return the code and the output of each refused start."""
     cases = refusals(taken)
     return dict(zip(cases, many(home, [case[:2] for case in cases.values()]), strict=True))
@@ -161,9 +161,9 @@ def test_commands_that_only_read_leave_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("case", refusals((1, 2)))
-def test_a_failed_start_ends_with_one_line_that_gives_the_reason(case, told, taken):
+def test_a_failed_start_ends_with_one_line_that_gives_the_reason(case, starts, taken):
     *_, wanted, words = refusals(taken)[case]
-    code, output = told[case]
+    code, output = starts[case]
     assert code == wanted, output
     lines = output.rstrip("\n").split("\n")
     assert words in lines[-1]

@@ -234,10 +234,10 @@ def test_one_of_two_streams_of_a_connection_is_cancelled_alone(
         b"two": iter([ASK, turn(Text("Two.", deltas=("Two", ".")), hold={api.lead + 1: other})]),
     }
 
-    def told(received: Any) -> bytes:
+    def prompt_of(received: Any) -> bytes:
         return b"one" if b'"one"' in received.body else b"two"
 
-    upstream.script(lambda received: next(steps[told(received)]))
+    upstream.script(lambda received: next(steps[prompt_of(received)]))
     running = proxy("reverse-tls", penumbra_max_output_bytes=CAP)
 
     async def talk() -> dict[int, bytes]:
@@ -277,7 +277,7 @@ def test_one_of_two_streams_of_a_connection_is_cancelled_alone(
     got = asyncio.run(talk())
     assert api.text(got[3]).endswith("Two.")
     assert api.ends in got[3]
-    assert [told(request) for request in upstream.asked() if request.cancelled] == [b"one"]
+    assert [prompt_of(request) for request in upstream.asked() if request.cancelled] == [b"one"]
     never.set()
 
 

@@ -128,12 +128,12 @@ def tokens(received: Received) -> int:
     return len(json.dumps(received.json, ensure_ascii=False)) // 4
 
 
-def asks(upstream: Any, room: int, api: Client | None = None, *calls: dict[str, Any]) -> Any:
+def asks(upstream: Any, space: int, api: Client | None = None, *calls: dict[str, Any]) -> Any:
     """Return a step that asks for the first reference, after which so many more tokens fit. With `api`, the
     turn states its usage."""
 
     def step(received: Received) -> Any:
-        upstream.window = upstream.window or tokens(received) + room
+        upstream.window = upstream.window or tokens(received) + space
         names = api.usage if api is not None else ()
         usage = dict(zip(names, (tokens(received), 40), strict=False))
         usage |= {"cache_read_input_tokens": 0} if api is CLIENTS[0] else {}

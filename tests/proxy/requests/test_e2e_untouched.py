@@ -152,7 +152,7 @@ def test_other_hosts_are_not_decrypted(clients: Any, proxy: Any, upstream: Any) 
         context = ssl.create_default_context(cafile=str(upstream.ca_file))
         with context.wrap_socket(tunnel, server_hostname="elsewhere.example.org") as secure:
             subject = secure.getpeercert()["subject"]
-    assert subject == ((("commonName", "stand-in"),),)
+    assert subject == ((("commonName", "test provider"),),)
 
 
 def test_extra_hosts_are(clients: Any, proxy: Any, upstream: Any) -> None:

@@ -475,16 +475,16 @@ def roomy(proxy: Any) -> Any:
     return proxy("reverse")
 
 
-def held(upstream: Upstream) -> int:
+def tokens_so_far(upstream: Upstream) -> int:
     """Return the tokens of the conversation so far, as the test provider counts them."""
     return sum(len(json.dumps(one.json, ensure_ascii=False)) for one in upstream.asked()) // 4
 
 
-def bounded(upstream: Upstream, room: int, *blocks: Any) -> Any:
+def bounded(upstream: Upstream, space: int, *blocks: Any) -> Any:
     """Return a step: a turn after whose request so many more tokens fit."""
 
     def step(received: Received) -> Any:
-        upstream.window = held(upstream) + room
+        upstream.window = tokens_so_far(upstream) + space
         return turn(*blocks)
 
     return step

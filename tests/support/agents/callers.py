@@ -53,7 +53,7 @@ class ThreadAgent(AnthropicAgent):
 class ResponsesAgent(Agent):
     """Talks with the `openai` SDK, Responses; keeps its own history, or leaves it at the provider."""
 
-    held: bool = False
+    at_provider: bool = False
     """The history is at the provider: only new items are sent."""
     known: int = 0
     """The number of items that the provider has."""
@@ -69,11 +69,11 @@ class ResponsesAgent(Agent):
 
     def ask(self) -> list[dict[str, Any]]:
         request: dict[str, Any] = {"model": "gpt-5", "instructions": "Be careful.", **self.declared}
-        if self.held and self.last_id:
+        if self.at_provider and self.last_id:
             request |= {"previous_response_id": self.last_id, "input": self.messages[self.known :]}
         else:
             request["input"] = self.messages
-        if not self.held:
+        if not self.at_provider:
             request |= {"store": False, "include": ["reasoning.encrypted_content"]}
         request |= self.extra
         if self.stream:

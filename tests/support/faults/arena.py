@@ -93,7 +93,7 @@ def what_is_there(proxy: Mitmdump, *, in_memory: bool = True) -> dict[str, int]:
     """Return the numbers of states, threads and open files in a proxy; with `in_memory`, of flows and
     streams, too."""
     found: dict[str, int] = json.loads(proxy.command("tests.left"))
-    return {**found, **json.loads(proxy.command("tests.held"))} if in_memory else found
+    return {**found, **json.loads(proxy.command("tests.in_memory"))} if in_memory else found
 
 
 def what_is_remembered(proxy: Mitmdump) -> tuple[float, float]:

@@ -224,13 +224,15 @@ class Http2:
         pseudo = [(":method", "POST"), (":path", PATH), (":scheme", "https"), (":authority", "localhost")]
         self._machine.send_headers(number, [*pseudo, *question.head(len(data))])
         while data:
-            room = min(self._machine.local_flow_control_window(number), self._machine.max_outbound_frame_size)
-            if room <= 0:
+            space = min(
+                self._machine.local_flow_control_window(number), self._machine.max_outbound_frame_size
+            )
+            if space <= 0:
                 self._room.clear()
                 await self._room.wait()
                 continue
-            self._machine.send_data(number, data[:room], end_stream=len(data) <= room)
-            data = data[room:]
+            self._machine.send_data(number, data[:space], end_stream=len(data) <= space)
+            data = data[space:]
             self._flush()
         self._leave(number, stream)
         try:

@@ -261,8 +261,8 @@ def _log(number: int) -> str:
     return "\n".join(lines)
 
 
-async def until(told: Callable[[], Any]) -> None:
+async def until(condition: Callable[[], Any]) -> None:
     limit = time.monotonic() + _LIMIT
-    while not told():
+    while not condition():
         assert time.monotonic() < limit, "it never was so"
         await asyncio.sleep(0.002)

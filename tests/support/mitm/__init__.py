@@ -30,10 +30,10 @@ START_LIMIT = 180.0
 """Seconds until a proxy that does not listen counts as broken."""
 
 
-def eventually(told: Callable[[], Any], seconds: float = 30.0) -> Any:
+def eventually(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
     """Return what the function returns once that is true, or at the end of the time."""
     limit = time.monotonic() + seconds
-    while not (found := told()) and time.monotonic() < limit:
+    while not (found := condition()) and time.monotonic() < limit:
         time.sleep(0.01)
     return found
 

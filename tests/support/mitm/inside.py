@@ -130,7 +130,7 @@ class Inside:
         self.flows.clear()
 
     @command.command("tests.left")
-    def what_is_left(self) -> str:
+    def left(self) -> str:
         """Return the numbers of requests on their way, threads and open files."""
         # Pools start their threads when they need them, so that any number of threads of one pool counts as
         # none.
@@ -141,8 +141,8 @@ class Inside:
         files = len(os.listdir("/proc/self/fd"))
         return json.dumps({"threads": len(threads) - len(pool), "files": files, "states": len(states)})
 
-    @command.command("tests.held")
-    def what_is_held(self) -> str:
+    @command.command("tests.in_memory")
+    def in_memory(self) -> str:
         """Return the numbers of flows, and of streams of a connection, that are in memory."""
         self.flows.clear()
         gc.collect()
@@ -152,7 +152,7 @@ class Inside:
         return json.dumps({"flows": kinds[http.HTTPFlow], "streams": kinds[SpliceStream]})
 
     @command.command("tests.read")
-    def what_is_read(self) -> str:
+    def known_requests(self) -> str:
         """Return how many requests are still known part by part, which they are as long as their flows are
         kept."""
         from penumbra.conversation.result_text import Carried
@@ -161,7 +161,7 @@ class Inside:
         return str(sum(type(each) is Carried for each in gc.get_objects()))
 
     @command.command("tests.caches")
-    def what_is_remembered(self) -> str:
+    def caches(self) -> str:
         """Return how full all caches are that are bounded in bytes or characters, and their bounds."""
         from penumbra.wire.prefix_memory import PrefixMemory
 
@@ -176,12 +176,12 @@ class Inside:
         return json.dumps({"filled": filled, "most": most})
 
     @command.command("tests.asking")
-    def what_is_asked(self) -> str:
+    def round_trips(self) -> str:
         """Return the number of round trips to a shared store that are under way or wait."""
         return str(shared_store().asking)
 
     @command.command("tests.patience")
-    def be_patient(self, seconds: str) -> None:
+    def set_patience(self, seconds: str) -> None:
         """Set the seconds after which a shared store is slow."""
         shared_store().patience = float(seconds)
 

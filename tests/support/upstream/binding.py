@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-_KEY = b"the stand-in's own"
+_KEY = b"key of the test provider"
 _BILLING = "x-anthropic-billing-header:"
 
 

@@ -292,12 +292,12 @@ class _Http2Reply(Reply):
     async def send(self, data: bytes) -> None:
         machine = self._owner.machine
         while data:
-            room = min(machine.local_flow_control_window(self._stream), machine.max_outbound_frame_size)
-            if room <= 0:
+            space = min(machine.local_flow_control_window(self._stream), machine.max_outbound_frame_size)
+            if space <= 0:
                 await self._owner.window_opened()
                 continue
-            machine.send_data(self._stream, data[:room])
-            data = data[room:]
+            machine.send_data(self._stream, data[:space])
+            data = data[space:]
             await self._owner.flush()
 
     async def end(self) -> None:

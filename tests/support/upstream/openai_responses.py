@@ -50,17 +50,17 @@ class OpenAIResponses(Api):
         kind = "server_error" if status >= 500 else "invalid_request_error"
         return {"error": {"message": message or kind, "type": kind, "param": param, "code": None}}
 
-    def check(self, received: Received, body: Any, held: Mapping[str, list[Any]] | None = None) -> None:
-        """Check a request. `held` are conversations that are kept beside the stored ones, by the id of their
+    def check(self, received: Received, body: Any, unstored: Mapping[str, list[Any]] | None = None) -> None:
+        """Check a request. `unstored` are conversations that are kept beside the stored ones, by the id of their
         last response."""
         try:
             if not received.header("authorization"):
                 raise Bad("You didn't provide an API key.", status=401)
-            self._check(body, held or {})
+            self._check(body, unstored or {})
         except Bad as bad:
             raise Refused(bad.status, self.fault(bad.status, str(bad), bad.param), str(bad)) from None
 
-    def _check(self, body: Any, held: Mapping[str, list[Any]]) -> None:
+    def _check(self, body: Any, unstored: Mapping[str, list[Any]]) -> None:
         for key in body:
             if key not in _FIELDS:
                 raise Bad(f"Unknown parameter: '{key}'.", key)
@@ -69,9 +69,9 @@ class OpenAIResponses(Api):
         for i, tool in enumerate(_tools(body)):
             if tool.get("type") == "function" and not isinstance(tool.get("parameters"), dict):
                 raise Bad(f"Missing required parameter: 'tools[{i}].parameters'.")
-        items = self.conversation(body, held)
+        items = self.conversation(body, unstored)
         self._check_pairing(items)
-        known = len(items) - len(body["input"]) if held and isinstance(body["input"], list) else 0
+        known = len(items) - len(body["input"]) if unstored and isinstance(body["input"], list) else 0
         self._check_reasoning(items[known:], stored=body.get("store", True))
         given_ids = {item.get("id") for item in items}
         for item in items[known:]:
@@ -83,7 +83,7 @@ class OpenAIResponses(Api):
                     f" '{needed}'."
                 )
 
-    def conversation(self, body: dict[str, Any], held: Mapping[str, list[Any]]) -> list[Any]:
+    def conversation(self, body: dict[str, Any], unstored: Mapping[str, list[Any]]) -> list[Any]:
         """Return all items: those that are kept, and those of the request."""
         given = body["input"]
         new = [{"role": "user", "content": given}] if isinstance(given, str) else given
@@ -92,7 +92,7 @@ class OpenAIResponses(Api):
                 raise Bad(f"Item with id '{one['id']}' not found.", "input", status=404)
         new = [self.items[one["id"]] if one.get("type") == "item_reference" else one for one in new]
         before = body.get("previous_response_id")
-        kept = {**self._stored, **held}
+        kept = {**self._stored, **unstored}
         if before and before not in kept:
             raise Bad(f"Previous response with id '{before}' not found.", "previous_response_id")
         for item in new:
@@ -129,7 +129,7 @@ class OpenAIResponses(Api):
                 )
 
     def render(
-        self, received: Received, body: Any, answer: Turn, held: Mapping[str, list[Any]] | None = None
+        self, received: Received, body: Any, answer: Turn, unstored: Mapping[str, list[Any]] | None = None
     ) -> Rendered:
         items = self._items(body, answer)
         for item, after in zip(reversed(items), [{}, *reversed(items)], strict=False):
@@ -138,7 +138,7 @@ class OpenAIResponses(Api):
                 self._led_to[item["id"]] = self._led_to[after["id"]] if more else _identity(after)
                 if body.get("store", True) and after and not more:
                     self._needs[after["id"]] = item["id"]
-        conversation = self.conversation(body, held or {})
+        conversation = self.conversation(body, unstored or {})
         number = f"resp_{next(self.ids):024}"
         if body.get("store", True):
             self._stored[number] = [*conversation, *items]

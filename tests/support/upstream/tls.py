@@ -42,7 +42,7 @@ def make(directory: Path) -> tuple[Path, ssl.SSLContext]:
     ca_id = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
     ca = (
-        _builder("stand-in CA", "stand-in CA", ca_key)
+        _builder("test provider CA", "test provider CA", ca_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(ca_id, critical=False)
@@ -52,7 +52,7 @@ def make(directory: Path) -> tuple[Path, ssl.SSLContext]:
     names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     authority = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(ca_id)
     leaf = (
-        _builder("stand-in", "stand-in CA", key)
+        _builder("test provider", "test provider CA", key)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(authority, critical=False)
         .sign(ca_key, hashes.SHA256())

@@ -96,7 +96,7 @@ THROUGH, OWN = "http://penumbra.local/?token=x", "http://127.0.0.1:8765/?token=x
 
 
 @pytest.mark.parametrize(
-    ("link", "proxy", "told"),
+    ("link", "proxy", "expected"),
     [
         (THROUGH, "127.0.0.1:8080", f"{THROUGH}  (through the proxy at 127.0.0.1:8080)\n"),
         (OWN, "", f"{OWN}\n"),
@@ -107,7 +107,7 @@ THROUGH, OWN = "http://penumbra.local/?token=x", "http://127.0.0.1:8765/?token=x
 def test_a_link_that_a_browser_can_open_or_why_there_is_none(
     link: str,
     proxy: str,
-    told: str,
+    expected: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -117,11 +117,11 @@ def test_a_link_that_a_browser_can_open_or_why_there_is_none(
     file = StatsFile(tmp_path / "penumbra" / "running" / f"{os.getpid()}.json", lambda: entry)
     file.start()
     try:
-        if told.startswith("http"):
+        if expected.startswith("http"):
             assert page.main([]) == 0
-            assert capsys.readouterr().out == told
+            assert capsys.readouterr().out == expected
         else:
-            with pytest.raises(Failure, match=told):
+            with pytest.raises(Failure, match=expected):
                 page.main([])
     finally:
         file.close()
@@ -133,8 +133,8 @@ def test_units_start_this_very_installation(capsys):
     (line,) = [line for line in unit.split("\n") if line.startswith("ExecStart=/")]
     assert line.endswith("proxy --set 'penumbra_filter=~u 100%%'")
     assert service.main(["--launchd", "--", "-p", "9<"]) == 0
-    told = plistlib.loads(capsys.readouterr().out.encode())
-    assert told["ProgramArguments"][-3:] == ["proxy", "-p", "9<"]
+    output = plistlib.loads(capsys.readouterr().out.encode())
+    assert output["ProgramArguments"][-3:] == ["proxy", "-p", "9<"]
     with pytest.raises(Failure):
         service.main(["--upstart"])
 

@@ -71,16 +71,16 @@ def test_arguments_are_refused():
 
 
 def test_rules_of_the_users_own_are_checked(tmp_path):
-    def told():
+    def messages():
         return [str(check) for check in doctor.own_rules("", {"XDG_CONFIG_HOME": str(tmp_path)})]
 
-    assert told() == []
+    assert messages() == []
     folder = tmp_path / "penumbra" / "rules"
     folder.mkdir(parents=True)
     try:
-        assert told() == [f"ok    rules of your own: {folder}"]
+        assert messages() == [f"ok    rules of your own: {folder}"]
         (folder / "tools.yaml").write_text("agent: {}\n")
-        assert told() == [
+        assert messages() == [
             f"note  rule left out: {folder}/tools.yaml: agent: unknown key, did you mean agents?",
         ]
     finally:
@@ -100,16 +100,16 @@ def test_programs_read_the_same(tmp_path, monkeypatch, capsys):
 
 
 def test_variables_that_lead_past_the_proxy_are_named(tmp_path, monkeypatch):
-    def told(environment):
+    def messages(environment):
         return [str(check) for check in doctor.past_the_proxy(environment)]
 
     monkeypatch.setenv("HOME", str(tmp_path))
     usual = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com", "NO_PROXY": "intranet,127.0.0.1"}
-    assert told(usual) == ["ok    nothing in the environment leads past the proxy"]
+    assert messages(usual) == ["ok    nothing in the environment leads past the proxy"]
     settings = tmp_path / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text('{"env": {"HTTPS_PROXY": "http://corp:1", "no_proxy": ".anthropic.com"}}')
-    lines = told({"OPENAI_BASE_URL": "https://gw.example/v1"})
+    lines = messages({"OPENAI_BASE_URL": "https://gw.example/v1"})
     for line, words in zip(lines, ("OPENAI_BASE_URL", "no_proxy in ", "HTTPS_PROXY in "), strict=True):
         assert line.startswith("note  ")
         assert words in line
@@ -140,10 +140,10 @@ def test_clients_trust_the_configured_certificates(tmp_path):
     bundle = certificates.with_bundle(certificate_file(folder)).bundle
     environment = {"PATH": os.environ["PATH"], "SSL_CERT_FILE": str(bundle), "CURL_CA_BUNDLE": str(bundle)}
     environment["NODE_EXTRA_CA_CERTS"] = str(certificate_file(folder))
-    told = dict(doctor.families(folder, environment))
-    assert set(told.values()) == {""}
+    output = dict(doctor.families(folder, environment))
+    assert set(output.values()) == {""}
     strangers = dict(doctor.families(folder, {"PATH": os.environ["PATH"]}))
-    assert set(strangers) == set(told)
+    assert set(strangers) == set(output)
     assert all(strangers.values())
 
 
@@ -166,8 +166,8 @@ def test_the_trust_of_a_shell_is_checked_only_if_the_shell_uses_a_proxy(
     certificates.with_bundle(certificate_file(folder))
     monkeypatch.setattr(running, "running", lambda _: iter([{"proxy": proxy}]))
     monkeypatch.setattr(doctor, "families", lambda *_: iter([("Python", "")]))
-    told = [check.text for check in doctor.certificate(environment)]
-    assert told[-1] == f"Python trusts the CA certificate {where}"
+    output = [check.text for check in doctor.certificate(environment)]
+    assert output[-1] == f"Python trusts the CA certificate {where}"
 
 
 def test_packages_are_upgraded_by_their_installer(tmp_path):
@@ -201,8 +201,8 @@ def test_a_clock_that_is_wrong_is_noted():
 )  # fmt: skip
 def test_errors_of_a_start_are_reported(variable, value, words, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    told = [str(check) for check in checks({variable: value})]
-    assert [line for line in told if line.startswith(words)], told
+    output = [str(check) for check in checks({variable: value})]
+    assert [line for line in output if line.startswith(words)], output
 
 
 def test_a_hole_without_a_remedy_is_reported_as_such(monkeypatch):

@@ -38,10 +38,10 @@ def names(folder: Path) -> set[str]:
 def test_all_files_are_named_and_deleted_with_all(state, capsys):
     there = names(state)
     assert forget.main([]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert names(state) == there
-    assert all(name in told for name in there - {"ca/mitmproxy-ca.pem"})
-    assert "`penumbra forget --all` deletes it." in told
+    assert all(name in output for name in there - {"ca/mitmproxy-ca.pem"})
+    assert "`penumbra forget --all` deletes it." in output
     assert forget.main(["--all"]) == 0
     assert names(state) == {"ca/mitmproxy-ca.pem"}
     assert "penumbra ca remove" in capsys.readouterr().out

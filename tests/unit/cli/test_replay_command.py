@@ -123,6 +123,6 @@ def test_a_file_without_requests_is_named(tmp_path: Path, capsys: pytest.Capture
         replay.main([str(text)])
     assert ended.value.code == 2
     assert replay.main([str(text), str(calls)]) == 0
-    told = capsys.readouterr().out
-    assert "files      1 file read, 1 call of LLMs" in told
-    assert re.search(f"^not read   {said}$", told, re.MULTILINE)
+    output = capsys.readouterr().out
+    assert "files      1 file read, 1 call of LLMs" in output
+    assert re.search(f"^not read   {said}$", output, re.MULTILINE)

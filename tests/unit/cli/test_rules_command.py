@@ -77,8 +77,8 @@ def test_the_example_holds(tried: Any) -> None:
 )  # fmt: skip
 def test_why_a_family_does_nothing(line: str, text: str, family: str, tried: Any) -> None:
     out = tried(text, line)
-    told = out[out.index("family ") : out.index("text ")]
-    assert " ".join(told.split()) == f"family {family}"
+    output = out[out.index("family ") : out.index("text ")]
+    assert " ".join(output.split()) == f"family {family}"
 
 
 def test_a_family_to_begin_with(tried: Any, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_texts_come_back_from_yaml(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["list"], "rules: got 'list', allowed: try, check"),
         (
@@ -119,10 +119,10 @@ def test_texts_come_back_from_yaml(text: str) -> None:
         (["check", "/nowhere"], "rules: got '/nowhere', allowed: a folder of rules, or off"),
     ],
 )
-def test_wrong_arguments(arguments: list[str], told: str) -> None:
+def test_wrong_arguments(arguments: list[str], expected: str) -> None:
     with pytest.raises(Failure) as caught:
         rules_command.main(arguments)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(expected)
     assert caught.value.code == 2
 
 

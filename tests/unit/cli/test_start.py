@@ -49,7 +49,7 @@ RIGHT = (
 )
 
 
-def told(words: str) -> str:
+def problem_of(words: str) -> str:
     opts = options.Options()
     settings.declare(Loader(opts))
     return problem(opts, cmdline.mitmdump(opts).parse_args(words.split()))
@@ -57,7 +57,7 @@ def told(words: str) -> str:
 
 @pytest.mark.parametrize(("words", "line"), [*WRONG.items(), *((words, "") for words in RIGHT)])
 def test_a_wrong_argument_is_named_with_the_allowed_values(words: str, line: str) -> None:
-    assert told(words) == line
+    assert problem_of(words) == line
 
 
 def test_messages_of_the_parser_are_reworded() -> None:
@@ -93,25 +93,25 @@ CERTIFICATES = Certificates(CA, Path("/c/penumbra-ca-bundle.pem"))
     ],
 )  # fmt: skip
 def test_each_mode_has_its_hint(server, line):
-    told = hints([server], CERTIFICATES).split("\n")
-    assert told[0] == f"CA certificate: {CA}"
-    assert line in told
-    assert ("HTTPS_PROXY" in "".join(told)) == (server.kind in ("regular", "upstream"))
+    hint_lines = hints([server], CERTIFICATES).split("\n")
+    assert hint_lines[0] == f"CA certificate: {CA}"
+    assert line in hint_lines
+    assert ("HTTPS_PROXY" in "".join(hint_lines)) == (server.kind in ("regular", "upstream"))
 
 
 def test_several_modes_are_all_named_and_the_certificates_once():
-    told = hints(
+    hint_lines = hints(
         [Server("regular", "", "127.0.0.1", 1), Server("regular", "", "127.0.0.1", 2), Server("local", "x")],
         CERTIFICATES,
     )
-    assert told.count("export NODE_EXTRA_CA_CERTS") == 1
-    assert "Another one: export HTTPS_PROXY=http://127.0.0.1:2" in told
-    assert "Captured on this machine: x." in told
+    assert hint_lines.count("export NODE_EXTRA_CA_CERTS") == 1
+    assert "Another one: export HTTPS_PROXY=http://127.0.0.1:2" in hint_lines
+    assert "Captured on this machine: x." in hint_lines
 
 
 def test_paths_are_quoted_for_a_shell_and_a_missing_bundle_is_explained():
     spaced = Certificates(Path("/a b/ca.pem"), None, "it can't be written")
-    told = hints([Server("regular", "", "127.0.0.1", 1)], spaced)
-    assert "  export NODE_EXTRA_CA_CERTS='/a b/ca.pem'\n" in told
-    assert told.endswith("none for Python SDKs: it can't be written")
-    assert "SSL_CERT_FILE" not in told
+    hint_lines = hints([Server("regular", "", "127.0.0.1", 1)], spaced)
+    assert "  export NODE_EXTRA_CA_CERTS='/a b/ca.pem'\n" in hint_lines
+    assert hint_lines.endswith("none for Python SDKs: it can't be written")
+    assert "SSL_CERT_FILE" not in hint_lines

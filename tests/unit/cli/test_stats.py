@@ -40,8 +40,8 @@ def test_the_json_has_the_printed_figures(tmp_path: Path, capsys: pytest.Capture
     keep(tmp_path)
 
     assert stats.main(["--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert [day["amounts"]["requests"] for day in told["days"]] == [3]
+    output = json.loads(capsys.readouterr().out)
+    assert [day["amounts"]["requests"] for day in output["days"]] == [3]
     assert stats.main([]) == 1
     head, day = capsys.readouterr().out.split("\n")[2:4]
     assert (head.split()[1], day.split()[1]) == ("requests", "3")
@@ -52,14 +52,14 @@ def test_the_time_of_the_latest_change_and_missing_requests_are_printed(
 ) -> None:
     keep(tmp_path)
     written = time.mktime((2026, 11, 23, 11, 29, 2, 0, 0, -1))
-    told = {"pid": os.getpid(), "written": written, "not_in_history": 2}
-    file = StatsFile(tmp_path / "penumbra" / "running" / f"{os.getpid()}.json", lambda: told)
+    output = {"pid": os.getpid(), "written": written, "not_in_history": 2}
+    file = StatsFile(tmp_path / "penumbra" / "running" / f"{os.getpid()}.json", lambda: output)
     file.start()
     assert stats.main([]) == 0
     text = capsys.readouterr().out
     assert ", latest change 11:29:02\n" in text
     assert text.endswith("\n2 requests of these processes still to be added to the days\n")
-    told["not_in_history"] = 0
+    output["not_in_history"] = 0
     file.start()
     assert stats.main([]) == 0
     assert "still to be added" not in capsys.readouterr().out

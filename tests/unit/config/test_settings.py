@@ -71,20 +71,20 @@ def test_the_described_default_and_choices_can_be_read(option):
 
 
 def test_the_options_that_mitmproxy_gets():
-    told = {}
+    output = {}
 
     class Loader:
         def add_option(self, name, typespec, default, help, choices=None):
             assert (typespec, default) == (str, "")
-            told[name] = (help, choices)
+            output[name] = (help, choices)
 
     declare(Loader())
-    assert set(told) == {CONFIG_OPTION, *(f"penumbra_{option.name}" for option in OPTIONS)}
-    help, choices = told["penumbra_mode"]
+    assert set(output) == {CONFIG_OPTION, *(f"penumbra_{option.name}" for option in OPTIONS)}
+    help, choices = output["penumbra_mode"]
     assert help.endswith("aggressive. Default: standard.")
     assert choices == ("", "disabled", "safe", "standard", "aggressive")
-    assert told["penumbra_dedup"][1] == ("", "true", "false")
-    assert told["penumbra_min_bytes"][1] is None
+    assert output["penumbra_dedup"][1] == ("", "true", "false")
+    assert output["penumbra_min_bytes"][1] is None
 
 
 def test_option_before_environment_before_file_before_default(config):
@@ -274,11 +274,11 @@ SECRET = "sk-ant-api03-" + "q8Zk2mVt41Lx9RwPz0bT6c" * 5
 def test_values_of_variables_are_not_shown(config, text, value):
     with pytest.raises(SettingsError) as error:
         load({}, {"KEY": value}, config(text))
-    told = str(error.value)
+    output = str(error.value)
     for part in (value, repr(value)[1:-1], value[:30]):
-        assert part not in told
-    assert "${KEY}" in told or "[REDACTED:" in told
-    assert told.isprintable()
+        assert part not in output
+    assert "${KEY}" in output or "[REDACTED:" in output
+    assert output.isprintable()
 
 
 def test_values_that_look_like_secrets_are_not_shown(config):
@@ -352,18 +352,18 @@ def test_the_database_lies_in_the_users_state_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "config", "told"),
+    ("options", "config", "expected"),
     [
         ({}, "", "penumbra_database: no home folder is known for '~/.local/state/"),
         ({"database": "~/x.db"}, "", "penumbra_database: no home folder is known for '~/x.db'"),
         ({}, "~/p.yaml", "penumbra_config: got '~/p.yaml': No such file"),
     ],
 )
-def test_a_home_that_is_not_known_is_reported(monkeypatch, options, config, told):
+def test_a_home_that_is_not_known_is_reported(monkeypatch, options, config, expected):
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     with pytest.raises(SettingsError) as error:
         load(options, {}, config)
-    assert str(error.value).startswith(told)
+    assert str(error.value).startswith(expected)
     assert load({"database": "memory"}, {}).database == "memory"
     assert load({}, {"XDG_STATE_HOME": "/s"}).database == ""
 

@@ -72,8 +72,8 @@ def test_lines_of_a_page_of_a_file_have_their_numbers_in_the_file(heading: str) 
     expected = "[Lines 1,900-1,902 of 2,119]\n1900: value 1900\n1901: value 1901\n1902: value 1902\n"
     assert ask(page, lines="1900-1902") == expected
     bare = "".join(f"value {n}\n" for n in range(1820, 2120))
-    told = result(bare, query(lines="1900-1901"), TOOL, before=1819)
-    assert told == "[Lines 1,900-1,901 of 2,119]\nvalue 1900\nvalue 1901\n"
+    output = result(bare, query(lines="1900-1901"), TOOL, before=1819)
+    assert output == "[Lines 1,900-1,901 of 2,119]\nvalue 1900\nvalue 1901\n"
     assert "\n1901:1901: value 1901\n" in ask(page, pattern="e 1901", lines="1850-") + "\n"
     assert ask(page, lines="1-9") == "The original begins with line 1,820; line 9 is before it."
     assert "beyond its end" in ask(page, lines="2200-2210")

@@ -44,7 +44,7 @@ def body(*results, text="Which job is slow?", tool="Bash"):
     return json.dumps({"model": "m", "tools": [{"name": tool}], "messages": messages}).encode()
 
 
-def told(redact, data, known=ResultContext(), **more):  # noqa: B008
+def described(redact, data, known=ResultContext(), **more):  # noqa: B008
     asked = RequestContext("Penumbra: a line", lambda *result: known, **more)
     return request_text.lines(API, data, asked, Search(redact), shown_names(redact))
 
@@ -55,7 +55,7 @@ def text(lines):
 
 def test_new_results_come_first_line_by_line(redact):
     before, after = "\n".join(map(str, range(30))), "\n".join(["0", "…", *map(str, range(9, 30))])
-    found = text(told(redact, body(after), ResultContext(FACTS, True, (before, after))))
+    found = text(described(redact, body(after), ResultContext(FACTS, True, (before, after))))
     assert found.startswith("Penumbra: a line\nanthropic-messages, m: 3 messages, 1 result\n")
     assert (
         "\nBash toolu_1\n    900 -> 40 bytes; about 300 -> 10 tokens (-97%); shortened by terminal, excerpt\n"
@@ -69,25 +69,29 @@ def test_new_results_come_first_line_by_line(redact):
 
 
 def test_missing_parts_are_named(redact):
-    assert "original is not kept any more" in text(told(redact, body("sent"), ResultContext(FACTS, True)))
-    found = text(told(redact, body("sent"), ResultContext(FACTS, True), originals="Originals are off."))
+    assert "original is not kept any more" in text(
+        described(redact, body("sent"), ResultContext(FACTS, True))
+    )
+    found = text(described(redact, body("sent"), ResultContext(FACTS, True), originals="Originals are off."))
     assert "Originals are off." in found
     assert "not held" not in found
     kept = ResultFacts("toolu_1", "Bash", "kept", "small", (4, 4), (1, 1))
-    found = text(told(redact, body("sent"), ResultContext(kept, True)))
+    found = text(described(redact, body("sent"), ResultContext(kept, True)))
     assert "Bash toolu_1\n    4 bytes; as it came: small\n" in found
     assert "not held" not in found
-    found = text(told(redact, body("sent"), ResultContext(FACTS, True, ("sent", "se"), is_observed=True)))
+    found = text(
+        described(redact, body("sent"), ResultContext(FACTS, True, ("sent", "se"), is_observed=True))
+    )
     assert "would have been shortened by terminal, excerpt" in found
     assert "  -     1 sent\n  +     1 se\n" in found
     # Without facts the sizes are shown.
-    assert "Bash toolu_1: 4 bytes\n" in text(told(redact, body("sent")))
+    assert "Bash toolu_1: 4 bytes\n" in text(described(redact, body("sent")))
 
 
 def test_secrets_and_terminal_controls_are_not_shown(redact):
     hostile = f"\x1b]0;title\x07\x1b[31mred\r\u202e</pre><script>{SECRET}"
     data = body(hostile, hostile, text=hostile, tool=f"Ba\x1bsh{SECRET}")
-    lines = told(redact, data)
+    lines = described(redact, data)
     assert SECRET not in text(lines)
     assert all(line.text.isprintable() for line in lines)
     assert "shown as placeholders here only: github-token" in text(lines)
@@ -95,7 +99,7 @@ def test_secrets_and_terminal_controls_are_not_shown(redact):
 
 
 def test_a_secret_across_the_end_of_the_shown_text_is_redacted(redact):
-    found = text(told(redact, body("x" * 20, text="y " * 115 + SECRET)))
+    found = text(described(redact, body("x" * 20, text="y " * 115 + SECRET)))
     assert SECRET[:8] not in found
 
 
@@ -103,7 +107,7 @@ def test_a_text_that_can_not_be_searched_is_not_shown():
     def fails(text, hint):
         raise RedactionError("no")
 
-    found = text(told(fails, body("the words")))
+    found = text(described(fails, body("the words")))
     assert "the words" not in found
     assert NOT_SEARCHED in found
 
@@ -112,14 +116,14 @@ def test_ten_megabytes_are_bounded(redact):
     data = body(*["a line\nanother {}=: line\n" * 400] * 1_000)
     assert len(data) > 9_000_000
     before = "\n".join(f"{number} of it" for number in range(2_000))
-    found = told(redact, data, ResultContext(FACTS, False, (before, "none of it\n" * 300)))
+    found = described(redact, data, ResultContext(FACTS, False, (before, "none of it\n" * 300)))
     assert len(found) <= MOST_LINES + 1
     assert len(text(found)) < 2_000_000
 
 
 def test_too_many_messages_are_not_read(redact):
     data = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}] * 10_001}).encode()
-    assert "There is too much in it" in text(told(redact, data))
+    assert "There is too much in it" in text(described(redact, data))
 
 
 def test_long_differences_and_lines_are_cut():

@@ -70,19 +70,19 @@ def test_a_first_change_is_there_at_once_and_many_are_written_together(tmp_path:
 @pytest.fixture
 def entry(tmp_path: Path):
     """Return a function that writes an entry of this process, locked or not."""
-    held: dict[Path, int] = {}
+    locked: dict[Path, int] = {}
 
     def write(name: str = f"{os.getpid()}.json", pid: object = os.getpid(), lock: bool = True) -> Path:
         path = tmp_path / name
         path.write_bytes(orjson.dumps({"pid": pid}))
         path.chmod(0o600)
-        if lock and path not in held:
-            held[path] = os.open(path, os.O_RDONLY)
-            fcntl.flock(held[path], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock and path not in locked:
+            locked[path] = os.open(path, os.O_RDONLY)
+            fcntl.flock(locked[path], fcntl.LOCK_EX | fcntl.LOCK_NB)
         return path
 
     yield write
-    for descriptor in held.values():
+    for descriptor in locked.values():
         os.close(descriptor)
 
 

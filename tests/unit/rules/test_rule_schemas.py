@@ -50,7 +50,7 @@ def test_a_file_that_is_never_read_has_no_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "expected"),
     [
         ("thinking.yaml", [], "got a list, allowed: a mapping"),
         ("thinking.yaml", {"formats": "x", "unbound": [], "examples": []}, "formats: got 'x', allowed: a list of texts"),
@@ -68,8 +68,8 @@ def test_a_file_that_is_never_read_has_no_schema() -> None:
         ("advisories.yaml", {"date": "soon", "holes": [], "examples": []}, "date: got 'soon', allowed: a date"),
     ],
 )  # fmt: skip
-def test_invalid_rules_are_reported(name: str, content: Any, told: str) -> None:
-    assert next(problems(schema_of(name), content)) == told
+def test_invalid_rules_are_reported(name: str, content: Any, expected: str) -> None:
+    assert next(problems(schema_of(name), content)) == expected
 
 
 def test_all_that_is_wrong_is_reported() -> None:
@@ -85,8 +85,8 @@ def test_all_that_is_wrong_is_reported() -> None:
 
 def test_a_pattern_that_is_none_of_re2s_is_reported() -> None:
     content = {"families": [{"name": "x", "what": "y", "steps": [{"drop": ["a", "b(?=c)"]}]}]}
-    (told,) = broken_patterns(schema_of("commands/x.yaml"), content)
-    assert told.startswith("families[0].steps[0].drop[1]: got 'b(?=c)', allowed: a pattern of RE2 (")
+    (output,) = broken_patterns(schema_of("commands/x.yaml"), content)
+    assert output.startswith("families[0].steps[0].drop[1]: got 'b(?=c)', allowed: a pattern of RE2 (")
 
 
 STATUS = "".join(f"?? src/api/{name}.py\n" for name in range(40))
@@ -120,7 +120,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "expected"),
     [
         ({"fold": "x"}, "commands/git.yaml: broken: steps[0].say: missing, allowed: a text"),
         (
@@ -131,7 +131,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_a_bad_step_switches_off_its_own_family_only(
-    broken: Any, caplog: pytest.LogCaptureFixture, step: dict[str, Any], told: str
+    broken: Any, caplog: pytest.LogCaptureFixture, step: dict[str, Any], expected: str
 ) -> None:
     broken({"name": "broken", "what": "x", "match": ["broken"], "steps": [step]})
     caplog.set_level(logging.WARNING)
@@ -141,7 +141,7 @@ def test_a_bad_step_switches_off_its_own_family_only(
     assert shortened.family == "git-status"
     assert len(families()) > 40
     assert apply("x\n" * 900, classify("Bash", {"command": "broken"}), lossy=True) is None
-    assert [record.getMessage() for record in caplog.records] == [f"Penumbra leaves a rule out: {told}"]
+    assert [record.getMessage() for record in caplog.records] == [f"Penumbra leaves a rule out: {expected}"]
 
 
 RACE = """

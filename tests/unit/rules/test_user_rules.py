@@ -80,7 +80,7 @@ def test_a_users_tools_and_errors_replace_the_packaged_ones(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "expected"),
     [
         ("commands/x.yaml", {"families": [family("x", mim=4)]}, "x: mim: unknown key, allowed: name, what, match, "),
         ("commands/x.yaml", {"families": [family("x", steps=[{"fold": "a"}])]}, "x: steps[0].say: missing, allowed: a text"),
@@ -112,9 +112,11 @@ def test_a_users_tools_and_errors_replace_the_packaged_ones(tmp_path: Path) -> N
         ("prices.yaml", {}, "no file of this name is read, allowed: commands/*.yaml, secrets/*.yaml, tools.yaml, providers.yaml, shell.yaml"),
     ],
 )  # fmt: skip
-def test_invalid_rules_are_left_out_and_reported(name: str, content: Any, told: str, tmp_path: Path) -> None:
+def test_invalid_rules_are_left_out_and_reported(
+    name: str, content: Any, expected: str, tmp_path: Path
+) -> None:
     (line,) = use(tmp_path, name, content)
-    assert line.startswith(f"{name}: {told}")
+    assert line.startswith(f"{name}: {expected}")
     assert "\n" not in line
 
 
@@ -126,8 +128,8 @@ def test_valid_rules_beside_invalid_ones_hold(tmp_path: Path) -> None:
             {"family": "wrong", "call": "wrong", "text": "x\ny", "gives": "y"},
         ],
     }
-    told = use(tmp_path, "commands/x.yaml", content)
-    assert [line.split(": ")[1] for line in told] == ["bad", "wrong"]
+    output = use(tmp_path, "commands/x.yaml", content)
+    assert [line.split(": ")[1] for line in output] == ["bad", "wrong"]
     assert [classify("Bash", {"command": name}).family for name in ("good", "bad", "wrong")] == [
         "good",
         "",
@@ -176,7 +178,7 @@ TARGET = r"//(?P<target>\S+) .*"
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "expected"),
     [
         ({"rewrite": TARGET, "to": "{targt}", "loss": "none"}, "to: got {targt}, allowed: target"),
         ({"fold": TARGET, "say": "[{mm}]"}, "say: got {mm}, allowed: n, target, first_target, last_target, distinct_target, each_target"),
@@ -185,18 +187,20 @@ TARGET = r"//(?P<target>\S+) .*"
         ({"block": TARGET, "counts": {"ok": "x"}, "say": "{oks}"}, "say: got {oks}, allowed: n, blocks, ok, target"),
     ],
 )  # fmt: skip
-def test_a_name_that_nothing_stands_for_is_reported(step: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_a_name_that_nothing_stands_for_is_reported(
+    step: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
     """The literal name would replace the content of the lines."""
     content = {"families": [family("x", steps=[step])], "calls": {"x y": "x"}}
     content["examples"] = [{"family": "x", "call": "x", "text": "a", "gives": None}]
-    assert use(tmp_path, "commands/x.yaml", content) == [f"commands/x.yaml: x: steps[0]: {told}"]
+    assert use(tmp_path, "commands/x.yaml", content) == [f"commands/x.yaml: x: steps[0]: {expected}"]
 
 
 def test_two_families_of_one_name_are_reported(tmp_path: Path) -> None:
     first, second = family("x", match=["a"]), family("x", match=["b"])
     assert use(tmp_path, "commands/a.yaml", {"families": [first]}) == []
-    told = use(tmp_path, "commands/b.yaml", {"families": [second]})
-    assert told == ["commands/b.yaml: x: name: x is defined in commands/a.yaml already"]
+    output = use(tmp_path, "commands/b.yaml", {"families": [second]})
+    assert output == ["commands/b.yaml: x: name: x is defined in commands/a.yaml already"]
     assert classify("Bash", {"command": "a"}).family == "x"
 
 

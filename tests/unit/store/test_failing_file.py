@@ -174,7 +174,7 @@ def test_days_add_up_over_a_failure(tmp_path: Path) -> None:
         (day,) = stores.history.last(1).result().values()
         return day["all"], day["conversations"]
 
-    def told(count: int) -> tuple[object, ...]:
+    def expected(count: int) -> tuple[object, ...]:
         requests = {"requests": count}
         return requests, {"c": requests}
 
@@ -183,11 +183,11 @@ def test_days_add_up_over_a_failure(tmp_path: Path) -> None:
         with locked(stores, tmp_path / "p"):
             add(stores)
             assert stores.database.file.failed
-            assert sums(stores) == told(2)
+            assert sums(stores) == expected(2)
         add(stores)
-        assert sums(stores) == told(3)
+        assert sums(stores) == expected(3)
     with opened(tmp_path / "p") as stores:
-        assert sums(stores) == told(3)
+        assert sums(stores) == expected(3)
 
 
 async def test_rows_forgotten_during_a_failure_do_not_come_back(tmp_path: Path) -> None:

@@ -66,10 +66,10 @@ async def proxies(redis: RedisServer, count: int = 2, key: bytes = KEY) -> Async
     await asyncio.sleep(0.01)
 
 
-async def until(told: Callable[[], Any]) -> None:
+async def until(condition: Callable[[], Any]) -> None:
     for _ in range(6_000):
         try:
-            if told():
+            if condition():
                 return
         except (IndexError, OSError):
             pass
@@ -191,9 +191,9 @@ async def test_memory_takes_over_during_an_outage_and_rows_are_written_later(
             b"new": OTHER,
             b"more": OTHER,
         }
-    told = [record.getMessage() for record in caplog.records if WARNING_ID in record.getMessage()]
-    assert len([line for line in told if "it is back" in line]) >= 1
-    assert len(told) <= 4, "once for each proxy and end"
+    messages = [record.getMessage() for record in caplog.records if WARNING_ID in record.getMessage()]
+    assert len([line for line in messages if "it is back" in line]) >= 1
+    assert len(messages) <= 4, "once for each proxy and end"
 
 
 async def test_a_slow_store_is_not_waited_for(redis: RedisServer) -> None:
@@ -462,7 +462,7 @@ def test_advice_depends_on_the_address_and_the_error(scheme: str, error: Excepti
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("says", "expected"),
     [
         ({"redis_mode": "cluster"}, "cluster"),
         ({"redis_mode": "sentinel"}, "Sentinel"),
@@ -474,11 +474,11 @@ def test_advice_depends_on_the_address_and_the_error(scheme: str, error: Excepti
         ({}, ""),
     ],
 )
-def test_unfit_stores_are_reported(says: dict[str, str], told: str) -> None:
-    if not told:
+def test_unfit_stores_are_reported(says: dict[str, str], expected: str) -> None:
+    if not expected:
         outage.check(says)
         return
-    with pytest.raises(outage.UnfitStore, match=told) as error:
+    with pytest.raises(outage.UnfitStore, match=expected) as error:
         outage.check(says)
     assert "\n" not in outage.why(error.value)
 
@@ -506,9 +506,9 @@ async def test_tables_of_closed_engines_are_collected(redis: RedisServer) -> Non
 async def test_its_figures_are_exposed(redis: RedisServer) -> None:
     async with proxies(redis, 1) as (store,):
         await ledger(store).put({b"a": ONE})
-        told = exposition.text(Journal(), store.samples())
-        assert "penumbra_store_up 1.0\n" in told
-        assert "# TYPE penumbra_store_commands_total counter" in told
+        messages = exposition.text(Journal(), store.samples())
+        assert "penumbra_store_up 1.0\n" in messages
+        assert "# TYPE penumbra_store_commands_total counter" in messages
     assert "penumbra_store" not in exposition.text(Journal())
 
 

@@ -177,21 +177,21 @@ def test_a_disk_that_does_not_answer_is_not_waited_for(
 
 
 def test_the_least_recently_used_values_are_dropped() -> None:
-    held: RecentValues[str] = RecentValues(10, len)
+    kept: RecentValues[str] = RecentValues(10, len)
     for name in "abc":
-        held.put(name.encode(), name * 3, 1.0)
-    assert held.get(b"a") is not None
-    held.put(b"d", "ddd", 1.0)
-    assert list(held) == [b"c", b"a", b"d"]
-    assert list(held.find([b"a", b"x", b"c"])) == [b"a", b"c"]
-    held.put(b"e", "e" * 99, 1.0)
-    assert list(held) == [b"e"]
-    held.put(b"e", "e", 2.0)
-    held.put(b"f", "f" * 9, 2.0)
-    assert list(held) == [b"e", b"f"]
-    held.pop(b"e")
-    held.pop(b"e")
-    assert len(held) == 1
+        kept.put(name.encode(), name * 3, 1.0)
+    assert kept.get(b"a") is not None
+    kept.put(b"d", "ddd", 1.0)
+    assert list(kept) == [b"c", b"a", b"d"]
+    assert list(kept.find([b"a", b"x", b"c"])) == [b"a", b"c"]
+    kept.put(b"e", "e" * 99, 1.0)
+    assert list(kept) == [b"e"]
+    kept.put(b"e", "e", 2.0)
+    kept.put(b"f", "f" * 9, 2.0)
+    assert list(kept) == [b"e", b"f"]
+    kept.pop(b"e")
+    kept.pop(b"e")
+    assert len(kept) == 1
     nothing: RecentValues[str] = RecentValues(0, len)
     nothing.put(b"a", "", 1.0)
     assert b"a" not in nothing

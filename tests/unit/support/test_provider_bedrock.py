@@ -20,7 +20,7 @@ def use(name: str = "t1", **more: Any) -> dict[str, Any]:
     return {"toolUse": {"toolUseId": name, "name": "bash", "input": {}, **more}}
 
 
-def told(name: str = "t1", *content: Any, **more: Any) -> dict[str, Any]:
+def result(name: str = "t1", *content: Any, **more: Any) -> dict[str, Any]:
     return {"toolResult": {"toolUseId": name, "content": list(content) or [{"text": "out"}], **more}}
 
 
@@ -35,7 +35,7 @@ def conversation(*contents: list[Any], **more: Any) -> dict[str, Any]:
     return {"messages": messages, "toolConfig": {"tools": [TOOL]}, **more}
 
 
-GOOD = conversation([say()], [say("ok"), use()], [told(), say("go on")])
+GOOD = conversation([say()], [say("ok"), use()], [result(), say("go on")])
 REFUSED = {
     "unknown field": ({**GOOD, "_forge": {}}, "Unexpected field _forge"),
     "no messages": ({**GOOD, "messages": []}, "must start with a user message"),
@@ -44,19 +44,19 @@ REFUSED = {
     "no content": (conversation([]), "content field in the Message object at messages.0 is empty"),
     "two kinds in one block": (conversation([{**say(), **CACHE}]), "The content block at messages.0.content.0"),
     "blank text": (conversation([say(" \n")]), "messages.0.content.0 is blank"),
-    "blank result": (conversation([say()], [use()], [told("t1", say(" "))]), "is blank or malformed"),
+    "blank result": (conversation([say()], [use()], [result("t1", say(" "))]), "is blank or malformed"),
     "empty result": (conversation([say()], [use()], [{"toolResult": {"toolUseId": "t1", "content": []}}]), "is malformed"),
-    "odd status": (conversation([say()], [use()], [told(status="bad")]), "status of the toolResult"),
-    "odd id": (conversation([say()], [use("a b")], [told("a b")]), "id or name of the toolUse"),
-    "input that is no object": (conversation([say()], [use(input="{}")], [told()]), "Provide a json object"),
+    "odd status": (conversation([say()], [use()], [result(status="bad")]), "status of the toolResult"),
+    "odd id": (conversation([say()], [use("a b")], [result("a b")]), "id or name of the toolUse"),
+    "input that is no object": (conversation([say()], [use(input="{}")], [result()]), "Provide a json object"),
     "call without result": (
-        conversation([say()], [use(), use("t2")], [told()]),
+        conversation([say()], [use(), use("t2")], [result()]),
         "Expected toolResult blocks at messages.2.content for the following Ids: t2",
     ),
     "call at the end": (conversation([say()], [use()]), "for the following Ids: t1"),
-    "result of another call": (conversation([say()], [use()], [told("t2")]), "for the following Ids: t1"),
-    "result without call": (conversation([told()]), "exceeds the number of toolUse blocks"),
-    "result twice": (conversation([say()], [use()], [told(), told()]), "exceeds the number of toolUse blocks"),
+    "result of another call": (conversation([say()], [use()], [result("t2")]), "for the following Ids: t1"),
+    "result without call": (conversation([result()]), "exceeds the number of toolUse blocks"),
+    "result twice": (conversation([say()], [use()], [result(), result()]), "exceeds the number of toolUse blocks"),
     "calls by the user": (conversation([use()]), "can't be ['toolUse'] in a user message"),
     "calls without tools": ({"messages": GOOD["messages"]}, "toolConfig field must be defined"),
     "two tools of one name": ({**GOOD, "toolConfig": {"tools": [TOOL] * 2}}, "two of one name"),
