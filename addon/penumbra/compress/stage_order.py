@@ -9,10 +9,9 @@ from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.result import Loss
 from penumbra.compress.stage import Shape, Source, Stage
 from penumbra.compress.stages import (
-    encoded_data,
+    binary,
     excerpt,
     folding,
-    grouping,
     json_minify,
     json_table,
     line_numbers,
@@ -22,7 +21,6 @@ from penumbra.compress.stages import (
     row_sample,
     search_hits,
     traces,
-    whitespace,
 )
 
 Transform = Callable[[str], str | None]
@@ -74,7 +72,7 @@ def _blanks(text: str, source: Source) -> str | None:
     call = source.call
     ran = call.category in ("bash", "other") and bool(call.family) and not call.mixed
     is_safe = source.shape is Shape.PLAIN and (ran or (not call.is_quoted and log_files.is_log("", text)))
-    return whitespace.trim(text) if is_safe else None
+    return folding.trim(text) if is_safe else None
 
 
 def _web_page(text: str, source: Source) -> str | None:
@@ -83,7 +81,7 @@ def _web_page(text: str, source: Source) -> str | None:
 
 
 def _hits(text: str, source: Source) -> str | None:
-    return grouping.group(text) if search_hits.is_search(source.call) else None
+    return search_hits.group(text) if search_hits.is_search(source.call) else None
 
 
 def _logs(text: str, source: Source) -> str | None:
@@ -107,7 +105,7 @@ def _encoded_data(text: str, source: Source) -> str | None:
     return (
         None
         if source.shape is Shape.JSON or source.call.category in ("subagent", "read")
-        else encoded_data.named(text)
+        else binary.named(text)
     )
 
 

@@ -14,7 +14,7 @@ from penumbra.compress import size, token_estimate
 from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Policy, Redacted, ToolOutput
-from penumbra.compress.stages import binary, encoded_data, folding, line_numbers, traces, whitespace
+from penumbra.compress.stages import binary, folding, line_numbers, traces
 from penumbra.compress.stages.headings import Headings
 from penumbra.compress.stages.json_minify import minify
 from penumbra.compress.stages.line_numbers import LEGEND, split, thin, unpad
@@ -261,35 +261,35 @@ def test_folded_can_be_unfolded(lines: list[str]) -> None:
 
 # Blanks
 def test_blanks_at_line_ends_and_empty_lines() -> None:
-    assert whitespace.trim("a  \nb\t\n\n\n\n\nc  ") == "a\nb\n\nc"
-    assert whitespace.trim("a  \r\nb\r\n\r\n\r\nc") == "a\r\nb\r\n\r\nc"
-    assert whitespace.trim("  indented\n\n  stays\n") is None
+    assert folding.trim("a  \nb\t\n\n\n\n\nc  ") == "a\nb\n\nc"
+    assert folding.trim("a  \r\nb\r\n\r\n\r\nc") == "a\r\nb\r\n\r\nc"
+    assert folding.trim("  indented\n\n  stays\n") is None
 
 
 @settings(max_examples=examples(150))
 @given(st.text(st.sampled_from("ab \t\r\n"), max_size=60))
 def test_trimmed_keeps_every_word(text: str) -> None:
-    trimmed = whitespace.trim(text)
+    trimmed = folding.trim(text)
     if trimmed is not None:
         assert trimmed.split() == text.split()
         assert len(trimmed) < len(text)
-        assert whitespace.trim(trimmed) is None
+        assert folding.trim(trimmed) is None
 
 
 # Encoded data
 def test_encoded_data_is_named_sized_and_hashed() -> None:
     blob = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 20
     words = "a line of words " * 100
-    found = encoded_data.named(f"before\ndata:image/png;base64,{blob}==\n{words}")
+    found = binary.named(f"before\ndata:image/png;base64,{blob}==\n{words}")
     assert found is not None
     assert re.search(r"data:image/png;base64,\[base64: 882 characters, sha256 [0-9a-f]{12}\]", found)
     assert found.endswith(words)
-    assert encoded_data.named(found) is None
+    assert binary.named(found) is None
 
 
 def test_paths_and_rules_are_no_encoded_data() -> None:
-    assert encoded_data.named("/usr/share/doc-base/some_package/" * 12 + "\n" + "-" * 900) is None
-    assert encoded_data.named("short\nlines\n" * 200) is None
+    assert binary.named("/usr/share/doc-base/some_package/" * 12 + "\n" + "-" * 900) is None
+    assert binary.named("short\nlines\n" * 200) is None
 
 
 @pytest.mark.parametrize(

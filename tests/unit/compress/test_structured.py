@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.stages import grouping, logs, markup, traces
+from penumbra.compress.stages import logs, markup, search_hits, traces
 from penumbra.compress.stages.json_minify import among_lines, minify
 from penumbra.compress.stages.json_table import to_tables
 from support.examples import examples
@@ -128,9 +128,9 @@ def test_tables_can_be_read_back(rows: list[dict[str, object]]) -> None:
 # Hits
 def test_hits_are_grouped_by_file() -> None:
     text = "src/a.py:1:import os\nsrc/a.py-2-import re\n--\nsrc/b.py:7:x = 1\nsrc/b.py:9:y = 2"
-    grouped = grouping.group(text)
+    grouped = search_hits.group(text)
     assert grouped == "src/a.py:\n1:import os\n2-import re\n--\nsrc/b.py:\n7:x = 1\n9:y = 2"
-    assert grouping.ungroup(grouped) == text
+    assert search_hits.ungroup(grouped) == text
 
 
 def test_two_spellings_of_a_file_are_one_file() -> None:
@@ -143,12 +143,12 @@ def test_two_spellings_of_a_file_are_one_file() -> None:
             "src/a.py:12:hit 3",
         ]
     )
-    assert grouping.group(text) == "/home/me/p/src/a.py:\n4-before\n5:hit\n6-after\n9:hit 2\n12:hit 3"
+    assert search_hits.group(text) == "/home/me/p/src/a.py:\n4-before\n5:hit\n6-after\n9:hit 2\n12:hit 3"
 
 
 def test_windows_paths_and_columns() -> None:
     text = "C:\\w\\a.cs:3:5: one\nC:\\w\\a.cs:4:1: two\nC:\\w\\a.cs:9:1: three"
-    assert grouping.group(text) == "C:\\w\\a.cs:\n3:5: one\n4:1: two\n9:1: three"
+    assert search_hits.group(text) == "C:\\w\\a.cs:\n3:5: one\n4:1: two\n9:1: three"
 
 
 @pytest.mark.parametrize(
@@ -161,12 +161,12 @@ def test_windows_paths_and_columns() -> None:
     ],
 )
 def test_no_hits_to_group(text: str) -> None:
-    assert grouping.group(text) is None
+    assert search_hits.group(text) is None
 
 
 def test_hits_with_a_leading_word_are_tightened() -> None:
     text = "Found 3 matches\n/a/b.ts:\n  Line 15: one\n\n  Line 19: two\n\n  Line 200:   three\n\nend"
-    assert grouping.group(text) == "Found 3 matches\n/a/b.ts:\n15: one\n19: two\n200:   three\n\nend"
+    assert search_hits.group(text) == "Found 3 matches\n/a/b.ts:\n15: one\n19: two\n200:   three\n\nend"
 
 
 hit = st.builds(
@@ -181,9 +181,9 @@ hit = st.builds(
 @settings(max_examples=examples(200))
 @given(st.lists(hit | st.sampled_from(["--", "", "note:", "7:lone"]), max_size=25))
 def test_grouped_hits_can_be_restored(lines: list[str]) -> None:
-    grouped = grouping.group("\n".join(lines))
+    grouped = search_hits.group("\n".join(lines))
     if grouped is not None:
-        restored = grouping.ungroup(grouped).split("\n")
+        restored = search_hits.ungroup(grouped).split("\n")
         assert len(restored) == len(lines)
         for before, after in zip(lines, restored, strict=True):
             assert after.endswith(before) or before.endswith(after)

@@ -1,7 +1,8 @@
-"""The stage that replaces binary data within a text by a marker with its size."""
+"""The stages that replace data which nobody can read, binary or encoded (hex, base64), by its size."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 
@@ -19,6 +20,10 @@ _WORD = 3
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
 """The control characters that no text contains."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
+_LONG_ENOUGH = 1_200
+"""The length in characters of the longest text that stays unchanged."""
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}={0,2}")
+_HEX = re.compile(r"[0-9a-fA-F]+")
 
 
 def suppress(text: str) -> str | None:
@@ -80,3 +85,24 @@ def _unreadable(text: str, data: bytes) -> tuple[int, int]:
     if not text.isascii() and (b"\xc2" in data or b"\xed" in data or b"\xef\xbf\xbd" in data):
         unreadable += sum(1 for _ in _UNREADABLE.finditer(text))
     return unreadable, nuls
+
+
+def named(text: str) -> str | None:
+    """Return the text with a description in place of each run of encoded data; None if there is none."""
+    if len(text) <= _LONG_ENOUGH:
+        return None
+    short = _BLOB.sub(_name, text)
+    return short if short != text else None
+
+
+def _name(match: re.Match[str]) -> str:
+    """Return the description of a run of encoded data. Words and paths are returned unchanged."""
+    blob = match[0]
+    digest = hashlib.sha256(encode(blob)).hexdigest()[:12]
+    if _HEX.fullmatch(blob):
+        return f"[hex: {len(blob)} characters, sha256 {digest}]"
+    sample = blob[:256]
+    mixed = any(map(str.isdigit, sample)) and any(map(str.isupper, sample)) and any(map(str.islower, sample))
+    if not mixed or max(map(len, re.split(r"[/_\-]", sample))) < 24:
+        return blob
+    return f"[base64: {len(blob)} characters, sha256 {digest}]"

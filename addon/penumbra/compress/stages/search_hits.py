@@ -1,13 +1,26 @@
-"""Results of searches in files, with the names that a search looks for and the file of each hit."""
+"""Results of searches in files, and the stage that names the file of their hits only once.
+
+    src/a.py:12:import os          src/a.py:
+    src/a.py-13-import re     ->   12:import os
+    src/b.py:7:import os           13-import re
+                                   src/b.py:
+                                   7:import os
+
+`ungroup` restores the text, and `group` changes nothing if that would fail. Some agents write relative paths
+in hits and absolute paths in the lines around them. Such a file gets its absolute path everywhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.facts import NAME
 from penumbra.compress.line_flags import LineFlags
+from penumbra.compress.text import Text
+from penumbra.short_texts import remembered
 
 _PROGRAMS = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "findstr", "Select-String"}
@@ -15,6 +28,13 @@ _PROGRAMS = frozenset(
 _ASKED = frozenset({"pattern", "query", "regex", "search", "symbol"})
 """Arguments that contain the searched text."""
 _SEPARATORS = frozenset({"", "--", "---"})
+_HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
+_DRIVE = re.compile(r"[A-Za-z]:[/\\]")
+_NEAR = re.compile(r"-([0-9]{1,8})-")
+_NUMBERED = re.compile(r"[0-9]{1,8}[:-]")
+_LISTED = re.compile(r"  Line ([0-9]{1,8}): ")
+_LEAST = 3
+"""The smallest number of hits that are grouped."""
 
 
 def is_search(call: Call) -> bool:
@@ -53,3 +73,121 @@ def _is_heading(flags: LineFlags, number: int) -> bool:
         return len(line) > 1
     is_after_gap = not number or flags.lines[number - 1] in _SEPARATORS
     return is_after_gap and flags.has(number, "file")
+
+
+def group(text: str) -> str | None:
+    """Return the text with its hits grouped by file; None if there are none or `ungroup` would not restore
+    the text."""
+    lines = Text.of(text).lines
+    paths = _paths(lines)
+    if len(paths) - paths.count("") < _LEAST:
+        return _tighten(lines)
+    names = _names(paths)
+    grouped: list[str] = []
+    current = ""
+    is_plain = True
+    for path, line in zip(paths, lines, strict=True):
+        if not path:
+            grouped.append(line)
+            is_plain = is_plain and not (line.endswith(":") or _NUMBERED.match(line))
+            if line != "--":
+                current = ""
+            continue
+        name = names[path]
+        if name != current:
+            grouped.append(f"{name}:")
+            current = name
+        grouped.append(line[len(path) + 1 :])
+    whole = "\n".join(grouped)
+    # Restoring can only fail if another line looks like a name or a hit.
+    if not is_plain and ungroup(whole) != "\n".join(_spelled(lines, paths, names)):
+        return None
+    return whole
+
+
+def ungroup(text: str) -> str:
+    """Return a text from `group` with the file name before every hit."""
+    lines = text.split("\n")
+    full: list[str] = []
+    name = ""
+    for position, line in enumerate(lines):
+        following = lines[position + 1] if position + 1 < len(lines) else ""
+        match = _NUMBERED.match(line)
+        if name and match:
+            full.append(f"{name}{match[0][-1]}{line}")
+        elif line.endswith(":") and len(line) > 1 and _NUMBERED.match(following):
+            name = line[:-1]
+        else:
+            full.append(line)
+            if line != "--":
+                name = ""
+    return "\n".join(full)
+
+
+def _paths(lines: list[str]) -> list[str]:
+    """Return the file name at the beginning of each line; empty if there is none.
+
+    The names of hits are found first, since they identify the lines around the hits.
+    """
+    paths = [found[1] if found is not None and _is_path(found[1]) else "" for found in map(_HIT.match, lines)]
+    others = [position for position, path in enumerate(paths) if not path]
+    following = [""]
+    for position in reversed(others):
+        coming = paths[position + 1] if position + 1 < len(paths) else ""
+        following.append(coming or following[-1])
+    last = ""
+    hits = list(paths)
+    for position in others:
+        last = (hits[position - 1] if position else "") or last
+        paths[position] = _near(lines[position], last, following.pop())
+    return paths
+
+
+@remembered(1_024)
+def _is_path(name: str) -> bool:
+    """Return whether a text may be the name of a file, unlike a time of day or a word."""
+    return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()
+
+
+def _near(line: str, last: str, coming: str) -> str:
+    """Return the file name before a line near a hit (`path-12-text`). The last or next hit must have the same
+    name."""
+    drive = _DRIVE.match(line)
+    for name in dict.fromkeys((last, coming)):
+        start = line.find(name + "-") if name else -1
+        match = _NEAR.match(line, start + len(name)) if start >= 0 else None
+        is_longer = bool(drive or line[:1] == "/") and start > 0 and line[start - 1] in "/\\"
+        if match and (start == 0 or is_longer) and ":" not in line[drive.end() if drive else 0 : start]:
+            return line[: start + len(name)]
+    return ""
+
+
+def _names(paths: list[str]) -> dict[str, str]:
+    """Map each spelling of a file's name to the absolute path that ends in it, or else to itself."""
+    names = {path: path for path in paths if path}
+    absolute = [path for path in names if path[0] == "/" or _DRIVE.match(path)]
+    for path in absolute:
+        for end in range(1, len(path)):
+            if path[end - 1] in "/\\" and path[end:] in names:
+                names[path[end:]] = path
+                break
+    return names
+
+
+def _spelled(lines: list[str], paths: list[str], names: dict[str, str]) -> Iterable[str]:
+    for path, line in zip(paths, lines, strict=True):
+        yield names[path] + line[len(path) :] if path else line
+
+
+def _tighten(lines: list[str]) -> str | None:
+    """Return hits that are grouped already (`  Line 12: text`, with empty lines between) in a shorter
+    form."""
+    if sum(bool(_LISTED.match(line)) for line in lines) < _LEAST:
+        return None
+    tight: list[str] = []
+    for position, line in enumerate(lines):
+        following = lines[position + 1] if position + 1 < len(lines) else ""
+        if not line and tight and _NUMBERED.match(tight[-1]) and _LISTED.match(following):
+            continue
+        tight.append(_LISTED.sub(r"\1: ", line, count=1))
+    return "\n".join(tight)
