@@ -52,7 +52,7 @@ class OnlyHttp:
         names, is_tcp = _names(context), context.client.transport_protocol == "tcp"
         if is_tcp and starts_like_tls_record(data.data_client()):
             return  # The operator ignores these messages but still wants to see them.
-        # The options name the connections that the operator allows to pass unread.
+        # Connections that the operator allows to pass unread have no flow, or these options name them.
         unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts
         if getattr(chosen, "flow", chosen) is None or _is_named(names, unread):
             return

@@ -1,10 +1,9 @@
-"""A request's way to the provider, from mitmproxy's hook down to the bytes that are sent.
+"""The steps of a request on its way to the provider, from mitmproxy's hook to the sent bytes.
 
-`request` undoes all changes after a failure. `_decide` asks in turn whether the request concerns Penumbra,
-whether its head is unambiguous, what its own switch says, and whether it opens a WebSocket or calls an LLM.
-`_call` decodes the body and has the engine rewrite it; `_send` puts the new body in and signs it.
-`OtherRequests` searches all other requests for secrets and does nothing else to them. `Signing` knows
-Amazon's signatures.
+`request` undoes all changes after a failure. `_decide` checks whether the request concerns Penumbra, whether
+its head is unambiguous, its own switch, and whether it opens a WebSocket or calls an LLM. In `_call` the body
+is decoded and the engine rewrites it. `_send` puts the new body in and signs the request. `OtherRequests`
+only searches all other requests for secrets. `Signing` knows Amazon's signatures.
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ from penumbra.wire import content_encoding, request_path, sigv4
 from penumbra.wire.request_path import normal
 
 Read = Callable[[Iterable[tuple[str, str]]], str]
-"""Returns the reason why some headers are ambiguous; empty if they are not."""
+"""A function that returns why headers are ambiguous; empty if they are not."""
 _log = logging.getLogger(__name__)
 
 
 class RequestWay:
-    """A `RequestWay` leads requests to the provider. The state of a flow is in its `FlowState`."""
+    """A `RequestWay` takes requests through these steps. The state of a flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class RequestWay:
         journal: Journal,
         observation: Observation,
     ) -> None:
-        """`handle` returns the settings and engine for a request that begins now."""
+        """`handle` returns a handle on the settings and engine for a request that begins now."""
         self._current = current
         self._handle = handle
         self._response_way = response_way
@@ -77,11 +76,11 @@ class RequestWay:
         self.others = OtherRequests(handle, self._signing, journal)
 
     def begins(self, flow: Flow) -> None:
-        """Bound the body of a request that must be searched: a larger one is thrown away as it arrives."""
+        """Limit the body of a request that must be searched. A larger body is dropped as it arrives."""
         request, settings = flow.request, self._current.settings
         api = recognise.by_request_line(request.method, request.path)
         says_json = recognise.claims_json(request.headers.get("content-type", ""))
-        # Clients may ask not to be searched, or to be left alone.
+        # By these headers, clients may ask for no search or no change.
         names = (SWITCH_HEADER, request_path.HEADER)
         if (
             api is None
@@ -96,10 +95,10 @@ class RequestWay:
             bodies.BOUNDS[flow] = bodies.Bound(most, refuse)
 
     async def request(self, flow: Flow) -> None:
-        """Rewrite, search or refuse a request that concerns Penumbra. An exception leaves the request
+        """Rewrite, search or refuse a request that concerns Penumbra. After an exception the request is
         unchanged."""
         if request_path.is_ours(flow.request.headers.get(request_path.HEADER, "")):
-            # This is the call of an external compressor, which another proxy has sent back here.
+            # This is a call to an external compressor, which another proxy has sent back here.
             del flow.request.headers[request_path.HEADER]
             return
         if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
@@ -110,13 +109,13 @@ class RequestWay:
         try:
             await self._decide(flow, state)
         except BaseException:
-            # A half-changed request must not go on.
+            # A half-changed request must not be sent.
             flow.request.data = before
             states.forget(flow)
             raise
 
     async def _decide(self, flow: Flow, state: FlowState) -> None:
-        """Choose a request's way by its destination, its head and its path."""
+        """Choose the next step by the destination, the head and the path of a request."""
         if not self._is_ours(flow, state.handle.settings):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
@@ -151,7 +150,7 @@ class RequestWay:
             raise Unreadable(why)
 
     def _switch(self, flow: Flow, state: FlowState, api: Api | None) -> bool:
-        """Apply the request's own switch; return False if it is refused for an unknown word."""
+        """Apply the request's own switch. Returns False if the request is refused for an unknown word."""
         word = flow.request.headers.pop(SWITCH_HEADER, None)
         if word is None:
             return True
@@ -166,7 +165,8 @@ class RequestWay:
         return True
 
     def _is_websocket(self, flow: Flow, state: FlowState, is_switched: bool) -> bool:
-        """Prepare a WebSocket, or send its client back to HTTP; return whether the request is done with."""
+        """Prepare a WebSocket, or send its client back to HTTP, and return whether there is nothing else to
+        do."""
         request, settings = flow.request, state.handle.settings
         if settings.websocket == "pass":
             return False
@@ -180,7 +180,7 @@ class RequestWay:
                 if socket is not None:
                     state.put(socket)
             return False
-        # Secrets are restored in responses over HTTP only.
+        # Secrets are restored only in responses over HTTP.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
         # The switch in an upgrade's header would apply to one request, but a WebSocket has many.
         may_change = websocket_streams.can_change() and not is_switched
@@ -194,7 +194,7 @@ class RequestWay:
         return True
 
     async def _call(self, flow: Flow, state: FlowState, api: Api) -> None:
-        """Rewrite a call of an LLM, and refuse it or send it on."""
+        """Rewrite an LLM call, and refuse it or send it on."""
         incoming = await self._incoming(flow, state, api)
         if incoming is None:
             return
@@ -210,8 +210,7 @@ class RequestWay:
             await self.others.request(flow, state.handle, api)
 
     async def _incoming(self, flow: Flow, state: FlowState, api: Api) -> Incoming | None:
-        """Return the request without its content coding; None if the request can't be decoded and needs no
-        search.
+        """Return the decoded request; None if the request can't be decoded and needs no search.
 
         Raises RedactionError.
         """
@@ -240,14 +239,14 @@ class RequestWay:
             await bodies.put(request, body)
         self._response_way.sent(flow, state, incoming, accepted)
         if changed or fields != request.headers.fields:
-            # Signing comes last, for the signature covers headers too.
+            # The signature comes last, since it also covers headers.
             sign(request, state.handle.settings)
         self._reports.accepted(flow, state, state.handle, incoming, accepted)
 
     # Requests that go on byte for byte
 
     async def _observe(self, flow: Flow, state: FlowState, api: Api | None) -> None:
-        """Leave a request as it is, and observe the changes that would be made."""
+        """Send a request unchanged, and observe the changes that would be made."""
         settings = state.handle.settings
         flow.request.headers.pop(SWITCH_HEADER, None)
         state.is_untouched = api is not None
@@ -264,8 +263,7 @@ class RequestWay:
     async def frame(
         self, flow: Flow, api: Api, frame: bytes, handle: EngineHandle
     ) -> Accepted | Refused | None:
-        """Return the outcome for a request that is a frame of a WebSocket; None if the frame is left
-        alone."""
+        """Return the outcome for a request that is a frame of a WebSocket; None if the frame stays."""
         settings = handle.settings
         outcome: Accepted | Refused | None
         try:
@@ -286,7 +284,7 @@ class RequestWay:
         return outcome
 
     def must_search(self, flow: Flow) -> bool:
-        """Return whether a request may go on only if it was searched for secrets."""
+        """Return whether a request may be sent only after a search for secrets."""
         settings = self._current.settings
         if not settings.must_search or not self._is_at_ours(flow, settings):
             return False
@@ -296,13 +294,13 @@ class RequestWay:
         )
 
     def must_search_frame(self, flow: Flow) -> bool:
-        """Return whether a frame of a client's WebSocket may go on only if it was searched for secrets."""
+        """Return whether a frame of a client's WebSocket may be sent only after a search for secrets."""
         state = states.of(flow)
         is_read = state is not None and websocket_streams.is_read(state)
         return (is_read and self._current.settings.must_search) or self.must_search(flow)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:
-        """Refuse a request whose hook raised, if it had to be searched; return whether it was refused."""
+        """Refuse a request whose hook raised if it had to be searched, and return whether it was refused."""
         settings = self._current.settings
         if flow.response is not None or flow.error is not None:
             return False
@@ -318,7 +316,7 @@ class RequestWay:
 
 
 def described(flow: Flow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
-    """Return a request, or a frame of a WebSocket, as the engine reads it."""
+    """Return a request, or a frame of a WebSocket, in the form for the engine."""
     request, peer, state = flow.request, flow.client_conn.peername, states.of(flow)
     return Incoming(
         api=api,
@@ -338,18 +336,18 @@ _MOST_WARNINGS = 1_000
 
 
 class OtherRequests:
-    """`OtherRequests` takes secrets out of requests to LLM hosts that are no LLM calls, or do not look like
-    one. The setting `unknown_paths` decides about an unknown path, which the log names once."""
+    """An `OtherRequests` removes secrets from requests to LLM hosts that are no LLM calls or do not look like
+    one. The setting `unknown_paths` decides about unknown paths. The log names each once."""
 
     def __init__(self, handle: Callable[[], EngineHandle], signing: Signing, journal: Journal) -> None:
-        """`handle` returns the rules that search a frame that comes now."""
+        """`handle` returns a handle on the rules for a frame that arrives now."""
         self._handle = handle
         self._signing = signing
         self._journal = journal
         self._warned: set[str] = set()
 
     async def request(self, flow: Flow, handle: EngineHandle, unfit: Api | None = None) -> None:
-        """`unfit` is the API that the path names, if the body is no call of that API."""
+        """Search a request. `unfit` is the API that the path names, if the body is no call of this API."""
         path = recognise.by_path(flow.request.path) if unfit is None else None
         settings = handle.settings
         if not settings.redact_secrets or not flow.request.raw_content or (path and path.passes):
@@ -367,8 +365,7 @@ class OtherRequests:
             leave(flow, error)
 
     def must_search(self, flow: Flow, settings: Settings) -> bool:
-        """Return whether a request that is no LLM call, at a host of LLM calls, may be sent only after a
-        search."""
+        """Return whether a request to an LLM host that is no LLM call may be sent only after a search."""
         path = recognise.by_path(flow.request.path)
         if path is not None:
             return not path.passes
@@ -377,8 +374,8 @@ class OtherRequests:
     async def frame(self, flow: Flow, frame: bytes, kind: str, *, known: bool, strict: bool) -> bytes:
         """Return a frame of a client's WebSocket without its secrets. Raises RedactionError.
 
-        `kind` is its content type; `known` says that the socket's path is known, `strict` that the socket
-        takes only JSON.
+        `kind` is its content type. `known` is true if the socket's path is known, and `strict` if the socket
+        accepts only JSON.
         """
         with self._handle() as handle:
             return await self._frame(flow, handle, frame, kind, known=known, strict=strict)
@@ -422,7 +419,7 @@ class OtherRequests:
         except content_encoding.NotDecodable as error:
             too_large = isinstance(error, content_encoding.TooLarge)
             if too_large and files:
-                return  # As large as any file.
+                return  # The body may be as large as any file.
             raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
         searched = await self._searched(flow, Body(data, kind, strict, files), handle)
         changed = searched.body is not data
@@ -454,8 +451,8 @@ class OtherRequests:
         )
 
     def _warn(self, flow: Flow, policy: str) -> None:
-        """Warn of an unknown path once for each host and kind of path: names that are long or hold digits are
-        taken for ids."""
+        """Warn of an unknown path once for each host and kind of path. Names that are long or contain digits
+        count as ids."""
         pattern = "/".join(
             "*" if _VARIABLE.fullmatch(part) else part for part in normal(flow.request.path).split("/")
         )
@@ -472,7 +469,7 @@ class OtherRequests:
 # Requests to Amazon that are signed: left alone, or signed again with the client's own keys
 
 _MOST_HOSTS = 1_000
-"""Greatest number of hosts that are warned of."""
+"""Greatest number of hosts with a warning."""
 
 
 class Signing:
@@ -485,7 +482,7 @@ class Signing:
     def forbids_changes(self, flow: Flow, api: Api | None, settings: Settings) -> bool:
         """Return whether a signature forbids every change, and warn of it once for each host.
 
-        Amazon alone reads such signatures: elsewhere, the header that carries one is any other header.
+        Only Amazon reads such signatures. For all other hosts, their header has no meaning.
         """
         request = flow.request
         if not sigv4.covers_body(request.headers) or not recognise.is_signed(destination.host(flow), api):
@@ -505,14 +502,14 @@ class Signing:
 
 
 def sign(request: HttpRequest, settings: Settings, date: str = "") -> None:
-    """Sign a changed request with the keys of the client's signature. `date`: empty for the date of that
-    signature."""
+    """Sign a changed request with the keys of the client's signature. An empty `date` stands for the date of
+    that signature."""
     if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
         request.headers.update(keys.sign(_signable(request), date))
 
 
 def sign_now(request: HttpRequest, settings: Settings) -> None:
-    """Sign a hidden request: the client's own may have been signed long ago."""
+    """Sign a hidden request with the present date, since the client's signature may be old."""
     sign(request, settings, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
 
 

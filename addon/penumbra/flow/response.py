@@ -1,7 +1,7 @@
-"""The steps of a response on its way to the client, in their order.
+"""The steps of a response on its way to the client, in order.
 
-The splice delays a stream's first events until the first step knows that they are no refusal. A step reads a
-stream from `headers` on, as it arrives, and any response in `complete`, when all of it has arrived.
+The splice delays a stream's first events until the first step knows that they are no refusal. A step can read
+a stream as it arrives, from `headers` on, and any complete response in `complete`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class ResponseWay:
-    """A `ResponseWay` leads responses through the steps. The state of a flow is in its `FlowState`."""
+    """A `ResponseWay` takes responses through the steps. The state of a flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ResponseWay:
         blank_flows: Callable[[], str],
         tracing: Tracing,
     ) -> None:
-        """`write` takes an event; `blank_flows` returns the setting in force."""
+        """`write` takes an event. `blank_flows` returns the current setting."""
         self.turns = Turns(journal, write)
         self.tracing = tracing
         self.tool_loop = ToolLoopStep(self.turns, self._filtered)
@@ -59,20 +59,20 @@ class ResponseWay:
         edits = ResponseEdits()
         self.overflow_retry = OverflowRetry(self.turns, self.tool_loop, edits)
         self.steps: tuple[Step, ...] = (
-            # Comes first, so that no other step sees a refusal: the others see the response to the retry.
+            # This step is first, so that the others see the response to a retry and no refusal.
             self.overflow_retry,
-            # Makes one response of several turns: later steps see only the client's response.
+            # This step makes one response from several turns. Later steps see only the client's response.
             self.tool_loop,
-            # Comes after the tool loop, which sums usage up and sends hidden turns back to the provider:
-            # these must not contain secrets.
+            # This step follows the tool loop, which adds usage up and sends hidden turns, which must not
+            # contain secrets, back to the provider.
             edits,
-            # Comes after the tool loop, which reports the turns that it has read.
+            # This step follows the tool loop, which reports the turns that it has read.
             ResponseUsage(journal),
-            # Comes after the steps that count.
+            # This step follows the steps that count.
             tracing,
-            # Comes after restoration, which removes the placeholders that need no warning.
+            # This step follows restoration, which removes the placeholders that need no warning.
             PlaceholderWarning(),
-            # Comes after all steps that read the flow's bodies, which this step may empty.
+            # This step follows all steps that read the flow's bodies, since it may empty them.
             self.privacy,
         )
 
@@ -83,7 +83,7 @@ class ResponseWay:
             step.sent(flow, state, incoming, accepted)
 
     async def begins(self, flow: Flow) -> None:
-        """Take the head of a response. The decisions about the request must be on disk before the client has
+        """Take the head of a response. The decisions about the request must be on disk before the client gets
         any of the response, which makes them final."""
         if (state := states.of(flow)) is not None:
             with _contained():
@@ -101,7 +101,7 @@ class ResponseWay:
         if (state := states.of(flow)) is None:
             return
         if state.broken:
-            # A broken document can be cut off only here, since the client gets it whole.
+            # The client gets documents whole, so a broken one can be cut off only here.
             flow.kill()
         for step in self.steps:
             if flow.response is not None:
@@ -123,7 +123,7 @@ class ResponseWay:
         states.forget(flow)
 
     def abandoned(self, flow: Flow, *, must_search: Callable[[Flow], bool]) -> None:
-        """Forget a flow whose last hook raised an exception, and close a WebSocket that nothing reads."""
+        """Forget a flow whose last hook raised an exception, and close a WebSocket that no code reads."""
         state = states.of(flow)
         if websocket_streams.is_unread(flow, state) and must_search(flow):
             flow.websocket = None
@@ -132,7 +132,7 @@ class ResponseWay:
             states.forget(flow)
 
     def _filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
-        """Return a stream that the tool loop reads, with the edits of the steps after it."""
+        """Return a stream that the tool loop reads, with the edits of later steps."""
         for step in self.steps:
             response = step.filtered(flow, state, response)
         return response
@@ -140,7 +140,7 @@ class ResponseWay:
 
 @contextlib.contextmanager
 def _contained() -> Iterator[None]:
-    """Log an exception of a step, after which the other steps go on."""
+    """Log an exception of a step, so that the other steps still run."""
     try:
         yield
     except Exception as error:
@@ -177,8 +177,7 @@ class ResponseUsage(Step):
 
 
 def _read(flow: Flow, state: FlowState) -> Turn:
-    """Return a whole response as a turn, with the provider's token figures even if the client gets scaled
-    ones."""
+    """Return a whole response as a turn, with the provider's token figures and not the scaled ones."""
     try:
         body = bodies.content(flow)
         if len(body) > _MOST_BYTES:
@@ -230,18 +229,18 @@ def _warn(flow: Flow, count: int) -> None:
 
 
 class FlowPrivacy(Step):
-    """A `FlowPrivacy` keeps bodies and secrets out of mitmproxy's flows. Bodies are blanked as the setting
-    says, and placeholders are shown instead of secrets that were put back. A body that is not sent yet goes
-    to the splice; without the splice it stays in the flow.
+    """A `FlowPrivacy` keeps bodies and secrets out of mitmproxy's flows. The setting decides which bodies are
+    blanked. Placeholders are shown in place of secrets that were put back. A body that is not sent yet is
+    passed to the splice. Without the splice, the body stays in the flow.
 
-    The setting that counts is the one when the flow ends.
+    The setting at the end of the flow counts.
     """
 
     def __init__(self, blank_flows: Callable[[], str]) -> None:
         self._blank_flows = blank_flows
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """Blank the bodies of a flow whose response is complete; a document is yet to be sent."""
+        """Blank the bodies of a flow whose response is complete. A document is not sent yet."""
         self._hide(flow, state)
 
     async def failed(self, flow: Flow, state: FlowState) -> None:

@@ -1,8 +1,8 @@
-"""Edits of responses on their way to the client. Secrets are put back into the model's own edits of files
+"""Edits of responses on their way to the client: secrets are put back into the model's edits of files
 (`redaction/restore`), and reported input tokens are scaled (`conversation/context_windows.py`).
 
-Both are filters. In a stream that the tool loop reads they follow the loop; other streams are edited as they
-arrive, documents before they are sent. A response without edits is forwarded unchanged.
+Both are filters. In a stream that the tool loop reads, they follow the loop. Other streams are edited as they
+arrive, and documents before they are sent. A response without edits is forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class EditedResponse:
-    """The edits of one response."""
+    """An `EditedResponse` has the edits of one response."""
 
     readers: Responses
     """The readers of the API's responses."""
     restoration: Restoration | None = None
     """The secrets of the placeholders that the response may write; None if no secret is put back."""
     scale: UsageScale | None = None
-    """The scale in which the client sees input tokens; None if they are not scaled."""
+    """The scale for the client's input tokens; None if they are not scaled."""
     usage: ScaledUsage | None = None
-    """The filter for that scale, with the real figures."""
+    """The filter for the scale, with the real figures."""
     looped: HttpResponse | None = None
     """The stream that the tool loop reads."""
     live: bytearray | None = None
     """The bytes sent so far of a stream that is edited as it arrives."""
 
     def filters(self) -> list[Filter]:
-        """Return the edits in the order in which they are made."""
+        """Return the edits in order."""
         opened = self.restoration.open if self.restoration is not None else None
         restored = [self.readers.arguments(opened)] if opened is not None else []
         return [*restored, *([self.usage] if self.usage is not None else [])]
@@ -60,11 +60,11 @@ class EditedResponse:
 
 
 class ResponseEdits(Step):
-    """Edits the responses of flows that have an `EditedResponse`."""
+    """A `ResponseEdits` edits the responses of flows with an `EditedResponse`."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Note the edits of the response to an accepted request. The secrets to be put back stay those of the
-        client's request, even if another request is sent in its place."""
+        """Note the edits of the response to an accepted request. The secrets of the client's request are put
+        back, even if another request is sent in its place."""
         found, api = state.get(EditedResponse), FORMATS.get(accepted.request.api.format)
         restoration = found.restoration if found is not None else accepted.restoration
         scale = accepted.usage_scale if api is not None else None
@@ -94,7 +94,7 @@ class ResponseEdits(Step):
             return
         shown = record.live = bytearray()
         edited, decoded = record.edited(stream=True), bodies.LiveDecoding(decode, state)
-        # Another addon may have set a stream function; its output is edited here.
+        # The output of another addon's stream function is edited here.
         earlier = response.stream if callable(response.stream) else lambda data: data
 
         def take(data: bytes) -> bytes | list[bytes]:
@@ -139,7 +139,7 @@ def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
 
 
 async def _report(flow: Flow, record: EditedResponse) -> None:
-    """Keep the values that were put back, and say in the flow and the log how a response was edited."""
+    """Store the values that were put back, and report the edits of a response in the flow and the log."""
     if (restoration := record.restoration) is not None:
         try:
             await restoration.keep()

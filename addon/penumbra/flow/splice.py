@@ -1,13 +1,13 @@
-"""The splice: one response for the client, made of several upstream responses, as they arrive.
+"""The splice makes one response for the client from several upstream responses, as they arrive.
 
-This file alone uses mitmproxy's proxy core below its public interface. When an upstream response ends, the
-client's stream runs one awaited hook, `penumbra_turn_end`. A request that the hook names is run as a second
-stream of the client's own HTTP layer: the request reuses the upstream connection or opens one in the same
-mode and with the same TLS options, its flow passes all hooks, and its events for the client become events of
-the stream that the client waits for. No function is patched: `install` changes the class of layers that the
-public `next_layer` hook hands out.
+Only this file uses mitmproxy's proxy core below its public interface. When an upstream response ends, the
+client's stream runs one awaited hook, `penumbra_turn_end`. If the hook names a request, the request runs as a
+second stream of the client's own HTTP layer. It reuses the upstream connection or opens one in the same mode
+with the same TLS options, and its flow passes all hooks. Its events for the client become events of the
+client's stream. No function is patched: `install` changes the class of layers in the public `next_layer`
+hook.
 
-`incompatible` checks before use that mitmproxy has all that this file relies on.
+Before any use, `incompatible` checks mitmproxy for all parts that this file needs.
 """
 
 from __future__ import annotations
@@ -45,38 +45,39 @@ from penumbra.wire import framing
 
 @dataclass
 class PenumbraTurnEndHook(commands.StartHook):
-    """An upstream response has ended; the client's is still open."""
+    """The hook after the end of an upstream response, while the client's response is still open."""
 
     turn: TurnEnd
 
 
 @dataclass
 class PenumbraRefusedHook(commands.StartHook):
-    """A response is complete, or begins with an error, and no byte of it has gone to the client."""
+    """The hook for a response that is complete or begins with an error, before the client has got any of
+    it."""
 
     refused: Refused
 
 
 KEEP_ALIVE_SECONDS = 5.0
 TURN_SECONDS = 0.005
-"""Seconds of one connection's turn, and of the pause in which other connections have theirs."""
+"""Seconds for which one connection may work, and of the pause in which other connections work."""
 SMALLEST_PIECE, LARGEST_PIECE = 256, 4_096
-"""Least and greatest number of bytes that are read at once."""
+"""Smallest and greatest number of bytes that are read at once."""
 
 
 def _guard(flow: http.HTTPFlow) -> Guard | None:
-    """Return the guard of the flow's response, until that is complete."""
+    """Return the guard of the flow's response until the response is complete."""
     state = states.of(flow)
     return state.guard if state is not None else None
 
 
 def _session(flow: http.HTTPFlow) -> Session | None:
-    """Return the session of the flow's response, until that is complete."""
+    """Return the session of the flow's response until the response is complete."""
     state = states.of(flow)
     return state.session if state is not None else None
 
 
-# Negative ids never meet those of a client's own streams, in any version of HTTP.
+# A client's own streams never have negative ids, in any version of HTTP.
 _continuation_ids = itertools.count(-2, -1)
 
 
@@ -84,14 +85,14 @@ class Purpose(Enum):
     """The purposes of a hidden request for a client's stream."""
 
     INSTEAD = auto()
-    """The request takes the place of the client's, which was refused."""
+    """The request replaces the client's request, which was refused."""
     CONTINUATION = auto()
-    """The response continues the one that the client is getting."""
+    """The response to the request continues the client's response."""
 
 
 @dataclass
 class Running:
-    """A hidden request from its start to the end of its response. The client's stream has at most one.
+    """A `Running` is a hidden request until the end of its response. The client's stream has at most one.
 
         none ── refused ───► INSTEAD ── refused again ──► INSTEAD
           │                     └── its response ends ──► none
@@ -109,7 +110,7 @@ class Running:
     readable: bool = False
     """True if the session can read the response as it arrives."""
     unread: bytearray = field(default_factory=bytearray)
-    """The body of a response that the session can't read as it arrives."""
+    """The body of the response, if the session can't read the response as it arrives."""
 
 
 class SpliceStream(HttpStream):
@@ -121,17 +122,17 @@ class SpliceStream(HttpStream):
     session: Session | None = None
     wakeup: commands.RequestWakeup | None = None
     quiet = True
-    """True if no byte was sent to the client since the last keep-alive was due."""
+    """True if the client got no bytes since the last time for a keep-alive."""
     headers: http.Headers | None = None
     """Headers of the response as they arrived."""
     original: tuple[http.Response, bytes] | None = None
-    """The very first response, once another request was sent."""
+    """The first response, if another request was sent."""
     delayed: list[events.Event]
     """First events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
-    """The timer at whose end the delayed events are sent."""
+    """The timer after which the delayed events are sent."""
     too_large: bodies.Bound | None = None
-    """The bound that the request's body has passed."""
+    """The bound that the request's body exceeds."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if self.parent_id is None:
@@ -155,7 +156,7 @@ class SpliceStream(HttpStream):
             elif event.command is self.patience and self.server_state == self.state_look:
                 yield from self._release()
         elif isinstance(event, RequestProtocolError) and self.running is not None:
-            # The client is gone, so the hidden request has to end.
+            # The client is gone, so the hidden request must end.
             gone, self.running, self.wakeup = self.running.id, None, None
             yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
             yield from super()._handle_event(event)
@@ -199,7 +200,7 @@ class SpliceStream(HttpStream):
             yield from self._wake_later()
 
     def state_consume_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Drop the bytes of a body that is refused for its size."""
+        """Drop the bytes of a body that is too large."""
         bound = self.too_large or bodies.BOUNDS.get(self.flow)
         if bound is not None and isinstance(event, RequestData):
             if self.too_large is None and len(self.request_body_buf) + len(event.data) > bound.most:
@@ -237,7 +238,7 @@ class SpliceStream(HttpStream):
             yield from self._release()
 
     def state_refused(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Take the remaining bytes of a stream that began with an error."""
+        """Take the other bytes of a stream that began with an error."""
         self.delayed.append(event)
         if isinstance(event, ResponseEndOfMessage):
             self.running = None
@@ -256,7 +257,7 @@ class SpliceStream(HttpStream):
             yield from self._stock_event(event)
 
     def _send_again(self, body: bytes, error: str | None = None) -> layer.CommandGenerator[bool]:
-        """Ask the hook for another request; return whether one is sent, or the flow has ended."""
+        """Ask the hook for another request, and return whether one is sent or the flow has ended."""
         refused = Refused(self.flow, body, error)
         response, headers = self.flow.response, self.headers
         yield PenumbraRefusedHook(refused)
@@ -305,12 +306,12 @@ class SpliceStream(HttpStream):
             state.spliced = False
             if state.body_to_send is not None and response is not None:
                 response.data.content = shown
-            # The stream may stay in memory as long as its connection.
+            # The connection may keep the stream in memory.
             self.session = self.running = None
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
         """Pass bytes on after a change of protocol. If one side of a WebSocket ends without a closing frame,
-        so does the other; mitmproxy would send the code of a regular end."""
+        the other side ends likewise, whereas mitmproxy would send the code of a regular end."""
         for command in super().passthrough(event):
             socket = self.flow.websocket
             is_broken = socket is not None and socket.close_code == CloseReason.ABNORMAL_CLOSURE
@@ -330,7 +331,7 @@ class SpliceStream(HttpStream):
         self.quiet &= not isinstance(event, ResponseData)
         yield from super().state_stream_response_body(event)
         if isinstance(event, ResponseData) and (yield from self._break_off()):
-            # The upstream may go on for long.
+            # The upstream may continue for a long time.
             code = RequestProtocolError.code
             gone = RequestProtocolError(self.stream_id, "the response can't be read", code)
             yield SendHttp(gone, self.context.server)
@@ -355,7 +356,7 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(event)
 
     def state_continue(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Take the continuation's events, as if the first response went on."""
+        """Take the continuation's events as events of the first response."""
         assert self.session is not None
         assert self.running is not None
         if isinstance(event, ResponseHeaders):
@@ -397,8 +398,8 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(end)
 
     def _break_off(self) -> layer.CommandGenerator[bool]:
-        """Break off a response that can't be completed, as if the upstream had; return whether the response
-        was such."""
+        """Break off a response that can't be completed, like a broken upstream connection. Returns whether it
+        was broken off."""
         state = states.of(self.flow)
         if state is None or not state.broken:
             return False
@@ -414,7 +415,7 @@ class SpliceStream(HttpStream):
         yield from self._run(Purpose.CONTINUATION, flow)
 
     def _run(self, purpose: Purpose, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
-        """Send a flow's request as if the client had sent it."""
+        """Send a flow's request like a request of the client."""
         parent = next(layer for layer in reversed(self.context.layers) if isinstance(layer, SpliceHttpLayer))
         self.running = Running(purpose, stream_id := next(_continuation_ids), flow)
         parent.parents[stream_id] = self.stream_id
@@ -437,7 +438,7 @@ class SpliceHttpLayer(HttpLayer):
     """The HTTP layer of one client connection, with streams that can be continued."""
 
     parents: dict[int, int]
-    """The id of the client's stream, by that of the continuation."""
+    """The id of the client's stream by the id of the continuation's stream."""
     waiting: deque[events.Event]
     """Events of the client that wait for their turn."""
     pause: commands.RequestWakeup | None = None
@@ -449,8 +450,8 @@ class SpliceHttpLayer(HttpLayer):
         yield from guarded.closing(self.context, self._in_turns(event))
 
     def _in_turns(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Take an event, and let other connections have their turn between pieces of a client's data: with
-        HTTP/2, the bytes of one read may begin and reset a thousand streams."""
+        """Take an event, and let other connections work between pieces of a client's data. With HTTP/2, the
+        bytes of one read may begin and reset a thousand streams."""
         client = self.context.client
         if isinstance(event, events.Wakeup) and event.command is self.pause:
             self.pause = None
@@ -499,7 +500,7 @@ def is_stream(flow: http.HTTPFlow, response: http.Response) -> bool:
 
 
 def install(top: layer.Layer | None) -> None:
-    """Change the HTTP layers of a connection's new stack into layers that can splice."""
+    """Replace the HTTP layers of a connection's new stack by layers that can splice."""
     for installed in _stack(top):
         if type(installed) is HttpLayer:
             http_layer: object = installed

@@ -1,8 +1,8 @@
-"""The state of a flow: one object, made with its request and forgotten at its end.
+"""The state of a flow is one object, which is made with its request and forgotten at its end.
 
-A step of a response's way (`Step`; `response.py` has their order) keeps a record of its own there, which this
-module does not know. The splice reads such records as `Session` and `Guard`; its hooks hand `TurnEnd` and
-`Refused` to the steps.
+Each step of a response (`Step`, in the order of `response.py`) keeps its own record there, which this module
+does not know. The splice uses such records as `Session` and `Guard`. Its hooks pass `TurnEnd` and `Refused`
+to the steps.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.metrics.sessions import TurnRecord
 
 MOST_FLOWS = 10_000
-"""The number of flows above which the oldest are checked, since mitmproxy may not have reported their end."""
+"""The number of flows above which the oldest are checked, since mitmproxy may have missed their end."""
 LONGEST = 86_400.0
-"""Seconds after which a flow counts as ended if there are so many. Younger flows stay, since without a flow's
+"""Seconds after which a flow counts as ended if there are too many. Younger flows stay, since without the
 state the client would see hidden parts of the response."""
 T = TypeVar("T")
 
 
 class Session(Protocol):
-    """A response that may be spliced."""
+    """A `Session` is a response that may be spliced."""
 
     spliceable: bool
-    """Set by the layer, when the response's headers arrive."""
+    """True if the response can be spliced. The layer sets this when the response's headers arrive."""
     live: bool
-    """True if the response is streamed through `feed`; otherwise it is one document."""
+    """True if the response is streamed through `feed`, False if it is one document."""
 
     @property
     def holding(self) -> bool:
-        """True if events are delayed, so that a keep-alive is due if nothing else is sent."""
+        """True if events are delayed, so that a keep-alive is needed if nothing else is sent."""
         ...
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes of a continuation, without content coding; return bytes for the client."""
+        """Take decoded bytes of a continuation, and return bytes for the client."""
         ...
 
     def keep_alive(self) -> bytes:
@@ -49,10 +49,10 @@ class Session(Protocol):
 
 
 class Guard(Protocol):
-    """A `Guard` reads a response before any byte of it goes to the client."""
+    """A `Guard` reads a response before the client gets any of it."""
 
     patience: float
-    """Seconds by which a stream's head and beginning may be delayed; 0: not at all."""
+    """Seconds by which a stream's head and beginning may be delayed; 0 for no delay."""
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
         """Take the first bytes of a stream with these headers, piece by piece. Return True for a refusal,
@@ -62,7 +62,7 @@ class Guard(Protocol):
 
 @dataclass
 class TurnEnd:
-    """Argument of the `penumbra_turn_end` hook."""
+    """A `TurnEnd` is the argument of the `penumbra_turn_end` hook."""
 
     flow: Flow
     """The client's flow."""
@@ -74,53 +74,52 @@ class TurnEnd:
     shown: bool = False
     """True if the continuation has brought bytes to the client."""
     encoded: bytes = b""
-    """The continuation's body, with its content coding, where it could not be read as it came."""
+    """The continuation's encoded body, if the body could not be read as it arrived."""
     body: bytes = b""
-    """For a response that is one document: the first response's bytes, and after the hook the client's
-    bytes."""
+    """The bytes of a document: of the first response before the hook, and for the client after the hook."""
     following: Flow | None = None
-    """The next request, set by the hook."""
+    """The next request, which the hook sets."""
     out: bytes = b""
-    """The bytes for the client of a live response, set by the hook. After them the response breaks off if its
-    flow's state has a reason in `broken`."""
+    """The client's bytes of a live response, which the hook sets. The response then breaks off if `broken` in
+    the flow's state has a reason."""
 
 
 @dataclass
 class Refused:
-    """Argument of the `penumbra_refused` hook."""
+    """A `Refused` is the argument of the `penumbra_refused` hook."""
 
     flow: Flow
     """The client's flow, with the response that may be a refusal."""
     body: bytes
-    """The response with its content coding, or none if the connection broke."""
+    """The encoded response; empty if the connection broke."""
     error: str | None = None
     """The reason why the connection of a retry broke."""
     following: Flow | None = None
-    """The request to send instead, set by the hook."""
+    """The request to send instead, which the hook sets."""
     restore: bool = False
-    """True, set by the hook, if the client gets the very first response."""
+    """True if the client gets the first response. The hook sets this."""
 
 
 @dataclass
 class FlowState:
     handle: EngineHandle
-    """The settings and the engine of the time when the flow began."""
+    """The settings and the engine at the beginning of the flow."""
     session: Session | None = None
-    """The tool loop's record of the response; None if the splice leaves the response alone."""
+    """The tool loop's record of the response; None if the response is not spliced."""
     guard: Guard | None = None
-    """The overflow retry's record of the request; None if nothing is sent instead of the request."""
+    """The overflow retry's record of the request; None if no other request can replace this one."""
     format: str = ""
     """Format of the API that the request calls; empty until the request is sent."""
     has_placeholders: bool = False
-    """True if the request holds placeholders."""
+    """True if the request contains placeholders."""
     is_searched: bool = False
-    """True if the request may go on only if it was searched for secrets."""
+    """True if the request may be sent only after a search for secrets."""
     observed: Settings | None = None
     """The settings for the observation of the request; None if the request is not observed."""
     is_untouched: bool = False
-    """True if the request is a call of an LLM and was sent as it came; its response goes on as it comes."""
+    """True if the request is an LLM call that was sent unchanged. Its response is not changed either."""
     threshold: str | None = None
-    """Threshold that a WebSocket's opening set for all of its frames."""
+    """The threshold in the request that opened a WebSocket, for all of its frames."""
     spliced: bool = False
     """True if the client's response may differ from the flow's."""
     body_to_send: bytes | None = None
@@ -128,9 +127,9 @@ class FlowState:
     broken: str = ""
     """The reason why the response breaks off for the client; empty if it does not."""
     turn: TurnRecord | None = None
-    """The journal's entry; of a WebSocket, that of the last frame."""
+    """The journal's entry of the request, or of the last frame of a WebSocket."""
     response_format: str = ""
-    """Format to read a response's usage in; empty if its usage is not counted."""
+    """Format of the response for reading its usage; empty if the usage is not counted."""
     conversation: bytes = b""
     """Keyed hash of the conversation that the response belongs to; empty if the request only counts
     tokens."""
@@ -143,7 +142,7 @@ class FlowState:
         return record if isinstance(record, kind) else None
 
     def put(self, record: object) -> None:
-        """Keep a step's record in the place of an earlier one of its class."""
+        """Store a step's record. An earlier record of the same class is replaced."""
         self._records[type(record)] = record
 
     def drop(self, kind: type) -> None:
@@ -153,7 +152,8 @@ class FlowState:
         self.handle.end()
 
 
-# Kept by the process, not by the addon: a reload of the script makes a new addon while flows go on.
+# The states belong to the process and not to the addon, since a reload of the script makes a new addon while
+# flows continue.
 _STATES: dict[str, FlowState] = {}
 """States by the id of their flow, the oldest first."""
 
@@ -192,21 +192,21 @@ def add_note(flow: Flow, note: str) -> None:
 
 
 class Step:
-    """One step of a response's way. The step keeps its knowledge of a flow in the flow's state. The methods
-    here do nothing."""
+    """A `Step` is one step of a response. Its record of a flow is in the flow's state. The methods here do
+    nothing."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Note a request that is about to be sent; only headers may be changed."""
+        """Note a request that will be sent. Only its headers may be changed."""
 
     def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """Decide how a response that begins is read."""
+        """Decide how to read a response, when its headers have arrived."""
 
     def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
         """Return a stream that the tool loop reads, with the edits of this step."""
         return response
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """Take a complete response; a stream has gone to the client already."""
+        """Take a complete response. The client already has a stream."""
 
     async def failed(self, flow: Flow, state: FlowState) -> None:
-        """Take a flow that ended before its response did."""
+        """Take a flow that ended before its response was complete."""

@@ -1,8 +1,9 @@
-"""Responses in which the model may call `expand_context`: hidden requests answer the calls.
+"""This module handles responses in which the model may call `expand_context`. Hidden requests answer the
+calls.
 
-A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, for HTTP and
-WebSocket alike. `ToolLoopStep` is the step of a response's way: responses are continued in place where
-mitmproxy can be spliced (`splice.py`), and otherwise when they are complete (`hidden_requests.py`).
+A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, for both HTTP and
+WebSocket. In the step `ToolLoopStep`, responses are continued in place if mitmproxy can be spliced
+(`splice.py`), and otherwise when they are complete (`hidden_requests.py`).
 """
 
 from __future__ import annotations
@@ -43,18 +44,19 @@ FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 
 @dataclass
 class LoopedResponse:
-    """A response in which the injected tool may be called: the splice's session."""
+    """A `LoopedResponse` is a response in which the injected tool may be called. It is the splice's
+    session."""
 
     handle: EngineHandle
     prepared: Prepared
     find: Find
     body: bytes
-    """The request as it was sent, without content coding."""
+    """The decoded body of the sent request."""
     spliceable: bool = False
     live: bool = False
     loop: ToolLoop | None = None
     plain: bytes | None = None
-    """The first response's body without content coding, where it is one document."""
+    """The decoded body of the first response, if it is one document."""
     shown: bytearray = field(default_factory=bytearray)
     """Bytes of a live response that the client has got."""
     provided: set[str] = field(default_factory=set)
@@ -66,7 +68,7 @@ class LoopedResponse:
 
     @classmethod
     def of(cls, accepted: Accepted, handle: EngineHandle) -> LoopedResponse | None:
-        """Return the state of the response to an accepted request; None if the model can't ask for
+        """Return the state for the response to an accepted request; None if the model can't ask for
         originals."""
         if accepted.prepared is None or accepted.find is None:
             return None
@@ -94,19 +96,19 @@ class LoopedResponse:
 
 MOST_RETRIES = 2
 _LARGE = 100_000
-"""Bytes of a request and its response from which on work on them runs in a thread."""
+"""Size in bytes of a request and its response from which work on them runs in a thread."""
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 async def beside(work: Callable[[], T], size: int) -> T:
-    """Return the result of `work`, which runs in a thread if it reads or writes many bytes. The splice leaves
-    the response alone meanwhile."""
+    """Return the result of `work`, which runs in a thread if it reads or writes many bytes. The splice does
+    not change the response meanwhile."""
     return await asyncio.to_thread(work) if size > _LARGE else work()
 
 
 class Turns:
-    """`Turns` goes from one turn of a response to the next, and reports the ended response."""
+    """A `Turns` goes from one turn of a response to the next, and reports the ended response."""
 
     def __init__(self, journal: Journal, write: WriteEvent) -> None:
         """`write` takes an event."""
@@ -132,8 +134,8 @@ class Turns:
     async def smaller(
         self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
     ) -> bytes | None:
-        """Return the request with smaller texts if a continuation was refused as too large, None
-        otherwise."""
+        """Return the request with smaller texts if a continuation was refused as too large; otherwise
+        None."""
         host, size = destination.shown(flow), len(loop.request) // 4
         refusal = refusals.classify(failure.status or 200, failure.body, host, size)
         if refusal is None:
@@ -161,7 +163,7 @@ class Turns:
 
     async def give_up(self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure) -> Done:
         """End a response that can't be continued with an error for the client, and log the provider's
-        words."""
+        message."""
         words = upstream_error.words(failure)
         try:
             words = await looped.expansions.cleaned(words)
@@ -180,7 +182,7 @@ class Turns:
         self.report(flow, looped, turn)
 
     def report(self, flow: Flow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
-        """Report the bill of a response, and the originals that the model asked for in it."""
+        """Report the usage of a response, and the originals for which the model asked."""
         loop = looped.loop
         if turn is not None and loop is not None:
             self.bill(turn, loop)
@@ -210,7 +212,7 @@ class Turns:
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
     def taken(self, turn: TurnRecord) -> None:
-        """Count a request as accepted when a part of its response has arrived, before there is a status."""
+        """Count a request as accepted, since a part of its response has arrived."""
         self._journal.taken(turn)
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
@@ -219,7 +221,7 @@ class Turns:
             self._journal.responded(turn, 200, loop.turns)
 
     def recovered(self, flow: Flow, rule: str, level: int) -> None:
-        """Report a request that was refused and then taken in its `level`-th form."""
+        """Report a request that was refused and then accepted in its `level`-th form."""
         state = states.of(flow)
         self._journal.recovered(state.turn if state is not None else None, rule, level)
         host = destination.shown(flow)
@@ -227,7 +229,7 @@ class Turns:
         add_note(flow, f"refused ({rule}), taken after {level} other request(s)")
 
     def later(self, work: Coroutine[Any, Any, None], handle: EngineHandle) -> None:
-        """Run work in the background, with a handle of its own."""
+        """Run work in the background with its own handle."""
         own = handle.share()
 
         def ended(task: asyncio.Task[None]) -> None:
@@ -240,7 +242,7 @@ class Turns:
 
 
 async def _texts(looped: LoopedResponse, ask: Ask, limit: int | None) -> list[str]:
-    """Return the texts that answer a question, which have at most `limit` bytes together."""
+    """Return the texts that answer the calls, with at most `limit` bytes together."""
     expansions, prepared, find = looped.expansions, looped.prepared, looped.find
     texts, answered = await expansions.texts(prepared, find, ask, looped.provided, limit)
     looped.answered += answered
@@ -249,14 +251,14 @@ async def _texts(looped: LoopedResponse, ask: Ask, limit: int | None) -> list[st
 
 
 def _asked(answered: Answered) -> str:
-    """Describe a call of the injected tool and its result."""
+    """Return a description of a call of the injected tool and its result."""
     name = answered.ref or "something that is no reference"
     return f"{name}, {answered.sent:,} bytes" if answered.found else f"{name}, which was not found"
 
 
 async def _remember(looped: LoopedResponse, done: Done) -> None:
-    """Store hidden exchanges. If an exchange can't be stored, the next request loses its cache, but this one
-    loses nothing."""
+    """Store hidden exchanges. If an exchange can't be stored, only the next request loses its cached
+    prefix."""
     try:
         await looped.expansions.remember(looped.prepared, done)
     except Exception as error:
@@ -264,7 +266,7 @@ async def _remember(looped: LoopedResponse, done: Done) -> None:
 
 
 Filtered = Callable[[Flow, FlowState, Response], Response]
-"""Attaches the edits of later steps to a stream."""
+"""A function that attaches the edits of later steps to a stream."""
 
 
 def looped_by(state: FlowState) -> LoopedResponse | None:
@@ -273,7 +275,7 @@ def looped_by(state: FlowState) -> LoopedResponse | None:
 
 
 class ToolLoopStep(Step):
-    """A `ToolLoopStep` makes one response of as many turns as it takes."""
+    """A `ToolLoopStep` makes one response from all turns."""
 
     def __init__(self, turns: Turns, filtered: Filtered) -> None:
         self._turns = turns
@@ -298,7 +300,7 @@ class ToolLoopStep(Step):
             self._splice = splice
 
     def next_layer(self, data: NextLayer) -> None:
-        """Make HTTP layers able to splice. Scripts run before mitmproxy chooses the layer."""
+        """Replace HTTP layers by ones that can splice. Scripts run before mitmproxy chooses the layer."""
         if self._splice is None:
             return
         if data.layer is None:
@@ -427,7 +429,7 @@ class ToolLoopStep(Step):
         return _continuation(turn.flow, state, loop.request, looped)
 
     async def _buffered(self, flow: Flow, state: FlowState, looped: LoopedResponse, loop: ToolLoop) -> None:
-        """Run the turns of a response that is complete before any of it is sent."""
+        """Run the turns of a response that is sent only when it is complete."""
         assert flow.response is not None
         plain = bodies.plain_body(flow, flow.response.raw_content or b"")
         if plain is None:

@@ -1,6 +1,6 @@
-"""Spans of LLM calls for OpenTelemetry, whose packages are imported when the setting is switched on.
+"""This module sends spans of LLM calls by OpenTelemetry, which is imported when the setting is switched on.
 
-OpenTelemetry's own environment variables say where spans are sent, and how many of them.
+OpenTelemetry's own environment variables set the destination and the share of spans.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Tracing(Step):
     """A `Tracing` sends spans while the setting is on."""
 
     def __init__(self, is_on: Callable[[], bool]) -> None:
-        """`is_on` returns the setting in force."""
+        """`is_on` returns the current setting."""
         self._is_on = is_on
         self._provider: TracerProvider | None = None
         self._is_broken = False
-        """True if the start failed; tracing has to be switched off before the next try."""
+        """True if the start failed. Tracing must be switched off before the next try."""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         await self.failed(flow, state)
@@ -46,8 +46,8 @@ class Tracing(Step):
             self.ended(state.turn, flow.request.headers)
 
     def ended(self, turn: TurnRecord, headers: Mapping[str, str]) -> None:
-        """Record the span of a client's request that has ended, hidden requests included. Errors are logged,
-        and nothing waits for the span."""
+        """Record the span of a client's request that has ended, with its hidden requests. Errors are logged,
+        and no request waits for the span."""
         self.follow()
         if self._provider is None or turn.is_observed:
             return
@@ -57,7 +57,7 @@ class Tracing(Step):
             _log.error("penumbra: a span could not be made: %s", errors.place(error))
 
     def follow(self) -> None:
-        """Start or stop sending spans, as the setting says."""
+        """Start or stop sending spans by the setting."""
         if not self._is_on():
             self.close()
             self._is_broken = False
@@ -71,7 +71,7 @@ class Tracing(Step):
                 )
 
     def close(self) -> None:
-        """Send the waiting spans; give up after a moment if the collector does not take them."""
+        """Send the waiting spans. A collector that does not accept them is given up after a moment."""
         provider, self._provider = self._provider, None
         if provider is not None:
             ending = threading.Thread(target=provider.shutdown, name="penumbra-traces", daemon=True)

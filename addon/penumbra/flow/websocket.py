@@ -1,9 +1,9 @@
 """The Responses API over WebSocket.
 
-The client's frames are rewritten one by one, as bodies are; the injected tool is removed from the provider's
-frames. When the model asks for originals, Penumbra sends them to the provider in a frame of its own on the
-same socket, and the client sees one response. Frames of the client that are not this API's are searched for
-secrets and otherwise forwarded unchanged; a frame that can't be searched is refused.
+The client's frames are rewritten one by one like bodies, and the injected tool is removed from the provider's
+frames. When the model asks for originals, Penumbra sends them to the provider in its own frame on the same
+socket, and the client sees one response. The client's frames of other APIs are searched for secrets and
+otherwise forwarded unchanged. A frame that can't be searched is refused.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _log = logging.getLogger(__name__)
 
 
 class WebSockets:
-    """The hooks of a WebSocket's life. On sockets of other APIs, the clients' frames are searched for
-    secrets, and nothing else is done. The state of a connection is in its flow's `FlowState`."""
+    """The hooks for WebSockets. On sockets of other APIs, the clients' frames are only searched for secrets.
+    The state of a connection is in its flow's `FlowState`."""
 
     def __init__(
         self, handle: Callable[[], EngineHandle], requests: RequestWay, responses: ResponseWay
     ) -> None:
-        """`handle` returns the settings and engine for a request that begins now."""
+        """`handle` returns a handle on the settings and engine for a request that begins now."""
         self._handle = handle
         self._requests = requests
         self._turns, self._privacy, self._tracing = responses.turns, responses.privacy, responses.tracing
@@ -66,7 +66,7 @@ class WebSockets:
             hidden_requests.watch(flow.client_conn)
 
     async def message(self, flow: Flow) -> None:
-        """Rewrite or search a frame; the next frame waits for the end of this hook."""
+        """Rewrite or search a frame. The next frame waits for the end of this hook."""
         state = states.of(flow)
         if state is None and self._requests.must_search(flow):
             raise RedactionError("its connection is not known any more")
@@ -83,7 +83,7 @@ class WebSockets:
                 websocket_streams.put(message, frame)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:
-        """Refuse a client's frame whose hook raised, if it had to be searched; return whether the error is
+        """Refuse a client's frame whose hook raised if it had to be searched, and return whether the error is
         logged."""
         assert flow.websocket is not None
         message = flow.websocket.messages[-1]
@@ -152,7 +152,7 @@ class WebSockets:
         return self._renamed(socket, await self._searched(flow, socket, frame, envelope))
 
     async def _searched(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """Return a frame that is no request without its secrets; empty if the frame is refused."""
+        """Return a frame other than a request without its secrets; empty if the frame is refused."""
         try:
             return await self._requests.others.frame(flow, frame, "", known=True, strict=True)
         except RedactionError as error:
@@ -183,7 +183,7 @@ class WebSockets:
         if envelope.type == CREATE and outcome is None:
             stream.latest = None
         if outcome is not None and outcome.prepared is not None:
-            # The frame already names its predecessor by the right id.
+            # The frame already has the right id of the previous response.
             return outcome.rewritten.body
         sent = (
             await self._searched(flow, socket, frame, envelope) if outcome is None else outcome.rewritten.body
@@ -244,21 +244,21 @@ class WebSockets:
         return shown or rest
 
     def _answered(self, stream: SocketStream, envelope: Envelope) -> Waiting | None:
-        """Return the request that a frame of the provider answers; None if none waits."""
+        """Return the request that a frame of the provider answers; None if no request waits."""
         if envelope.type == BEGIN:
             if stream.waiting and stream.waiting[0].begun and not stream.waiting[0].loop.rounds:
                 # The frame that ended the response before this one was of an unknown type.
                 stream.waiting.popleft().handle.end()
             if not stream.waiting and stream.latest is not None:
-                # The provider continues by itself and takes the client's words into the last response.
+                # The provider continues by itself, with the client's words in mind, as a part of the last
+                # response.
                 stream.waiting.append(self._waiting(stream.latest, self._handle()))
             if stream.waiting:
                 stream.waiting[0].begun = True
         return stream.waiting[0] if stream.waiting else None
 
     async def _ended(self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting) -> bytes:
-        """End a turn: go on with the next, or end the response. Return the bytes that the client still
-        gets."""
+        """End a turn, and continue or end the response. Return the last bytes for the client."""
         step = await self._step(flow, socket, stream, waiting)
         if step is None:
             return b""
@@ -296,7 +296,7 @@ class WebSockets:
     async def _step(
         self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting
     ) -> Continue | Done | None:
-        """Return the next step of the loop; None if the same request is sent once more, a moment later."""
+        """Return the next step of the loop; None if the same request is sent again a moment later."""
         loop, looped = waiting.loop, waiting.looped
         sent, turns = loop.request, len(loop.turns)
         step: Ask | Broken | Continue | Done
@@ -326,8 +326,7 @@ class WebSockets:
         loop: ToolLoop,
         broken: Broken,
     ) -> bool:
-        """If a continuation was refused as too large, send smaller texts; return whether there were any to
-        send."""
+        """If a continuation was refused as too large, send smaller texts. Returns whether there were any."""
         smaller = await self._turns.smaller(flow, looped, loop, broken.failure)
         request = stream.transcript.whole(smaller) if smaller is not None else None
         if request is None:
@@ -339,7 +338,7 @@ class WebSockets:
     async def _resent(
         self, flow: Flow, socket: Socket, waiting: Waiting, sending: Sending, refusal: bytes
     ) -> bool:
-        """If a request was refused before its response began, send a smaller one; return whether one was
+        """If a request was refused before its response began, send a smaller one. Returns whether one was
         sent."""
         if sending.has_begun or waiting.loop.rounds:
             return False
@@ -359,7 +358,7 @@ class WebSockets:
     def _again(
         self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting, broken: Broken
     ) -> bool:
-        """Send a continuation once more if that may help; return whether it was sent."""
+        """Send a continuation again if that may help, and return whether it was sent."""
         pause = bodies.pause(broken.failure)
         if pause is None or waiting.shown or waiting.retries >= MOST_RETRIES:
             return False
@@ -389,7 +388,7 @@ class WebSockets:
 
 
 def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
-    """Note the id of a response, or of its next turn: the client knows all turns by the first id."""
+    """Note the id of a response or of its next turn. The client knows all turns by the first id."""
     asked = waiting.sending.asked if waiting.sending is not None else None
     if waiting.loop.rounds:
         first = waiting.loop.turns[0].response_id
@@ -403,8 +402,7 @@ def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
 
 
 def _steering() -> Api:
-    """Return the API with which the client's words for a response in progress are read, since such words ask
-    for no new response."""
+    """Return the API for reading the client's words during a response, which ask for no new response."""
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 

@@ -1,10 +1,10 @@
-"""Requests on a WebSocket of the Responses API, and frames of any WebSocket in mitmproxy.
+"""This module has the requests on a WebSocket of the Responses API, and handles frames of any WebSocket.
 
 A connection has streams of requests that wait for their responses. A request that is refused as too large is
-sent again in a smaller form: the client gets the announcement of the refused response, and then the response
-to the smaller request. If nothing helps, the client gets the provider's first refusal.
+sent again in a smaller form. The client then gets the announcement of the refused response and the response
+to the smaller request. If no other request helps, the client gets the provider's first refusal.
 
-Frames are changed, dropped, put in and bounded here.
+Frames are also changed, dropped, inserted and bounded here.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from penumbra.wire.content_encoding import MOST_BYTES
 from penumbra.wire.document import Document
 
 Describe = Callable[[Flow, Api, bytes], Incoming]
-"""Returns a frame as a request."""
+"""A function that returns a frame as a request."""
 _BAD_REQUEST = 400
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Sending:
-    """A request of the client's, and the requests that were sent instead of it."""
+    """A `Sending` is a request of the client, with the requests that were sent instead."""
 
     asked: SocketRequest
     accepted: Accepted
     handle: EngineHandle
     first: bytes = b""
-    """The provider's first refusal, once another request was sent."""
+    """The provider's first refusal, if another request was sent."""
     count: int = 0
     """Number of other requests."""
     refusal: Refusal | None = None
@@ -68,16 +68,16 @@ class Sending:
     has_begun: bool = False
     """True if a part of the response has arrived."""
     settled: bool = False
-    """True if the forms of its results are final."""
+    """True if the forms of the request's results are final."""
 
     @property
     def asked_from(self) -> str:
         """The id of the response that the client continues, if the provider got the whole history instead;
-        empty otherwise."""
+        otherwise empty."""
         return self.asked.before if self.count else ""
 
     def take(self, outside: Envelope, shown: bytes) -> None:
-        """Take a frame of the response; `shown` is the client's frame."""
+        """Take a frame of the response. `shown` is the client's frame."""
         self.has_begun |= outside.has_content
         if shown and outside.type == ITEM_DONE and (item := item_done(shown)) is not None:
             self.asked.got.append(item)
@@ -85,8 +85,8 @@ class Sending:
 
 class WebSocketRetry:
     def __init__(self, describe: Describe, recovered: Callable[[Flow, str, int], None]) -> None:
-        """`recovered` takes a request that was refused and then taken: its flow, the rule, and the number of
-        the form."""
+        """`recovered` takes the flow, the rule and the number of the form of a request that was accepted
+        after a refusal."""
         self._describe = describe
         self._recovered = recovered
 
@@ -127,7 +127,8 @@ class WebSocketRetry:
         engine, settings = sending.handle.engine, sending.handle.settings
         sent = sending.accepted
         if not sending.count and frame is not sending.asked.frame:
-            # The retry carries the whole conversation, as on a new socket; every result already has its form.
+            # The retry contains the whole conversation, as on a new socket. All results already have their
+            # forms.
             outcome = await engine.process(incoming, settings)
             if not isinstance(outcome, Accepted):
                 return None
@@ -135,7 +136,7 @@ class WebSocketRetry:
         return await retry.instead(engine, incoming, settings, sent, sending.count, status, refusal)
 
     async def settle(self, flow: Flow, sending: Sending) -> None:
-        """Make the forms of results final: the provider has answered the request."""
+        """Make the forms of results final, since the provider has accepted the request."""
         if sending.refusal is None or sending.settled:
             return
         sending.settled = True
@@ -145,12 +146,12 @@ class WebSocketRetry:
 
 
 def _tool(accepted: Accepted) -> str:
-    """Return the name of the injected tool; empty without one."""
+    """Return the name of the injected tool; empty if there is none."""
     return accepted.prepared.tool if accepted.prepared is not None else ""
 
 
 def _status(frame: bytes) -> int:
-    """Return the HTTP status that an error frame stands for."""
+    """Return the HTTP status that corresponds to an error frame."""
     document = Document(frame)
     status = document.plain(document.top.get("status"))
     return status if isinstance(status, int) and not isinstance(status, bool) else _BAD_REQUEST
@@ -158,16 +159,17 @@ def _status(frame: bytes) -> int:
 
 @dataclass
 class Waiting:
-    """A request whose response is not complete."""
+    """A `Waiting` is a request whose response is not complete."""
 
     accepted: Accepted
     handle: EngineHandle
-    """The stream's own handle, since the connection outlives the handle of its opening."""
+    """The request's own handle, since the handle of the opening may have ended."""
     loop: ToolLoop
     looped: LoopedResponse | None
-    """The response of a tool loop; None if the model can't ask for originals, and frames are only read."""
+    """The response with the tool loop; None if the model can't ask for originals, so that frames are only
+    read."""
     sending: Sending | None = None
-    """The client's request; None if the provider goes on by itself."""
+    """The client's request; None if the provider continues by itself."""
     begun: bool = False
     shown: bool = False
     """True if the client has got a part of the current turn."""
@@ -178,11 +180,11 @@ class Waiting:
 
 @dataclass
 class SocketStream:
-    """The requests of one `stream_id`, whose responses come one after the other."""
+    """A `SocketStream` has the requests of one `stream_id`, whose responses come one after the other."""
 
     waiting: deque[Waiting] = field(default_factory=deque)
     delayed: deque[tuple[bytes, bool]] = field(default_factory=deque)
-    """Frames of the client that wait for the end of hidden turns; True for text."""
+    """Frames of the client that wait for the end of hidden turns, with True for text."""
     latest: Accepted | None = None
     transcript: Transcript = field(default_factory=Transcript)
     history: SocketHistory = field(default_factory=SocketHistory)
@@ -208,25 +210,25 @@ class Socket:
     api: Api
     streams: dict[str, SocketStream] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
-    """Ids of the latest turns, by the ids under which the client knows the responses."""
+    """Ids of the latest turns, by the client's ids of the responses."""
     names: dict[str, str] = field(default_factory=dict)
-    """Ids under which the client knows responses, by the ids of their latest turns."""
+    """The client's ids of responses, by the ids of their latest turns."""
     begun_twice: dict[str, str] = field(default_factory=dict)
-    """Ids of responses that took the place of refused ones, by the ids that the client has got."""
+    """Ids of responses that replaced refused ones, by the ids that the client has got."""
     is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedSocket:
-    """A connection whose client's frames are searched."""
+    """A `SearchedSocket` is a connection whose client's frames are searched."""
 
     kind: SocketKind
     strict: bool
-    """True if the socket takes only JSON."""
+    """True if the socket accepts only JSON."""
 
     @classmethod
     def at(cls, path: str, *, is_provider: bool) -> SearchedSocket | None:
-        """Return how a WebSocket at an LLM host, or at one that may be, is searched; None if not at all."""
+        """Return the kind of search for a WebSocket at a possible LLM host; None for no search."""
         kind = recognise.socket_by_path(path)
         if kind is None and not is_provider:
             return None
@@ -240,27 +242,27 @@ _WHOLE = 1 << 40
 
 
 def can_change() -> bool:
-    """Return whether mitmproxy shows frames, and lets them be changed without breaking their letters."""
+    """Return whether mitmproxy shows frames and can change them without breaking characters."""
     return bool(ctx.options.websocket) and hasattr(layers.Fragmentizer, "FRAGMENT_SIZE")
 
 
 def keep_letters_whole() -> None:
-    """Send changed messages in one frame: mitmproxy would cut them at any byte, and treat the parts of a cut
-    character as broken ones."""
+    """Send changed messages in one frame, since mitmproxy would cut them at any byte, also within
+    characters."""
     layers.Fragmentizer.FRAGMENT_SIZE = _WHOLE
 
 
 def put(message: websocket.WebSocketMessage, frame: bytes) -> None:
-    """Put a frame in the place of a message; an empty frame drops the message."""
+    """Replace a message by a frame. An empty frame drops the message."""
     if not frame and message.content:
         message.drop()
     elif frame != message.content:
-        # For a message that keeps its length, mitmproxy would keep the old cuts.
+        # If the length stayed the same, mitmproxy would keep the old cuts.
         message.content = frame + b" " if len(frame) == len(message.content) else frame
 
 
 def inject(flow: Flow, frame: bytes, *, to_client: bool, is_text: bool = True) -> None:
-    """Send a frame that neither side has sent."""
+    """Send a frame of Penumbra's own."""
     ctx.master.commands.call("inject.websocket", flow, to_client, frame, is_text)
 
 
@@ -268,7 +270,7 @@ _BEGINS_A_MESSAGE = (Opcode.TEXT, Opcode.BINARY)
 
 
 class _Bounded:
-    """A decompressor that limits the bytes of one message."""
+    """A `_Bounded` is a decompressor that limits the bytes of one message."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -282,12 +284,12 @@ class _Bounded:
         return plain
 
     def flush(self) -> bytes:
-        # The decompressor keeps no byte back: a message that did not fit has raised an error.
+        # No bytes are left, since a message that did not fit has raised an error.
         return b""
 
 
 class BoundedDeflate(extensions.PerMessageDeflate):
-    """wsproto's extension for compressed messages, with a limit for the bytes of each."""
+    """wsproto's extension for compressed messages, with a limit for the bytes of each message."""
 
     def frame_inbound_header(
         self, proto: FrameDecoder | FrameProtocol, opcode: Opcode, rsv: RsvBits, payload_length: int
@@ -310,9 +312,9 @@ def bound_messages() -> None:
 
 
 def opening_answered(flow: Flow, state: FlowState) -> None:
-    """Refuse a change of protocol at a searched host if the messages that follow could not be read."""
+    """Refuse a change of protocol at a searched host if its messages could not be read."""
     if flow.websocket is not None:
-        # The socket may stay open for long. Each request on it has a handle of its own.
+        # The socket may stay open for a long time. Each request on it has its own handle.
         state.handle.end()
     if is_unread(flow, state) and (state.is_searched or is_read(state)):
         flow.websocket, flow.response = None, http.Response.make(502)
@@ -322,8 +324,8 @@ def opening_answered(flow: Flow, state: FlowState) -> None:
 
 
 def is_unread(flow: Flow, state: FlowState | None) -> bool:
-    """Return whether mitmproxy would pass on all that follows a response without a hook for it. The response
-    decides that, whatever its request has asked for."""
+    """Return whether mitmproxy would pass all bytes after a response on without a hook. The response decides
+    this, not its request."""
     if flow.response is None or flow.response.status_code != 101:
         return False
     reads = state is not None and (is_read(state) or state.handle.settings.websocket == "pass")

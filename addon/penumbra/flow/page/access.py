@@ -1,5 +1,5 @@
-"""This module decides which requests may access the page: those with the link's token, to a known host, that
-no other web page has caused.
+"""This module decides which requests may access the page. They must have the link's token and a known host,
+and no other web page may have caused them.
 
 Any web page can make its browser send requests here. A hostile page has no token. Its requests name its own
 host, even if that name resolves to this machine, and the browser's headers name the page.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 PROXIED_HOST = "penumbra.local"
 PROOF_HEADER = "x-penumbra-page"
-"""Header by which the proxy marks requests that came through it. It removes the header of clients."""
+"""Header by which the proxy marks requests that came through it. The same header from clients is removed."""
 _SAME = ("", "none", "same-origin")
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
@@ -27,7 +27,7 @@ class PageRequest:
     method: str
     headers: Mapping[str, str]
     token: str = ""
-    """Token in the query of the URL; empty without one."""
+    """Token in the query of the URL; empty if there is none."""
     cookie: str = ""
     is_start: bool = False
     """True if the request is for the page itself."""
@@ -43,8 +43,8 @@ class Access:
         self.cookie = _derived(token, "cookie")
         """Cookie that a browser stores. It can't be used as the token of a link."""
         self.proxied_cookie = _derived(token, "proxied cookie")
-        """Cookie for `PROXIED_HOST`, which may be another host without the proxy, and so gets another
-        cookie."""
+        """Cookie for `PROXIED_HOST`. It is another one, since this name may be another host without the
+        proxy."""
         self._hosts = hosts
         self._proof = proof
         self._port = port
@@ -58,7 +58,7 @@ class Access:
         origin, site = asked.headers.get("origin", ""), asked.headers.get("sec-fetch-site", "")
         if origin and origin.lower() != f"http://{host}":
             return "the request comes from another web page"
-        # Another web page may contain a link to this page, which then needs the token.
+        # Other web pages may have links to this page, which need the token.
         if site not in _SAME and not (asked.is_start and asked.method == "GET"):
             return "the request comes from another web page"
         if asked.method not in ("GET", "HEAD") and not origin:
@@ -68,8 +68,8 @@ class Access:
         )
 
     def _is_address(self, host: str) -> bool:
-        """Return whether a host is an IP address by which the page may be reached. Unlike a name, an address
-        can't be made to lead here by an attacker."""
+        """Return whether a host is an IP address by which the page may be reached. An attacker can make a
+        name lead here, but not an address."""
         address, _, port = host.rpartition(":")
         if not self._port or port != str(self._port):
             return False

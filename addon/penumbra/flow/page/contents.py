@@ -26,9 +26,9 @@ from penumbra.redaction.ruleset import in_words
 
 _MOST_CHARACTERS = 32_000_000
 _LONGEST = 2_000_000
-"""Characters of the longest text that is kept."""
+"""Length in characters of the longest text that is kept."""
 _MOST_AT_ONCE = 200
-"""Greatest number of results whose texts are read at the same time; texts of further results are not kept."""
+"""Greatest number of results whose texts are read at the same time. Texts of further results are not kept."""
 _log = logging.getLogger(__name__)
 Pair = tuple[str, str]
 
@@ -54,7 +54,7 @@ class Texts:
         self._cleared += 1
 
     def keep(self, handle: EngineHandle, accepted: Accepted, results: Sequence[ResultRecord]) -> None:
-        """Keep the texts of a request's new results; the request does not wait."""
+        """Keep the texts of a request's new results. The request does not wait."""
         new = [entry for entry in accepted.rewritten.shown if entry.new]
         pairs = [
             (result.number, entry)
@@ -93,7 +93,7 @@ Record = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class Contents:
     """A `Contents` makes the page's data. `process` describes the proxy, `handle` has its store, and `write`
-    stores the figures that are not stored yet."""
+    stores new figures."""
 
     journal: Journal
     texts: Texts
@@ -113,7 +113,7 @@ class Contents:
         return overview.session(self.journal, name)
 
     def store(self) -> dict[str, float] | None:
-        """Return figures of the store that several proxies share; None without one."""
+        """Return figures of the store that several proxies share; None if there is no such store."""
         with self.handle() as handle:
             shared = handle.engine.shared
             return None if shared is None else shared.samples()
@@ -130,14 +130,14 @@ class Contents:
         return await asyncio.to_thread(overview.past, days)
 
     async def unused_tools(self) -> list[Record]:
-        """Return the tools that no conversation of the history's days has called."""
+        """Return the tools that no conversation in the history has called."""
         self.write()
         with self.handle() as handle:
             days = await asyncio.wrap_future(handle.engine.history.last(HISTORY_DAYS))
         return await asyncio.to_thread(overview.unused_tools, days)
 
     async def result(self, number: int) -> Record | None:
-        """Return one result, with its original and sent text where these are kept; None if unknown."""
+        """Return one result, with its original and sent text if they are kept; None if unknown."""
         found = self.journal.sessions.result(number)
         if found is None:
             return None
@@ -151,7 +151,7 @@ class Contents:
 
     async def everything(self) -> bytes:
         """Return all that the page shows, as JSON."""
-        # Each value is written by a separate call, since no other thread can run during a call.
+        # Each value is encoded by a separate call, since no other thread can run during a call.
         conversations = [
             orjson.Fragment(await asyncio.to_thread(orjson.dumps, each))
             for each in await self._conversations()
@@ -172,7 +172,7 @@ class Contents:
 
     async def _conversations(self) -> list[Record]:
         """Return the conversations since the start with their turns. Other tasks run after every few turns,
-        so that requests need not wait."""
+        so that requests don't wait."""
         conversations = []
         for session in list(self.journal.sessions):
             turns: list[Record] = []
@@ -220,7 +220,7 @@ _ROWS: Mapping[str, Callable[[list[Record]], Iterator[Record]]] = {
 
 
 def _plain(record: Record) -> Record:
-    """Return those values of a record that fit into a cell; a pair becomes two cells."""
+    """Return those values of a record that fit into a cell. A pair becomes two cells."""
     plain: Record = {}
     for name, value in record.items():
         if isinstance(value, str | int | float):

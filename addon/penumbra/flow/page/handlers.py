@@ -25,7 +25,7 @@ _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
 """Greatest number of streams of one browser, which opens only six HTTP/1.1 connections to a host."""
 PAUSE, _ALIVE = 1.0, 15.0
-"""Least seconds between two events of a stream, and seconds between comments while there are no events."""
+"""Shortest time in seconds between two events of a stream, and time between comments without events."""
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -45,10 +45,10 @@ class Listener:
     """A `Listener` is a stream of events to one tab of a browser."""
 
     browser: tuple[str, ...]
-    """Host and user agent. Streams that have the same ones count as streams of one browser."""
+    """Host and user agent. Streams with the same ones belong to one browser."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     is_replaced: bool = False
-    """True once the stream of another tab replaces this one; the tab then polls instead."""
+    """True if the stream of another tab has replaced this one. This tab then polls."""
 
 
 @dataclass(eq=False)
@@ -85,7 +85,7 @@ def application(page: Page) -> Application:
 
 
 class Guarded(RequestHandler):
-    """A `Guarded` is a handler that refuses all requests that may not access the page."""
+    """A `Guarded` is a handler that refuses requests without access to the page."""
 
     is_start: ClassVar[bool] = False
     SUPPORTED_METHODS = ("GET", "HEAD", "POST")
@@ -131,7 +131,7 @@ class Guarded(RequestHandler):
         self.finish(orjson.dumps(value))
 
     def _cookie(self) -> str:
-        # Browsers send a host's cookies to all its ports, so the cookie's name contains the port.
+        # Browsers send the cookies of a host to all its ports, so the cookie's name contains the port.
         _, _, port = self.request.host.rpartition(":")
         return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
@@ -208,8 +208,8 @@ class Scrape(Guarded):
 
 
 class Events(Guarded):
-    """This handler sends server-sent events. Each says that figures have changed; the page then requests
-    those that it shows."""
+    """This handler sends a server-sent event when figures have changed. The page then requests the figures
+    that it shows."""
 
     listener: Listener | None = None
 

@@ -1,4 +1,4 @@
-"""This module has the page's server, which runs in mitmproxy's event loop, and leads requests to
+"""This module has the page's server, which runs in mitmproxy's event loop, and sends requests for
 http://penumbra.local/ there. tornado is imported when the server is started."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class PageServer:
-    """A `PageServer` serves the page at the place that the setting names."""
+    """A `PageServer` serves the page at the place in the setting."""
 
     def __init__(self, contents: Contents, pause: Callable[..., None]) -> None:
         self._contents = contents
@@ -44,7 +44,7 @@ class PageServer:
         """Port of the server; 0 while it does not listen."""
 
     def follow(self, place: PagePlace, key: bytes) -> None:
-        """Serve the page at the place that the setting names. `key` is the installation's key."""
+        """Serve the page at the place in the setting. `key` is the installation's key."""
         if place != self._place:
             self.close()
             self._place, self.token = place, access.token(key)
@@ -123,7 +123,7 @@ class ProxiedPage(Guarded):
         self._server = server
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Refuse a tunnel to the page's port: requests in it would seem to come from this machine."""
+        """Refuse a tunnel to the page's port, since its requests would seem to come from this machine."""
         await self._refuse_port(flow)
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
@@ -171,7 +171,7 @@ class ProxiedPage(Guarded):
             _forget(flow)
 
     def response(self, flow: http.HTTPFlow) -> None:
-        """Remove the cookie from the flow once the browser has got it."""
+        """Remove the cookie from the flow after the browser has got it."""
         if METADATA in flow.metadata and flow.response is not None:
             flow.response.headers.pop("set-cookie", None)
 
