@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
@@ -17,7 +16,7 @@ from penumbra.conversation.workers import Workers
 from penumbra.redaction import ruleset
 from penumbra.redaction.caller_values import CallerValues
 from penumbra.redaction.redact_calls import Redact, ShowName, bounded, forgiving, shown_names
-from penumbra.redaction.redactor import Redactor, Scan
+from penumbra.redaction.redactor import Redactor
 
 _SOURCE = "".join(f"{number}\tdef name_{number}(self) -> None:\n" for number in range(1, 60))
 _TESTS = "".join(f"tests/test_a.py::test_{number} PASSED [ {number}%]\n" for number in range(1, 60))
@@ -64,10 +63,6 @@ class CompiledRules:
         if self._show is None:
             self._show = shown_names((await self.redactor()).redact)
         return self._show
-
-    async def scan(self) -> Callable[[str, str], Scan]:
-        """Return the function that finds the places of secrets."""
-        return (await self.redactor()).scan
 
     def redact_now(self, text: str, hint: str = "") -> Redacted:
         """Return a text without secrets. Blocks the thread while the rules are compiled. Raises

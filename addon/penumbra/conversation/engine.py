@@ -392,14 +392,6 @@ class Engine:
             await self.expansions.keep(accepted.prepared, plan.originals)
         await self.stores.conversations.learn(accepted.conversation, plan.limits)
 
-    async def answered(self, conversation: bytes) -> None:
-        """Note that a response has ended, so that the provider's cache was used until now."""
-        await self.stores.conversations.answered(conversation)
-
-    async def written(self) -> None:
-        """Wait until all decisions so far are on disk. No response begins earlier."""
-        await self.stores.written()
-
     # Other texts
 
     async def search(self, body: Body, settings: Settings, caller: workers.WorkOwner) -> Searched:

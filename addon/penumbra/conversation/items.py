@@ -8,7 +8,7 @@ that a rewritten prefix stays the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import orjson
@@ -16,7 +16,6 @@ from msgspec import Raw
 
 from penumbra.apis import parts
 from penumbra.apis.parts import Conversation, ResultText, ToolCall, is_telling
-from penumbra.apis.prefix_hash import Chain
 from penumbra.apis.result_blocks import Block
 from penumbra.apis.user_text import Passage
 from penumbra.compress.calls.hint import hint
@@ -77,17 +76,6 @@ class Keys:
             # The id alone does not distinguish this result from an earlier one with the same text.
             key.update(b"\0" + self.opening + before)
         return Item(result, text, digest, key.digest())
-
-
-def read_items(
-    document: Document, conversation: Conversation, possession: bytes, chain: Chain
-) -> Iterator[Item]:
-    """Yield the items of a request, whose hashes are keyed with `possession`."""
-    keys = Keys.of(possession, conversation.opening)
-    for result in conversation.results:
-        item = keys.item(document, chain.calls[result.turn], result)
-        if item is not None:
-            yield item
 
 
 @dataclass(frozen=True, slots=True)

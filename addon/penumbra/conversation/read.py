@@ -98,11 +98,9 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
     )
     conversation = replace(request.conversation, results=results)
     known = {other.key for other in request.searched}
-    texts = [
-        item
-        for item in items.read_items(request.document, conversation, request.caller.owner, request.chain)
-        if item.key not in known
-    ]
+    keys, before = Keys.of(request.caller.owner, conversation.opening), request.chain.calls
+    found = (keys.item(request.document, before[result.turn], result) for result in results)
+    texts = [item for item in found if item is not None and item.key not in known]
     others = request.searched
     if request.settings.redact_secrets:
         others += tuple(for_program(item) for item in texts if item.result.by_program)

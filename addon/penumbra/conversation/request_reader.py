@@ -67,7 +67,7 @@ class RestoredValues:
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
             return False
-        scan = await self._rules.scan() if on else None
+        scan = (await self._rules.redactor()).scan if on else None
         return await self._restoring().conceal(request, request.caller.possessed, scan)
 
     def redacting(self, request: Request, redact: Redact) -> Redact:
@@ -85,7 +85,7 @@ class RestoredValues:
             restoring = self._restoring()
             decided = [(shown.item, shown.facts) for shown in accepted.rewritten.shown]
             conversation = request.caller.possessed
-            restoring.learn(request, conversation, decided, await self._rules.scan())
+            restoring.learn(request, conversation, decided, (await self._rules.redactor()).scan)
             return restoring.of_response(request, conversation)
         except Exception as error:
             _log.warning("Penumbra puts nothing back into a response: %s", errors.place(error))

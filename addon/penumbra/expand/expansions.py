@@ -362,10 +362,6 @@ class Expansions:
         if done.sound and prepared.inherit is not None:
             await self.keep(prepared, await prepared.inherit(prepared))
 
-    async def cleaned(self, text: str) -> str:
-        """Return a text without its secrets. Raises RedactionError."""
-        return await self._tool_calls.cleaned(text)
-
     async def _remember_id(self, prepared: Prepared, done: Done) -> None:
         """Store a response by the ids that the client may know: the id of the first turn of a stream, or of
         the last turn of a document."""

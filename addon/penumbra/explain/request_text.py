@@ -170,9 +170,8 @@ def outline(
     lines = [said(f"#{message.turn + 1} {show(message.role) or ('model' if message.by_model else 'item')}")]
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
-            mark = f" ({HIDDEN})" if hidden and part.name == hidden else ""
-            call = search.beginning(_written(document, part.arguments), _BEGINNING)
-            lines.append(said(f"    call {show(part.name)} {show(part.id)}{mark}: {call}"))
+            beginning = search.beginning(_written(document, part.arguments), _BEGINNING)
+            lines.append(said(f"    {_call(part, show, hidden)}: {beginning}"))
         elif part.kind is Kind.RESULT:
             lines += [said(f"    result {line}") for line in result(part)]
         elif part.kind is Kind.REASONING:
@@ -181,7 +180,7 @@ def outline(
             for text in part.texts:
                 words = document.string(text) or ""
                 size = f" ({len(words):,} characters)" if len(words) > _BEGINNING else ""
-                lines.append(said(f"    {one_paragraph(search.beginning(words, _BEGINNING))}{size}"))
+                lines.append(said(f"    {' '.join(search.beginning(words, _BEGINNING).split())}{size}"))
     return lines + _left_out(message)
 
 
@@ -190,8 +189,7 @@ def in_full(document: Document, message: Message, search: Search, show: Show, hi
     lines: list[Line] = []
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
-            mark = f" ({HIDDEN})" if hidden and part.name == hidden else ""
-            lines.append(note(f"call {show(part.name)} {show(part.id)}{mark}"))
+            lines.append(note(_call(part, show, hidden)))
             arguments = search.text(_pretty(document, part.arguments)).split("\n")
             lines += bounded([said(f"    {line}") for line in arguments], _MOST_ARGUMENTS)
         elif part.kind is Kind.REASONING:
@@ -205,19 +203,15 @@ def in_full(document: Document, message: Message, search: Search, show: Show, hi
     return lines + _left_out(message)
 
 
+def _call(part: Part, show: Show, hidden: str) -> str:
+    mark = f" ({HIDDEN})" if hidden and part.name == hidden else ""
+    return f"call {show(part.name)} {show(part.id)}{mark}"
+
+
 def _left_out(message: Message) -> list[Line]:
     """Return a note on parts that are not shown."""
     more = len(message.parts) - _MOST_PARTS
     return [note(f"    … {more:,} more parts")] if more > 0 else []
-
-
-def beginning_of_call(document: Document, arguments: Raw | None, search: Search) -> str:
-    return search.beginning(_written(document, arguments), _BEGINNING)
-
-
-def one_paragraph(text: str) -> str:
-    """Return a text as one line."""
-    return " ".join(text.split())
 
 
 def _written(document: Document, arguments: Raw | None) -> str:
@@ -449,8 +443,8 @@ def _in_detail(
         shown.append(head(result.name()))
         shown += wrapped(note, result.done(), "    ")
         call = result.text.call
-        if call is not None and (arguments := beginning_of_call(document, call.arguments, search)):
-            shown.append(said(f"    {arguments}"))
+        if call is not None and (arguments := _written(document, call.arguments)):
+            shown.append(said(f"    {search.beginning(arguments, _BEGINNING)}"))
         shown += bounded(_text(result, context, search, budget), most)
     return shown
 

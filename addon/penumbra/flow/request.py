@@ -272,7 +272,7 @@ class RequestWay:
             incoming = described(flow, api, frame, socket=True)
             outcome = await handle.engine.process(incoming, settings)
             # No hook announces the beginning of a response on a socket.
-            await handle.engine.written()
+            await handle.engine.stores.written()
             if isinstance(outcome, Accepted) and (state := states.of(flow)) is not None:
                 self._reports.accepted(flow, state, handle, incoming, outcome)
         except Exception as error:

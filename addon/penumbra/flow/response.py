@@ -87,7 +87,7 @@ class ResponseWay:
         any of the response, which makes them final."""
         if (state := states.of(flow)) is not None:
             with _contained():
-                await state.handle.engine.written()
+                await state.handle.engine.stores.written()
         self.headers(flow)
 
     def headers(self, flow: Flow) -> None:
@@ -161,7 +161,7 @@ class ResponseUsage(Step):
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """Report the figures of a complete response, unless the tool loop has reported them."""
         if state.conversation:
-            await state.handle.engine.answered(state.conversation)
+            await state.handle.engine.stores.conversations.answered(state.conversation)
         turn = state.turn
         if turn is None or flow.websocket is not None:
             return
@@ -171,7 +171,7 @@ class ResponseUsage(Step):
 
     async def failed(self, flow: Flow, state: FlowState) -> None:
         if state.conversation:
-            await state.handle.engine.answered(state.conversation)
+            await state.handle.engine.stores.conversations.answered(state.conversation)
         if state.turn is not None and flow.websocket is None:
             self._journal.failed(state.turn, flow.response.status_code if flow.response is not None else None)
 

@@ -157,7 +157,7 @@ class Turns:
         next request is understood, also after a restart."""
         if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
             await _remember(looped, done)
-            await looped.handle.engine.written()
+            await looped.handle.engine.stores.written()
         elif done.sound or done.text or done.calls:
             self.later(_remember(looped, done), looped.handle)
 
@@ -166,7 +166,7 @@ class Turns:
         message."""
         words = upstream_error.words(failure)
         try:
-            words = await looped.expansions.cleaned(words)
+            words = await looped.handle.engine.cleaned(words)
         except RedactionError as error:
             words = f"({place(error)})"
         _log.warning(

@@ -186,38 +186,25 @@ class RequestProjection(Projection):
         accepted = projected.accepted
         document, model = accepted.request.document, accepted.request.conversation.model
         cache, price = cache_price.of_request(incoming.api.format, model, document), amounts.price(model)
-        size = _tokens(incoming, projected)
+        size, before = _tokens(incoming, projected), self._sizes.get(accepted.conversation)
         dollars = price.at(size).input if price is not None else 0.0
-        requests = self._requests(incoming, projected, cache, dollars, is_priced=price is not None)
+        self._sizes[accepted.conversation] = size
+        self.figures.conversations += before is None
+        cached = min(before or 0, size)
+        requests = Requests(
+            count=1,
+            input=size,
+            dollars=(cached * cache.read + (size - cached) * cache.write) * dollars,
+            declared=projected.declared,
+            declared_dollars=projected.declared * (cache.write if before is None else cache.read) * dollars,
+            unpriced=int(price is None),
+        )
         self.figures.add_requests(incoming.api.id, requests)
         self.figures.secrets.update(projected.hidden)
         for form in projected.forms:
             each = (cache.write if form.is_new else cache.read) * dollars
             again = int(not form.is_new)
             await self.add_form(incoming.api.id, source, form, again, each, is_new=form.is_new)
-
-    def _requests(
-        self,
-        incoming: Incoming,
-        projected: Projected,
-        cache: cache_price.Prices,
-        dollars: float,
-        *,
-        is_priced: bool,
-    ) -> Requests:
-        conversation = projected.accepted.conversation
-        before = self._sizes.get(conversation)
-        self.figures.conversations += before is None
-        size = self._sizes[conversation] = _tokens(incoming, projected)
-        held = min(before or 0, size)
-        return Requests(
-            count=1,
-            input=size,
-            dollars=(held * cache.read + (size - held) * cache.write) * dollars,
-            declared=projected.declared,
-            declared_dollars=projected.declared * (cache.write if before is None else cache.read) * dollars,
-            unpriced=int(not is_priced),
-        )
 
 
 def _tokens(incoming: Incoming, projected: Projected) -> int:

@@ -105,10 +105,6 @@ class ToolCallCache:
         keys = {_call_key(scope, call_id): call_id for call_id in ids if is_telling(call_id)}
         return {keys[key]: call for key, call in (await self._table.get(keys)).items()}
 
-    async def cleaned(self, text: str) -> str:
-        """Return a text without its secrets. Raises RedactionError."""
-        return await self._clean(text)
-
     async def _arguments(self, call: MadeCall) -> str:
         if len(call.arguments) > _LONGEST_ARGUMENTS:
             return ""

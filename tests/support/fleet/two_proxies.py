@@ -230,7 +230,7 @@ class TwoProxies:
             made = MadeCall(call[1], "Bash", json.dumps({"command": call[2]}))
             done = Done(b"", visible.calls, visible.text, None, tokens=visible.tokens, made=(made,))
             await engine.expansions.remember(accepted.prepared, done)
-        await engine.written()
+        await engine.stores.written()
 
     async def mend(self, *, settled: bool) -> None:
         """Open all ways again, and wait as long as a provider's answer takes: longer than a proxy needs to

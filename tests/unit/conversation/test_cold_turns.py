@@ -183,7 +183,7 @@ def test_a_response_is_in_use_until_it_ends(callers: Callers) -> None:
     talk = Talk(callers, ANTHROPIC, **CLAUDE)
     met = talk.send()
     talk.after(500)
-    asyncio.run(callers.engine.answered(met.conversation))
+    asyncio.run(callers.engine.stores.conversations.answered(met.conversation))
     talk.after(500)
     assert forms(talk.send(*MORE)) == forms(met)
 

@@ -86,7 +86,7 @@ def incoming(count: int, key: str = "k") -> Incoming:
 async def sent(callers: Callers, count: int, key: str = "k") -> Accepted:
     """Return a turn with so many results as it is accepted, within seconds."""
     found = await asyncio.wait_for(callers.engine.process(incoming(count, key), callers.settings), 10)
-    await asyncio.wait_for(callers.engine.written(), 10)
+    await asyncio.wait_for(callers.engine.stores.written(), 10)
     assert isinstance(found, Accepted)
     return found
 

@@ -38,7 +38,7 @@ def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pyte
             held.engine.database.patience = 0.01
             held.engine.database.submit(lambda connection: free.wait(30))
             held.engine.database.later(lambda connection: None)
-            await held.engine.written()
+            await held.engine.stores.written()
             journal.asked(None, [Answered("r", True, 5, "grep", "")])
             writer.changed()
             tried.clear()
