@@ -275,21 +275,16 @@ class Names:
         label = self._heads.get(head)
         if label is None:
             return self._hint(words)
-        if before in self._not_before.get(head, ()) and not self._is_of_key(words):
+        # `api_key_token` is a secret, but `key_token` alone is a token of a parser.
+        is_of_key = words[-2:] == ["key", "token"] and words[-3:-2] != [] and words[-3] in self._key_kinds
+        if before in self._not_before.get(head, ()) and not is_of_key:
             return _NOTHING
         if head in self._passwords:
             return Name(Strength.PASSWORD, label)
-        if head in self._weak and before not in self._heads and not self._is_salt(head, before):
+        is_salt = label == "salt" and (before in self._salted or before in self._key_kinds)
+        if head in self._weak and before not in self._heads and not is_salt:
             return Name(Strength.WEAK, label)
         return Name(Strength.STRONG, label)
-
-    def _is_of_key(self, words: list[str]) -> bool:
-        """Return whether a name ends in `key_token` after a kind of key. `api_key_token` is a secret;
-        `key_token` alone is a token of a parser."""
-        return words[-2:] == ["key", "token"] and words[-3:-2] != [] and words[-3] in self._key_kinds
-
-    def _is_salt(self, head: str, before: str) -> bool:
-        return self._heads[head] == "salt" and (before in self._salted or before in self._key_kinds)
 
     def _hint(self, words: list[str]) -> Name:
         """Return the meaning of a name whose last word is not the word for a secret: `secret_wrapped`,
@@ -330,3 +325,6 @@ class Names:
         if before in self._key_kinds or before.endswith(self._key_endings):
             return Name(Strength.STRONG, "key")
         return Name(Strength.WEAK, "key")
+
+
+NAMES = Names()

@@ -18,7 +18,7 @@ from penumbra.linear import LinearText
 from penumbra.redaction import MAX_BYTES, RedactionError, TooLarge, placeholder
 from penumbra.redaction.decoders import DECODERS, Sign, signs
 from penumbra.redaction.finders import printed
-from penumbra.redaction.finders.assignments import Assignments
+from penumbra.redaction.finders.assignments import assigned
 from penumbra.redaction.finders.columns import COLUMNS, SQL_ROWS
 from penumbra.redaction.finders.named_apart import RECORDS
 from penumbra.redaction.finders.pem import KEY_FORMATS, KEYS
@@ -148,7 +148,6 @@ class Redactor:
         rules = tuple(read() if rules is None else rules)
         self._anywhere = tuple(rule for rule in rules if not rule.anchors)
         self._anchors = _anchors(rules)
-        self._assignments = Assignments()
 
     def redact(self, text: str, hint: str = "") -> Redacted:
         """Return the text without its secrets, and the number of replaced values by rule id.
@@ -244,7 +243,7 @@ class Redactor:
         found = [span for rule in self._anywhere for span in everywhere(rule, data)]
         found += _cut_at_lines(data, list(self._anchored(data, low)))
         flags, tags = Sign.FLAG in shown, Sign.TAG in shown
-        found += self._assignments.find(data, low, loud=hint.loud, quiet=hint.quiet, flags=flags, tags=tags)
+        found += assigned(data, low, loud=hint.loud, quiet=hint.quiet, flags=flags, tags=tags)
         if Sign.TAIL in shown and not hint.quiet:
             found += prefixed_tokens(data)
         if hint.loud:

@@ -7,14 +7,13 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import re2
 
 from penumbra.redaction import RuleError, rule
-from penumbra.redaction.names import Names
+from penumbra.redaction.names import NAMES
 from penumbra.redaction.rule import Allow, Allowed, Rule, compile_pattern, read
 from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import reason
@@ -178,15 +177,10 @@ def in_words(kind: str) -> str:
     """Return the readable form of a rule's id, such as `password (login at address)`."""
     found_by, _, rest = kind.partition("-")
     words = (rest if rest and found_by in _BY_NAME else kind).replace("-", " ")
-    noun = _labels().get(kind, "").replace("-", " ")
+    noun = next((rule.label for rule in read() if rule.id == kind), "").replace("-", " ")
     return f"{noun} ({words})" if noun and noun.split()[-1] not in words.split() else words
 
 
-@cache
-def _labels() -> Mapping[str, str]:
-    return {rule.id: rule.label for rule in read()}
-
-
 def _ids_of_finders() -> set[str]:
-    labels = Names().labels()
+    labels = NAMES.labels()
     return {*_FINDERS.split(), *(f"{place}-{label}" for place in _BY_NAME for label in labels)}

@@ -8,7 +8,7 @@ import pytest
 
 from penumbra import redact, redact_many
 from penumbra.redaction import RedactionError
-from penumbra.redaction.finders.assignments import Assignments
+from penumbra.redaction import redactor as searched
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from support import secret_contexts as contexts
@@ -193,10 +193,10 @@ def test_limit(redactor: Redactor) -> None:
 def test_failure_tells_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Redactor(b"k")
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ValueError(TOKEN)
 
-    monkeypatch.setattr(Assignments, "find", fail)
+    monkeypatch.setattr(searched, "assigned", fail)
     with pytest.raises(RedactionError) as caught:
         broken.redact(TOKEN)
     assert TOKEN not in str(caught.value)

@@ -95,7 +95,7 @@ def test_the_end_of_a_long_value_is_looked_for_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(assignments, "REST", Counting())
     text = ("pw=+9k" * 1_000 + "\n") * 2
     data = text.encode()
-    spans = list(assignments.Assignments().find(data, data))
+    spans = list(assignments.assigned(data, data))
     assert {span.end for span in spans} >= {6_000, 12_001}
     assert 0 < read <= len(data)
 

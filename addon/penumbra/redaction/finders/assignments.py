@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 
 from penumbra.compress import time_budget
@@ -21,10 +20,11 @@ from penumbra.redaction import placeholder
 from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_value, values_after
 from penumbra.redaction.finders.value_reading import LOOK, Value, read, secret
 from penumbra.redaction.judgement import is_secret
-from penumbra.redaction.names import Name, Names, Strength, is_program_word
+from penumbra.redaction.names import NAMES, Name, Strength, is_program_word
 from penumbra.redaction.shared_patterns import BREAK, LEAD, QUOTE, late
 from penumbra.redaction.span import Rank, Span
 from penumbra.redaction.values import Style, is_opaque, kinds
+from penumbra.short_texts import forgettable
 
 _BEGINS = (b"", b" ", b"\n", b"n", b"\\", b'"')
 _TYPED = re.compile(
@@ -173,8 +173,7 @@ def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Iterator[Value]:
 
 _OPTIONS = latin1(64 << 20)
 
-_VOCABULARY = Names()
-_OTHER_SCRIPTS = "|".join(_VOCABULARY.spelt_in_other_letters())
+_OTHER_SCRIPTS = "|".join(NAMES.spelt_in_other_letters())
 _STEM = (
     r"(?:(?:pa?ss?w(?:or[dt]|r?d)s?|passw|pwrd|passphrase|passcode|pwd|secrets?|credentials?|creds"
     r"|kennwort|contrasena|wachtwoord|adgangskode|motdepasse|mot de passe"
@@ -303,98 +302,94 @@ class _Meaning:
     """True if the name is only `key`, so that the word before it decides."""
 
 
-class Assignments:
-    """An `Assignments` finds secrets after names such as `password`."""
+@forgettable(8_192)
+def _meaning(identifier: bytes) -> _Meaning:
+    written = identifier.decode("utf-8", "replace")
+    name = NAMES.judge(written)
+    bare_key = name.label == "key" and identifier.lower() in (b"key", b"keys")
+    return _Meaning(written, name, *NAMES.of_members(written), bare_key)
 
-    def __init__(self) -> None:
-        self._names = _VOCABULARY
-        # Names have a limited length, so the size of this cache is limited.
-        self._meaning = lru_cache(8_192)(self._ask)
 
-    def _ask(self, identifier: bytes) -> _Meaning:
-        written = identifier.decode("utf-8", "replace")
-        name = self._names.judge(written)
-        bare_key = name.label == "key" and identifier.lower() in (b"key", b"keys")
-        return _Meaning(written, name, *self._names.of_members(written), bare_key)
+def assigned(
+    data: bytes,
+    low: bytes,
+    *,
+    loud: bool = False,
+    quiet: bool = False,
+    flags: bool = True,
+    tags: bool = True,
+) -> Iterator[Span]:
+    """Yield the secrets. `low` is `data` in lower case.
 
-    def find(
-        self,
-        data: bytes,
-        low: bytes,
-        *,
-        loud: bool = False,
-        quiet: bool = False,
-        flags: bool = True,
-        tags: bool = True,
-    ) -> Iterator[Span]:
-        """Yield the secrets. `low` is `data` in lower case.
+    `loud` is true if the text comes from a place for secrets; then weak names count as strong. `quiet` is
+    true if the text has many hashes; then weak names do not count. `flags` and `tags` are true if `FLAGS`
+    and `TAG_ENDS` match in the text.
+    """
+    long_values = _LongValues(data)
+    read_to = 0
+    for count, (start, end) in enumerate(_telling_names(data, low)):
+        if not count % _CHECKED:
+            time_budget.check()
+        meaning = _meaning(data[start:end])
+        secrets: list[Span] = []
+        if meaning.members.strength > Strength.HINT and start >= read_to:
+            members = list(contained(data, end, plural=meaning.plural))
+            read_to = members[-1].end if members else read_to
+            judged = (_judged_member(data, value, meaning.members, meaning.plural) for value in members)
+            secrets = [span for span in judged if span]
+            yield from secrets
+        name = _in_context(data, start) if meaning.bare_key else None
+        name = name or meaning.name
+        if name.strength is Strength.WEAK and (loud or quiet):
+            name = Name(Strength.STRONG if loud else Strength.NONE, name.label)
+        if secrets or name.strength is Strength.NONE or (name.strength is Strength.HINT and quiet):
+            continue
+        if data.startswith(b"=", end) and _REPLACED.match(data, end):
+            continue
+        if name.strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
+            continue
+        yield from _values(data, start, end, meaning.written, name, long_values)
+    if flags:
+        yield from _flagged(data, low, long_values)
+    if tags:
+        yield from _tagged(data, low, long_values)
 
-        `loud` is true if the text comes from a place for secrets; then weak names count as strong. `quiet` is
-        true if the text has many hashes; then weak names do not count. `flags` and `tags` are true if `FLAGS`
-        and `TAG_ENDS` match in the text.
-        """
-        long_values = _LongValues(data)
-        read_to = 0
-        for count, (start, end) in enumerate(_telling_names(data, low)):
-            if not count % _CHECKED:
-                time_budget.check()
-            meaning = self._meaning(data[start:end])
-            secrets: list[Span] = []
-            if meaning.members.strength > Strength.HINT and start >= read_to:
-                members = list(contained(data, end, plural=meaning.plural))
-                read_to = members[-1].end if members else read_to
-                judged = (_judged_member(data, value, meaning.members, meaning.plural) for value in members)
-                secrets = [span for span in judged if span]
-                yield from secrets
-            name = self._in_context(data, start) if meaning.bare_key else None
-            name = name or meaning.name
-            if name.strength is Strength.WEAK and (loud or quiet):
-                name = Name(Strength.STRONG if loud else Strength.NONE, name.label)
-            if secrets or name.strength is Strength.NONE or (name.strength is Strength.HINT and quiet):
+
+def _in_context(data: bytes, start: int) -> Name | None:
+    """Return the meaning of a bare `key` by the word before it, or None."""
+    before = _WORD_BEFORE.search(data, max(0, start - 24), start)
+    return NAMES.of_key(before[1].decode("ascii")) if before else None
+
+
+def _tagged(data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]:
+    """Yield secrets between tags, as in `<string name="password">value</string>`."""
+    for tag in _TAGS.finditer(low):
+        for stem in _STEMS.finditer(low, *tag.span()):
+            start, end = _name(data, stem.start())
+            if data[end : end + 1] not in _NAME_ENDS or data[start - 1 : start] in _NO_NAME_BEFORE:
                 continue
-            if data.startswith(b"=", end) and _REPLACED.match(data, end):
-                continue
-            if name.strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
-                continue
-            yield from _values(data, start, end, meaning.written, name, long_values)
-        if flags:
-            yield from self._flagged(data, low, long_values)
-        if tags:
-            yield from self._tagged(data, low, long_values)
+            name = NAMES.judge(data[start:end].decode("utf-8", "replace"))
+            value = tagged_value(data, start, end) if name.strength > Strength.HINT else None
+            span = value and _judged(data, value, name, long_values)
+            if span:
+                yield span
+                break
 
-    def _in_context(self, data: bytes, start: int) -> Name | None:
-        """Return the meaning of a bare `key` by the word before it, or None."""
-        before = _WORD_BEFORE.search(data, max(0, start - 24), start)
-        return self._names.of_key(before[1].decode("ascii")) if before else None
 
-    def _tagged(self, data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]:
-        """Yield secrets between tags, as in `<string name="password">value</string>`."""
-        for tag in _TAGS.finditer(low):
-            for stem in _STEMS.finditer(low, *tag.span()):
-                start, end = _name(data, stem.start())
-                if data[end : end + 1] not in _NAME_ENDS or data[start - 1 : start] in _NO_NAME_BEFORE:
-                    continue
-                name = self._names.judge(data[start:end].decode("utf-8", "replace"))
-                value = tagged_value(data, start, end) if name.strength > Strength.HINT else None
-                span = value and _judged(data, value, name, long_values)
-                if span:
-                    yield span
-                    break
-
-    def _flagged(self, data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]:
-        """Yield secrets after options, as in `--password value` and `["--password", "value"]`."""
-        for match in FLAGS.finditer(low):
-            flag = _DASHES.match(data, match.start())
-            at = match.start()
-            # An option must be at the beginning of a word.
-            if flag is None or (at and data[at - 1] not in b" \t\n\"'[,="):
-                continue
-            name = self._names.judge(flag[0].decode("latin-1"))
-            value = flag_value(data, flag.end())
-            if value and data[value.start : value.start + 1] != b"-":
-                span = _judged(data, value, name, long_values)
-                if span:
-                    yield span
+def _flagged(data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]:
+    """Yield secrets after options, as in `--password value` and `["--password", "value"]`."""
+    for match in FLAGS.finditer(low):
+        flag = _DASHES.match(data, match.start())
+        at = match.start()
+        # An option must be at the beginning of a word.
+        if flag is None or (at and data[at - 1] not in b" \t\n\"'[,="):
+            continue
+        name = NAMES.judge(flag[0].decode("latin-1"))
+        value = flag_value(data, flag.end())
+        if value and data[value.start : value.start + 1] != b"-":
+            span = _judged(data, value, name, long_values)
+            if span:
+                yield span
 
 
 def _values(
@@ -527,7 +522,7 @@ def _judged(data: bytes, value: Value, name: Name, long_values: _LongValues) -> 
 def _is_named_again(data: bytes, value: Value) -> bool:
     """Return whether a value begins with a name and its own value, as in `--root-password password:…`."""
     named = _NAMED_AGAIN.match(data, value.start, value.end)
-    return named is not None and _VOCABULARY.judge(named[1].decode("ascii")).strength is Strength.PASSWORD
+    return named is not None and NAMES.judge(named[1].decode("ascii")).strength is Strength.PASSWORD
 
 
 def _without_user(data: bytes, span: Span) -> Span:

@@ -15,7 +15,7 @@ from functools import partial
 from penumbra.compress import time_budget
 from penumbra.redaction import shared_patterns
 from penumbra.redaction.finders.value_reading import Value, secret
-from penumbra.redaction.names import Name, Names, Strength
+from penumbra.redaction.names import NAMES, Name, Strength
 from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.values import Style
@@ -70,7 +70,6 @@ _COPY_ROW = _late(
 _COPY_CELL = late(rb"\t|\\{1,31}t")
 _MOST_COLUMNS = 200
 _MOST_TABLES = 1000
-_NAMES = Names()
 Columns = dict[int, Name]
 
 
@@ -95,7 +94,7 @@ def _sql_rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 def _telling(names: Sequence[bytes]) -> Columns:
     """Return the columns whose names show that they contain secrets."""
-    judged = ((at, _NAMES.judge(name.decode("latin-1"))) for at, name in enumerate(names[:_MOST_COLUMNS]))
+    judged = ((at, NAMES.judge(name.decode("latin-1"))) for at, name in enumerate(names[:_MOST_COLUMNS]))
     return {at: name for at, name in judged if name.strength > Strength.WEAK}
 
 
@@ -307,7 +306,7 @@ def _names_of_head(data: bytes, cells: Sequence[tuple[int, int]]) -> dict[int, N
     for number, (first, last) in enumerate(cells):
         match = _NAME.fullmatch(data, first, last)
         if match is not None:
-            names[number] = _NAMES.judge(match[1].decode("ascii"))
+            names[number] = NAMES.judge(match[1].decode("ascii"))
         elif data[first:last].strip() or 0 < number < len(cells) - 1:
             return {}
     telling = {number: name for number, name in names.items() if name.strength > Strength.WEAK}
@@ -328,7 +327,7 @@ def _rows(
         for number, name in columns.items():
             if isinstance(name, int):
                 named = _NAME.fullmatch(data, *cells[name])
-                name = _NAMES.judge(named[1].decode("ascii") if named else "")
+                name = NAMES.judge(named[1].decode("ascii") if named else "")
             elif first and data[slice(*cells[0])].strip() == first:
                 return ended[0]  # The row begins like the head, so both are statements of a program.
             yield from _cell(data, cells[number], name)

@@ -19,7 +19,7 @@ from penumbra import rules
 from penumbra.linear import Linear
 from penumbra.redaction import shared_patterns
 from penumbra.redaction.finders.value_reading import Value, may_be_secret, read, secret
-from penumbra.redaction.names import Name, Names, Strength
+from penumbra.redaction.names import NAMES, Name, Strength
 from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.values import Style
@@ -51,9 +51,8 @@ _ANCHORS = tuple(
     for word in (*_WORDS["values"].split(), *_WORDS["whole_values"].split())
     for end in _ENDS
 )
-_NAMES = Names()
 _ANY = Name(Strength.PASSWORD, "password")
-_TELLING_WORDS = b"(?:" + "|".join(_NAMES.telling_parts()).encode() + b")"
+_TELLING_WORDS = b"(?:" + "|".join(NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
 """This pattern matches a word that every name of a secret contains. Most records have none."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
@@ -221,7 +220,7 @@ def _siblings(lines: Iterator[bytes] | list[bytes], column: int) -> Iterator[Nam
 
 
 def _judge(written: bytes) -> Name:
-    return _NAMES.judge(written.strip().rstrip(b"/").rpartition(b"/")[2].decode("latin-1"))
+    return NAMES.judge(written.strip().rstrip(b"/").rpartition(b"/")[2].decode("latin-1"))
 
 
 _STATEMENT_REACH = 240
