@@ -26,7 +26,7 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
   proxy    start mitmdump with Penumbra (the default); `penumbra proxy --help` names all options
   web      start mitmweb with Penumbra
   discover project the savings on the sessions that agents have logged here; --html, --json
-  replay   the same for recorded requests: mitmproxy's flows, HAR
+  replay   project the savings on recorded requests: mitmproxy's flows, HAR
   local    read a desktop app's requests, by mitmproxy's local capture
   service  print a unit for systemd or launchd that keeps a proxy running
   stats    print the figures of running proxies and of the last week; --json
@@ -39,11 +39,11 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
   secrets  list the secrets of a text; see `penumbra secrets --help`
 
   --version  of Penumbra, mitmproxy and Python
-  -v         mitmproxy's own lines about connections and flows too
+  -v         print mitmproxy's own lines about connections and flows, too
 
 Penumbra listens on 127.0.0.1:8080, or, for a program that it wraps, on a free port.
-Exit codes: 0 if all is well, 1 if it could not be done, 2 if arguments or settings are wrong, wherever they
-come from. `wrap` returns that of the program.
+Exit codes: 0 if all is well, 1 if something failed, 2 if arguments or settings are wrong. `wrap` returns the
+exit code of the program.
 
 Examples:
   penumbra wrap -- claude

@@ -28,10 +28,10 @@ Reads the session logs of coding agents and works out what Penumbra would have s
 family, in tokens and at the prices of prompt caching; which kinds of secrets went out; the largest results.
 Nothing is changed, and nothing is sent. Ctrl-C shows the figures so far.
 
-  --since TIME   only requests of the last 7d, 12h, …
+  --since TIME   only requests of this time: 7d, 12h …
   --agent NAME   only {", ".join(agents.NAMES)}
-  --json         the figures, for programs
-  --html FILE    a page beside it, without secrets, but with the beginning of the largest results
+  --json         print the figures for programs
+  --html FILE    also write a page, without secrets, but with the beginning of the largest results
   PATH           logs, or folders of them (default: where the agents keep them)
 
 Settings and rules count as in the proxy. Exit code 0, or 1 if there is no log.

@@ -22,7 +22,7 @@ Secrets are still taken out, unless that is switched off by name (penumbra_redac
 under way keeps the forms that were sent before, and its hidden exchanges: the provider holds them in its
 cache, and binds thinking to them.
 
-The same: kill -USR1 PID, which ends a pause too, `:penumbra.pause` in mitmproxy, the button on the page,
+Other ways: kill -USR1 PID, which also ends a pause, `:penumbra.pause` in mitmproxy, the button on the page,
 PENUMBRA_PAUSE=true or --set penumbra_pause=true at the start; for one request, the header `X-Penumbra: off`.
 """
 _SECONDS = 5.0

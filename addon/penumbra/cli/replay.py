@@ -26,8 +26,8 @@ Reads recorded requests, mitmproxy's flows (`mitmdump -w FILE`) or HAR, and work
 saved in those that are calls of LLMs. Nothing is changed, and nothing is sent. Requests that went through
 Penumbra already are left out.
 
-  --json         the figures, for programs
-  --html FILE    a page beside it, without secrets, but with the beginning of the largest results
+  --json         print the figures for programs
+  --html FILE    also write a page, without secrets, but with the beginning of the largest results
 
 Settings and rules count as in the proxy. Exit code 0, or 1 if no file holds a call of an LLM.
 """

@@ -212,15 +212,15 @@ USAGE = """\
 usage: penumbra rules try [COMMAND LINE] [--tool NAME] [--mode MODE] [--lossless] [--rules FOLDER] < output
        penumbra rules check [FOLDER]
 
-  try     what family a command's output is of, what each stage makes of it, what comes out, and
-          an example for the rule's file
-  check   whether rules are what their schemas allow, and their examples hold: ours and those of
-          your folder, or those of FOLDER; exit code 0 if all is well, 1 if not
+  try     print the family of a command's output, the effect of each stage, the result, and an
+          example for the rule's file
+  check   test rules against their schemas and examples: Penumbra's and those of your folder, or
+          those of FOLDER; exit code 0 if all is well, 1 if not
 
   --tool NAME      the tool that was called (default: Bash)
   --mode MODE      safe, standard or aggressive (default: as set)
-  --lossless       nothing may be left out, as where the model can't ask for the original
-  --rules FOLDER   rules beside ours, in the place of your folder
+  --lossless       leave nothing out, as for a model that can't ask for the original
+  --rules FOLDER   use this folder of rules instead of yours
 
 Example:
   bazel test //... 2>&1 | penumbra rules try 'bazel test //...'

@@ -23,10 +23,10 @@ from penumbra.store.key_file import existing_key
 USAGE = """\
 usage: penumbra secrets try [--from PATH OR COMMAND LINE] [--text] < text
 
-  try     what would be replaced in a text, by which rule and why; exit code 0
+  try     print what would be replaced in a text, by which rule and why; exit code 0
 
-  --from   where the text comes from: some paths and commands say more of a text
-  --text   the text as it would leave, and nothing else
+  --from   the path or the command line that the text comes from, since some show what it holds
+  --text   print only the redacted text
 
 Settings, rules of your own and penumbra_secrets_allow count as in the proxy.
 

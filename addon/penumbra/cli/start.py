@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 import orjson
-from mitmproxy import ctx, exceptions, http, options, optmanager
+from mitmproxy import ctx, exceptions, http, options
 from mitmproxy.addons import errorcheck
 from mitmproxy.certs import CertStore
 from mitmproxy.master import Master
@@ -39,7 +39,7 @@ from penumbra.cli.ca import make, provider_hosts, read
 from penumbra.cli.certificates import NAME, Certificates, ca_file, certificate_file, own_folder
 from penumbra.cli.command import WRONG, Failure
 from penumbra.config.options import PREFIX, groups
-from penumbra.config.parsers import listed, parse_mode
+from penumbra.config.parsers import parse_mode
 from penumbra.config.settings import CONFIG_OPTION, unknown_options, unprefixed_options
 from penumbra.errors import one_line
 from penumbra.flow import destination
@@ -71,6 +71,7 @@ def _entry(name: str, explanation: str, width: int) -> list[str]:
 
 _PORTS = ("listen_port", "web_port")
 _LAST_PORT = 65_535
+_NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 _NO_NUMBER = re.compile(r"argument (\S+): invalid int value: (.+)")
 _MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of mitmproxy's"
 
@@ -90,32 +91,16 @@ def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]
     values = [(name, value) for name in _PORTS if (value := getattr(given, name, None)) is not None]
     values += [("mode", mode) for mode in getattr(given, "mode", None) or ()]
     for setting in given.setoptions:
-        name, has_value, value = setting.partition("=")
+        name, _, value = setting.partition("=")
         # Options that a script declares are not known yet.
         if name not in opts:
             continue
-        if problem := _mistyped(opts, name, value if has_value else None):
-            yield problem
         values.append((name, value))
     for name, value in values:
-        if name in _PORTS and str(value) and not 0 <= int(value) <= _LAST_PORT:
+        if name in _PORTS and _NUMBER.fullmatch(str(value)) and not 0 <= int(value) <= _LAST_PORT:
             yield f"{name}: got {value}, allowed: a port from 0 to {_LAST_PORT}"
         if name == "mode" and (reason := _no_mode(value)):
             yield reason
-
-
-def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
-    """Return why a value does not fit an option; empty if the value fits."""
-    described = optmanager.dump_dicts(opts, [name])[name]
-    kind = described["type"]
-    if value is None and kind in ("str", "int"):
-        words = tuple(word for word in described["choices"] or () if word)
-        return f"{name}: got no value, allowed: {listed(words) if words else f'{name}=VALUE'}"
-    if value and kind in ("int", "optional int") and not re.fullmatch(r"-?\d{1,9}", value, re.ASCII):
-        return f"{name}: got {value!r}, allowed: a whole number"
-    if value and kind == "bool" and value not in ("true", "false", "toggle"):
-        return f"{name}: got {value!r}, allowed: true or false"
-    return ""
 
 
 def _no_mode(value: str) -> str:

@@ -153,22 +153,22 @@ USAGE = """\
 usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
        penumbra wrap --print-env[=sh|fish|powershell]
 
-Runs a program, such as `claude` or `codex`, whose requests to LLM hosts go through Penumbra. What it
-starts itself goes on working: all other connections are tunnelled. No file is changed; when the program has
-ended, all is as it was.
+Runs a program, such as `claude` or `codex`, whose requests to LLM hosts go through Penumbra. All other
+connections are tunnelled, also those of programs that it starts. No file is changed, and nothing remains
+when the program has ended.
 
   --set NAME=VALUE  an option of the proxy, as of `penumbra proxy`; may be repeated
-  --observe         nothing is changed, secrets included: the line shows the possible savings
-  --new             a proxy of its own, also where one of ours runs already
-  --web             with mitmweb, which shows all requests
-  --i-know          so also where its version shows the flows of all clients to each of them
-  --log FILE        where the proxy's log goes (else ~/.local/state/penumbra/wrap.log)
-  --quiet           no line at the end
-  --print-env       only print the variables, for the shell that is to start programs; a proxy must be
-                    running: eval "$(penumbra wrap --print-env)"
+  --observe         change nothing, not even secrets; the line at the end shows the possible savings
+  --new             start a new proxy, even if one of Penumbra runs already
+  --web             start mitmweb, which shows all requests
+  --i-know          start mitmweb even if its version shows all clients' flows to each client
+  --log FILE        write the proxy's log to FILE (default: ~/.local/state/penumbra/wrap.log)
+  --quiet           print no line at the end
+  --print-env       only print the variables for a shell, from a proxy that is running:
+                    eval "$(penumbra wrap --print-env)"
 
-A proxy that was started by `penumbra proxy` or `penumbra web` is joined, unless options are given; else
-one is started on a free port, and ends with the program.
+The program uses a proxy that `penumbra proxy` or `penumbra web` has started. If none runs, or options are
+set, a new proxy starts on a free port and ends with the program.
 
 Exit code: the program's own; 128+N if signal N ended it; 126 if it may not be executed, 127 if it is not
 found; 125 if the proxy could not be started; 2 if arguments or settings are wrong.
