@@ -12,9 +12,10 @@ at once, and an LF that follows becomes an event without data.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from penumbra.wire.request_path import normal
 
@@ -102,34 +103,71 @@ def event_bytes(name: str, data: bytes) -> bytes:
     return head + b"data: " + data + b"\n\n"
 
 
-@dataclass(slots=True)
-class SseReader:
-    """An `SseReader` splits a stream into server-sent events, in time linear in the number of bytes."""
+P = TypeVar("P", bound=Piece)
 
-    limit: int = MOST_EVENT_BYTES
-    """Greatest number of bytes in one event. After a longer one, the reader stops splitting."""
-    _passing: bool = False
-    _buffer: bytearray = field(default_factory=bytearray)
-    _line: int = 0
-    _scanned: int = 0
-    """Offset in the buffer up to which line ends were processed."""
-    _crlf: bool = False
+
+class _Splitter(ABC, Generic[P]):
+    """A reader that keeps the bytes of an incomplete piece. The time is linear in the number of bytes."""
+
+    def __init__(self, limit: int = MOST_EVENT_BYTES) -> None:
+        """After a piece of more than `limit` bytes, the reader passes all bytes on as they arrive."""
+        self.limit = limit
+        self._passing = False
+        self._buffer = bytearray()
+        self._scanned = 0
+        """Offset in the buffer up to which the bytes were searched."""
+
+    def feed(self, data: bytes) -> list[P]:
+        if self._passing:
+            return [self._rest(data, is_part=True)] if data else []
+        self._buffer += data
+        pieces = self._complete()
+        if len(self._buffer) > self.limit:
+            self._passing = True
+            pieces.append(self._rest(self._taken(), is_part=True))
+        return pieces
+
+    def close(self) -> list[P]:
+        """Return the last piece if the stream ended within it."""
+        rest = self._taken()
+        return [self._rest(rest, is_part=False)] if rest else []
+
+    def _taken(self) -> bytes:
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        self._scanned = 0
+        return rest
+
+    @abstractmethod
+    def _complete(self) -> list[P]:
+        """Remove the complete pieces from the buffer, and return them."""
+
+    @abstractmethod
+    def _rest(self, data: bytes, *, is_part: bool) -> P:
+        """Return the last bytes of the stream, or a part of a piece that is too long, as a piece."""
+
+
+class SseReader(_Splitter[SseEvent]):
+    """A reader of server-sent events."""
+
+    _line = 0
+    """Offset in the buffer at which the current line begins."""
+    _crlf = False
     """True if the last line ended with CRLF."""
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        if self._passing:
-            return [SseEvent(data, "", None)] if data else []
+        if self._passing or self._buffer:
+            return super().feed(data)
         events: list[SseEvent] = []
-        if not self._buffer:
-            at = 0
-            while match := _USUAL.match(data, at):
-                name, value = match.groups(b"")
-                events.append(SseEvent(match.group(), name.decode("utf-8", "replace"), value))
-                at, self._crlf = match.end(), False
-            if at == len(data):
-                return events
-            data = data[at:]
-        self._buffer += data
+        at = 0
+        while match := _USUAL.match(data, at):
+            name, value = match.groups(b"")
+            events.append(SseEvent(match.group(), name.decode("utf-8", "replace"), value))
+            at, self._crlf = match.end(), False
+        return events if at == len(data) else events + super().feed(data[at:])
+
+    def _complete(self) -> list[SseEvent]:
+        events: list[SseEvent] = []
         start = 0
         while match := _LINE_END.search(self._buffer, self._scanned):
             blank = match.start() == self._line
@@ -147,21 +185,14 @@ class SseReader:
         del self._buffer[:start]
         self._line -= start
         self._scanned -= start
-        if len(self._buffer) > self.limit:
-            self._passing = True
-            events.append(SseEvent(self._taken(), "", None))
         return events
 
-    def close(self) -> list[SseEvent]:
-        """Return the last event if the stream ended before its blank line."""
-        rest = self._taken()
-        return [_event(rest)] if rest else []
-
     def _taken(self) -> bytes:
-        rest = bytes(self._buffer)
-        self._buffer.clear()
-        self._line = self._scanned = 0
-        return rest
+        self._line = 0
+        return super()._taken()
+
+    def _rest(self, data: bytes, *, is_part: bool) -> SseEvent:
+        return SseEvent(data, "", None) if is_part else _event(data)
 
 
 def _lines(raw: bytes) -> list[tuple[bytes, bytes]]:
@@ -208,54 +239,33 @@ def _event(raw: bytes) -> SseEvent:
 class JsonLine:
     raw: bytes
     """The bytes of the line in the stream, with the line break."""
-    is_whole: bool = True
-    """False if the bytes are part of a line that is too long, or come after one."""
+    is_part: bool = False
+    """True if the bytes are part of a line that is too long, or come after one."""
 
     @property
     def data(self) -> bytes | None:
-        return (self.raw.strip() or None) if self.is_whole else None
+        return None if self.is_part else self.raw.strip() or None
 
     def with_data(self, data: bytes) -> bytes:
         """Return a line with other JSON and the same line break."""
         return data + self.raw[len(self.raw.rstrip(b"\r\n")) :]
 
 
-@dataclass(slots=True)
-class LineReader:
-    """A `LineReader` splits a stream into lines, in time linear in the number of bytes."""
+class LineReader(_Splitter[JsonLine]):
+    """A reader of lines."""
 
-    limit: int = MOST_EVENT_BYTES
-    """Greatest number of bytes in one line. After a longer one, the reader stops splitting."""
-    _passing: bool = False
-    _buffer: bytearray = field(default_factory=bytearray)
-    _scanned: int = 0
-
-    def feed(self, data: bytes) -> list[JsonLine]:
-        if self._passing:
-            return [JsonLine(data, is_whole=False)] if data else []
-        self._buffer += data
+    def _complete(self) -> list[JsonLine]:
         lines: list[JsonLine] = []
         start = 0
         while (end := self._buffer.find(b"\n", max(start, self._scanned)) + 1) > 0:
             lines.append(JsonLine(bytes(self._buffer[start:end])))
-            start = end
-            self._scanned = end
+            start = self._scanned = end
         del self._buffer[:start]
         self._scanned = len(self._buffer)
-        if self._scanned > self.limit:
-            self._passing = True
-            lines.append(JsonLine(self._taken(), is_whole=False))
         return lines
 
-    def close(self) -> list[JsonLine]:
-        rest = self._taken()
-        return [JsonLine(rest)] if rest else []
-
-    def _taken(self) -> bytes:
-        rest = bytes(self._buffer)
-        self._buffer.clear()
-        self._scanned = 0
-        return rest
+    def _rest(self, data: bytes, *, is_part: bool) -> JsonLine:
+        return JsonLine(data, is_part)
 
 
 _OUTSIDE = re.compile(rb'["{}\[\]]')
@@ -286,41 +296,27 @@ class ArrayItem:
         return b",\n" + (self.data or b"")
 
 
-@dataclass(slots=True)
-class ArrayReader:
-    """An `ArrayReader` splits a stream into the items of one array, in time linear in the number of bytes."""
+class ArrayReader(_Splitter[ArrayItem]):
+    """A reader of the items of one array."""
 
-    limit: int = MOST_EVENT_BYTES
-    """Greatest number of bytes in one item. After a longer one, the reader stops splitting."""
-    _passing: bool = False
-    _buffer: bytearray = field(default_factory=bytearray)
-    _scanned: int = 0
-    _depth: int = 0
+    _depth = 0
     """Number of open brackets and braces, including that of the array."""
-    _in_string: bool = False
-    _begin: int = 0
-    _over: bool = False
+    _in_string = False
+    _begin = 0
+    """Offset in the buffer at which the current item begins."""
+    _over = False
 
-    def feed(self, data: bytes) -> list[ArrayItem]:
-        if self._passing:
-            return [ArrayItem(data, None, is_part=True)] if data else []
-        self._buffer += data
+    def _complete(self) -> list[ArrayItem]:
         items: list[ArrayItem] = []
         while (end := self._scan()) is not None:
             raw = bytes(self._buffer[:end])
             items.append(ArrayItem(raw, None if self._over else raw[self._begin :]))
             del self._buffer[:end]
             self._scanned = self._begin = 0
-        if len(self._buffer) > self.limit:
-            self._passing = True
-            items += self.close()
         return items
 
-    def close(self) -> list[ArrayItem]:
-        rest = bytes(self._buffer)
-        self._buffer.clear()
-        self._scanned = self._begin = 0
-        return [ArrayItem(rest, None, is_part=self._passing)] if rest else []
+    def _rest(self, data: bytes, *, is_part: bool) -> ArrayItem:
+        return ArrayItem(data, None, is_part)
 
     def _scan(self) -> int | None:
         """Return the end of the next item or of the array, or None if it has not arrived yet."""
