@@ -1,0 +1,158 @@
+"""A test that decides whether a search is necessary misses nothing that the search finds."""
+
+from __future__ import annotations
+
+import base64
+import random
+from dataclasses import replace
+
+import pytest
+import re2
+
+from penumbra import rules
+from penumbra.redaction import rule, view
+from penumbra.redaction.decoders import DECODERS, Sign, signs
+from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
+from penumbra.redaction.finders.tokens import TAIL, Anchor, at_anchor
+from penumbra.redaction.redactor import Redactor
+from penumbra.redaction.rule import Rule
+from penumbra.redaction.view import DISGUISE, JOINTS
+from penumbra.rule_schemas.schema import convert
+from penumbra.rule_schemas.secret_rules import SecretFile
+from penumbra.user_rules import plain
+from support import secret_contexts as contexts
+
+
+def test_what_begins_with_an_anchor_is_worth_a_look() -> None:
+    """An anchor passes over no secret of its rules, not even over one that a line break divides."""
+    by_id = {each.id: each for each in rule.read()}
+    seen = 0
+    for file in rules.load_folder("secrets"):
+        for written in convert(SecretFile, file.content, "").rules:
+            each = by_id[written.id]
+            if not each.anchors or each.before or each.whole:
+                continue
+            alone, several = Anchor.of((each,)), Anchor.of((by_id["github-token"], each))
+            for data in (
+                text for example in written.examples.match for text in _texts(plain(example).encode())
+            ):
+                for at in filter(lambda at: at >= 0, map(data.lower().find, each.anchors)):
+                    if at_anchor(each, data, at, wraps=True) is not None:
+                        seen += 1
+                        for one in (alone, several):
+                            assert one.wraps(data, at) or one.following(data, at, at) == at, (each.id, data)
+                            before = max(0, data.rfind(b"\n", 0, at))
+                            assert one.wraps(data, at) or one.following(data, before, at) <= at, (
+                                each.id,
+                                data,
+                            )
+    assert seen > 500
+
+
+def _texts(example: bytes) -> tuple[bytes, ...]:
+    half = len(example) * 2 // 3
+    return example, example[:half] + b"\n" + example[half:] + b"\n"
+
+
+def test_a_text_full_of_disguises_shows_the_same() -> None:
+    pieces = (
+        *(b"\x1b[31m", b"\x1b", b"\x08", b"\x08\x08", b"\\", b"\\\\", b"\\u0041", b"\\x41", b"%41"),
+        *(b"&quot;", b"&", b"\xe2\x80\x8b", b"a", b"bc", b"\n", b"\xc2\xad", b"\\e[0m", b"[", b"m"),
+        *(b"\x1b]8;;x\x07", b"\xef\xbb\xbf", b"\xef\xbf\xbd", 40 * b"\\", b"u0041"),
+    )
+    drawn = random.Random(7)
+    for _ in range(2_000):
+        data = b"".join(drawn.choices(pieces, k=drawn.randint(1, 14)))
+        found = [match.span() for match in view.many_disguises(data)]
+        assert found == [match.span() for match in view.DISGUISE.finditer(data)], data
+
+
+def test_it_makes_no_difference_how_full_of_disguises_a_text_is() -> None:
+    full, plain = 40 * b"\\u0041,", 40 * b"a b c d e f " + 9 * b"%41,"
+    for data in (full + plain + full, plain + full + plain, 40 * b"\\" + b"u0041" + full, full):
+        found = [match.span() for match in view.disguises(data)]
+        assert found == [match.span() for match in view.DISGUISE.finditer(data)], data
+
+
+TEXTS = {
+    "nothing of all this": set(),
+    "pass%77ord": {Sign.DISGUISE},
+    "'a' + 'b'": {Sign.JOINT},
+    "a b\n" + "QUJD" * 20: {Sign.ENCODED},
+    "--PassWord Tr0ub4dor": {Sign.FLAG},
+    "<b>nothing</b>": {Sign.TAG},
+    "acme_" + "a1B2" * 7: {Sign.TAIL},
+    '{"a": "<b>nothing<\\/b>"}': {Sign.TAG},
+    "x" * 300_000 + " --token \u001b[0mabcd" + "é" * 9: {Sign.DISGUISE},
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_signs_are_what_the_searches_find(text: str) -> None:
+    data = text.encode()
+    searched = {
+        Sign.DISGUISE: DISGUISE.search(data),
+        Sign.JOINT: JOINTS.search(data),
+        Sign.ENCODED: re2.search(DECODERS[Sign.ENCODED].pattern, data),
+        Sign.FLAG: FLAGS.search(data.lower()),
+        Sign.TAG: re2.search(TAG_ENDS, data),
+        Sign.TAIL: TAIL.search(data),
+    }
+    assert signs(data) == {sign for sign, found in searched.items() if found} == TEXTS[text]
+
+
+def test_no_text_in_base64_is_without_its_sign() -> None:
+    drawn = random.Random(3)
+    for _ in range(2_000):
+        text = bytes(drawn.choices(b"\t\n\r" + bytes(range(32, 127)), k=drawn.randint(33, 60)))
+        data = drawn.choice((b"", b" ", b"\\n")) + base64.b64encode(text)
+        if list(DECODERS[Sign.ENCODED].views(data)):
+            assert Sign.ENCODED in signs(data), data
+
+
+def test_an_anchor_that_begins_one_secret_may_stand_in_another(redactor: Redactor) -> None:
+    """An anchor within a word is asked by each of its rules."""
+    token = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"
+    assert redactor.redact(f"x{token}q").counts
+    assert redactor.redact(f"https://hooks.example.net/{token}").counts == {"github-token": 1}
+
+
+RANDOM = contexts.values(5)["base62"]
+EARLY = [each for each in rule.read() if each.shows_early]
+
+
+class Whole(Rule):
+    """A rule whose values are always read to their end."""
+
+    shows_early = False  # type: ignore[assignment]
+
+
+def whole(rule: Rule) -> Rule:
+    return Whole(**{name: getattr(rule, name) for name in rule.__dataclass_fields__})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "bearer=" * 900,
+        RANDOM * 200,
+        "a" * 40 + "." * 5_000,
+        RANDOM[:20] + "." * 5_000,
+        "word" * 200 + RANDOM * 100,
+        RANDOM + "word" * 1_000,
+        "abc#" + RANDOM * 100,
+        "x" * 300 + "&quot;" + RANDOM,
+    ],
+)
+def test_a_glimpse_says_what_all_of_it_says(value: str) -> None:
+    bearer = next(rule for rule in EARLY if rule.id == "bearer")
+    for head in ("bearer ", "Bearer: ", "bearer=="):
+        data = f"{head}{value} end\n".encode()
+        assert at_anchor(bearer, data, 0, False) == at_anchor(whole(bearer), data, 0, False)
+
+
+def test_a_value_whose_head_has_no_bound_is_read_whole() -> None:
+    (rule, *_) = EARLY
+    assert not replace(rule, regex=f"a*{rule.regex}").shows_early
+    assert not replace(rule, value="password").shows_early
+    assert not replace(rule, regex=f"{rule.regex}b").shows_early
