@@ -42,16 +42,6 @@ pipes:
 """
 
 
-@pytest.fixture
-def config(tmp_path):
-    def write(text):
-        path = tmp_path / "penumbra.yaml"
-        path.write_text(text)
-        return str(path)
-
-    return write
-
-
 def test_the_external_snippet_needs_leave_to_spend_the_clients_credentials(config):
     path = config(EXTERNAL)
     with pytest.raises(SettingsError) as error:

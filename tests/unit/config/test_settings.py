@@ -28,14 +28,12 @@ DISABLED = "pipes:\n  tool_output:\n    enabled: false\n    strategy: external_p
 MODES = "disabled, safe, standard or aggressive"
 
 
-@pytest.fixture
-def config(tmp_path):
-    def write(text):
-        path = tmp_path / "penumbra.yaml"
-        path.write_text(text)
-        return str(path)
-
-    return write
+def error_of(*given):
+    """Return the error of settings, which is one printable line."""
+    with pytest.raises(SettingsError) as error:
+        load(*given)
+    assert str(error.value).isprintable()
+    return str(error.value)
 
 
 def test_every_field_is_an_option_or_a_section_of_the_file():
@@ -151,9 +149,7 @@ def test_values_are_read(name, value, expected):
     ],
 )
 def test_the_error_of_a_bad_value_has_key_value_and_allowed_values(name, value, allowed):
-    with pytest.raises(SettingsError) as error:
-        load({name: value}, {})
-    assert str(error.value) == f"penumbra_{name}: got {value!r}, allowed: {allowed}"
+    assert error_of({name: value}, {}) == f"penumbra_{name}: got {value!r}, allowed: {allowed}"
     with pytest.raises(SettingsError, match=f"PENUMBRA_{name.upper()}: got"):
         load({}, {f"PENUMBRA_{name.upper()}": value})
 
@@ -175,10 +171,7 @@ def test_the_error_of_a_bad_value_has_key_value_and_allowed_values(name, value, 
     ],
 )  # fmt: skip
 def test_the_error_of_a_bad_file_names_the_key_in_one_line(config, text, message):
-    with pytest.raises(SettingsError) as error:
-        load({}, {}, config(text))
-    assert str(error.value).startswith(message)
-    assert "\n" not in str(error.value)
+    assert error_of({}, {}, config(text)).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -198,9 +191,7 @@ def test_the_error_of_a_bad_file_names_the_key_in_one_line(config, text, message
     ],
 )
 def test_the_error_of_a_misplaced_key_names_the_nearest_place(config, text, where, meant):
-    with pytest.raises(SettingsError) as error:
-        load({}, {}, config(text))
-    assert str(error.value) == f"{where}: unknown key, did you mean {meant}?"
+    assert error_of({}, {}, config(text)) == f"{where}: unknown key, did you mean {meant}?"
 
 
 @pytest.mark.parametrize(
@@ -212,10 +203,7 @@ def test_the_error_of_a_misplaced_key_names_the_nearest_place(config, text, wher
     ],
 )
 def test_the_error_of_an_unknown_key_names_all_allowed_ones(config, text, beginning):
-    with pytest.raises(SettingsError) as error:
-        load({}, {}, config(text))
-    assert str(error.value).startswith(beginning)
-    assert str(error.value).isprintable()
+    assert error_of({}, {}, config(text)).startswith(beginning)
 
 
 def test_an_option_may_stand_in_either_section(config):
@@ -234,9 +222,7 @@ def test_an_option_may_stand_in_either_section(config):
     ],
 )
 def test_a_misspelt_variable_stops_the_start(name, meant):
-    with pytest.raises(SettingsError) as error:
-        load({}, {name: "safe"})
-    assert str(error.value) == f"{name}: unknown variable, did you mean {meant}?"
+    assert error_of({}, {name: "safe"}) == f"{name}: unknown variable, did you mean {meant}?"
 
 
 def test_variables_of_others_stop_nothing():
@@ -310,9 +296,9 @@ def test_values_that_look_like_secrets_are_not_shown(config):
     ],
 )
 def test_hosts_that_can_never_match_are_refused(value, allowed):
-    with pytest.raises(SettingsError) as error:
-        load({"hosts": value}, {})
-    assert str(error.value) == f"penumbra_hosts: got {value!r}, allowed: names of hosts, {allowed}"
+    assert (
+        error_of({"hosts": value}, {}) == f"penumbra_hosts: got {value!r}, allowed: names of hosts, {allowed}"
+    )
 
 
 def test_hosts_of_every_kind():
@@ -361,17 +347,16 @@ def test_the_database_lies_in_the_users_state_folder(tmp_path):
 )
 def test_a_home_that_is_not_known_is_reported(monkeypatch, options, config, expected):
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
-    with pytest.raises(SettingsError) as error:
-        load(options, {}, config)
-    assert str(error.value).startswith(expected)
+    assert error_of(options, {}, config).startswith(expected)
     assert load({"database": "memory"}, {}).database == "memory"
     assert load({}, {"XDG_STATE_HOME": "/s"}).database == ""
 
 
 def test_a_key_of_the_wrong_shape_is_not_shown(config):
-    with pytest.raises(SettingsError) as error:
-        load({}, {}, config("pipes: {tool_output: {api: {api_key: [hunter2]}}}"))
-    assert str(error.value) == "pipes.tool_output.api.api_key: got (hidden), allowed: text"
+    assert (
+        error_of({}, {}, config("pipes: {tool_output: {api: {api_key: [hunter2]}}}"))
+        == "pipes.tool_output.api.api_key: got (hidden), allowed: text"
+    )
 
 
 def test_traces_without_their_package_end_the_start(monkeypatch):
