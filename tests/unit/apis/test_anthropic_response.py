@@ -50,15 +50,6 @@ def sdk_message(data: bytes) -> dict[str, Any]:
             return json.loads(answer.get_final_message().to_json())
 
 
-def test_a_stream_without_the_phantom_is_not_touched() -> None:
-    for data in (SECOND, SECOND.replace(b"\n", b"\r\n"), b": hi\n\n" + SECOND + event("brand_new", x=1)):
-        out, turns = every_cut(stream, [data])
-        assert out == data
-        assert turns[0].injected == ()
-        assert turns[0].real_calls == ("toolu_r1",)
-        assert turns[0].finished
-
-
 def test_two_turns_are_one_message() -> None:
     out, (first, second) = every_cut(stream, [FIRST, SECOND])
     assert PHANTOM.encode() not in out

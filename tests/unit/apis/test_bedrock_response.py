@@ -70,16 +70,6 @@ def metadata(data: bytes) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_stream_without_the_phantom_is_not_touched() -> None:
-    for data in (SECOND, SECOND + event("somethingNew", {"x": 1}), b"no stream at all, only text", b""):
-        out, turns = byte_by_byte(stream, [data])
-        assert out == data
-        assert turns[0].injected == ()
-    _, (turn,) = every_cut(stream, [SECOND])
-    assert (turn.real_calls, turn.text, turn.finished) == (("tooluse_r1",), "It fails in é.", True)
-    assert (turn.signatures, turn.usage["outputTokens"]) == (("sig-1",), 5)
-
-
 def test_two_turns_are_one_message() -> None:
     out, (first, second) = every_cut(stream, [FIRST, SECOND])
     assert PHANTOM.encode() not in out

@@ -14,6 +14,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses import Response
 from penumbra.wire.event_stream import MessageReader, message_bytes
 from support.examples import examples
+from support.streams.drive import byte_by_byte
 
 TEXT = json.dumps({"p": 'a "b" <x>', "q": ["<x", "é<x><x>"]}, ensure_ascii=False)
 EDITED = TEXT.replace("<x>", 'long \\"value\\" \\\\ ü')
@@ -328,6 +329,15 @@ def test_the_client_gets_other_arguments_and_nothing_else_changes(name: str) -> 
     assert calls(out) == expected
     assert passed(name, [data], untouched) == data
     assert b'"<x>' in out
+
+
+@every_stream
+def test_a_stream_without_the_injected_tool_is_not_touched(name: str) -> None:
+    format_name, data, _, _ = STREAMS[name]
+    for stream in (data, data + b"no event", data[:-1], b"data: no json\n\n" + data, b""):
+        out, (turn,) = byte_by_byte(lambda: FORMATS[format_name].stream("expand_context"), [stream])
+        assert out == stream
+        assert turn.injected == ()
 
 
 @every_stream

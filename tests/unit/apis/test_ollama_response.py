@@ -51,14 +51,6 @@ ASKING = lines(
 ANSWERING = lines(piece("It fails."), piece("", call("run", command="ls")), piece(done=5))
 
 
-def test_an_answer_without_the_phantom_is_not_touched() -> None:
-    for data in (ANSWERING, ANSWERING.replace(b"\n", b"\r\n"), b"no json\n\n" + ANSWERING, ANSWERING[:-1]):
-        out, (turn,) = byte_by_byte(made, [data])
-        assert out == data
-        assert (turn.text, turn.finished, len(turn.real_calls)) == ("It fails.", True, 1)
-    assert every_cut(made, [ANSWERING])[0] == ANSWERING
-
-
 def test_two_turns_are_one_message() -> None:
     out, (first, _) = every_cut(made, [ASKING, ANSWERING])
     assert PHANTOM.encode() not in out

@@ -111,15 +111,6 @@ def sdk_message(data: bytes) -> dict[str, Any]:
     return json.loads(state.get_final_completion().to_json())
 
 
-def test_a_stream_without_the_phantom_is_not_touched() -> None:
-    odd = b'data: {"choices": [{"index": 0, "delta": {"content": "x"} , "logprobs": [-0.10]}]}\n\n'
-    for data in (SECOND, SECOND.replace(b"\n", b"\r\n"), odd + SECOND, b"data: nothing\n\n" + SECOND):
-        out, (turn,) = every_cut(stream, [data])
-        assert out == data
-        assert turn.real_calls == ("call_r1",)
-        assert turn.finished
-
-
 def test_two_turns_are_one_message() -> None:
     out, (first, second) = every_cut(stream, [FIRST, SECOND])
     assert PHANTOM.encode() not in out
