@@ -1,4 +1,4 @@
-"""The characters that patterns and modules are made of, which are hard for them."""
+"""The characters of patterns and modules, of which hard texts are made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 12
 
 
 def _of_class(items: list[tuple[Any, Any]]) -> list[str]:
-    """Return some characters that a class has, and some that it has not."""
+    """Return some characters inside a class and some outside of it."""
     named = {"CATEGORY_DIGIT": "1", "CATEGORY_SPACE": " "}
     listed = []
     for code, given in items:

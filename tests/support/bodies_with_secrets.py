@@ -17,7 +17,7 @@ INPUT = {
 INPUT_HERE = {"env": {"DB_PASSWORD": "@"}, "command": "curl -H 'Authorization: Bearer @' x", "n": 1.10}
 TEXT_INPUT = json.dumps(INPUT, indent=1)
 KEPT = GITHUB
-"""A secret where it must stay: in ids, names, schemas, reasoning, signatures and images."""
+"""A secret in places where it must stay: ids, names, schemas, reasoning, signatures and images."""
 
 
 def bodies(says: str, arguments: Any, text: str) -> dict[str, Any]:

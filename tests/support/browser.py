@@ -82,7 +82,7 @@ class Browser:
         self.call("Page.navigate", url=address)
 
     def run(self, script: str) -> Any:
-        """Return the value of an expression in the page, of a promise once it is kept."""
+        """Return the value of an expression in the page; a promise is awaited."""
         result = self.call(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
         )

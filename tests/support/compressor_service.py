@@ -1,5 +1,5 @@
-"""A service that shortens texts, in each contract's words, well or badly. A function of the request decides
-what it does. The service keeps what it was asked, and how many asked at once. It speaks HTTP/1.1."""
+"""A service that shortens texts over HTTP/1.1 with any contract. A function of the request decides about the
+response. The service records requests and how many ran at once."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ class Asked:
 
 @dataclass(frozen=True)
 class Does:
-    """A `Does` says what becomes of a request."""
+    """A `Does` describes the response to a request."""
 
     text: Any = None
-    """The short text; None: the first 60 characters and a number that grows with every answer."""
+    """The short text; if None, the first 60 characters and a number that grows with every response."""
     status: int = 200
     raw: bytes | None = None
-    """A body instead of the contract's."""
+    """A body that replaces the contract's."""
     delay: float = 0.0
     hang: bool = False
     reset: bool = False
     stop: str = ""
     """The reason for which the model stopped, in its provider's words."""
     hold: threading.Event | None = None
-    """An event that the answer waits for."""
+    """An event for which the response waits."""
 
 
 Behaviour = Callable[[Asked], Does]
 
 
 class Service:
-    """A `Service` runs as long as its context."""
+    """A `Service` is a running service and a context manager, which ends it."""
 
     def __init__(self) -> None:
         self._lock, self._ends = threading.Lock(), threading.Event()
@@ -67,7 +67,7 @@ class Service:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def does(self, **how: Any) -> None:
-        """Treat every request so from now on."""
+        """Set the response to all later requests."""
         self.behaviour: Behaviour = lambda asked: Does(**how)
 
     def reset(self) -> None:
@@ -85,7 +85,7 @@ class Service:
         self._server.server_close()
 
     def perform(self, asked: Asked) -> Does:
-        """Return what becomes of a request, once its time has come."""
+        """Return the behaviour for a request after its delay."""
         with self._lock:
             self.asked.append(asked)
             self.at_once += 1

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from support import examples
 
 SHORT = 1_000
-"""Bytes; a stream of at most so many is cut at every byte."""
+"""Greatest size in bytes of a stream that is cut at every byte."""
 _TENDER = re.compile(rb"[\r\n\\\x80-\xff]")
 
 
 def places(*streams: bytes) -> Sequence[int]:
-    """Return places from 0 to the longest stream's length. In a long one they are those beside line ends,
-    escapes and parts of characters, and of the others those of the part that runs."""
+    """Return places from 0 to the longest stream's length. For a long stream, these are all places beside
+    line ends, escapes and parts of characters, and the other ones of the part that runs."""
     end = max(map(len, streams))
     every = range(end + 1)
     if end <= SHORT:

@@ -1,4 +1,4 @@
-"""Conversations put through an engine as if they had arrived over the network."""
+"""Conversations that an engine rewrites as if they had arrived over the network."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Callers:
     """`Callers` send requests through one engine."""
 
     def __init__(self, **settings: Any) -> None:
-        # Conversations of tests are smaller than any agent's.
+        # Conversations in tests are smaller than those of agents.
         chosen = {"database": "memory", "max_output_bytes": 4_000, "expand_from": 0, **settings}
         self.settings = Settings(**chosen)
         self.engine = Engine(EngineSettings.of(self.settings))
@@ -47,7 +47,7 @@ class Callers:
     def send(
         self, api: Api, body: bytes, headers: Mapping[str, str], *, socket: bool = False, **more: Any
     ) -> Accepted:
-        """Return what a request becomes."""
+        """Return a request as the engine accepts it."""
         known = next(one for one in apis() if one.id == api.id)
         incoming = Incoming(known, body, dict(headers), {}, "10.0.0.1", api.host, api.path, socket=socket)
         found = asyncio.run(self.engine.process(replace(incoming, **more), self.settings))
@@ -55,7 +55,7 @@ class Callers:
         return found
 
     def answer(self, accepted: Accepted, api: Api, turn: Turn, shows: bool = False, **more: Any) -> None:
-        """Record that the provider answers with this turn, after a hidden exchange."""
+        """Record this turn as the provider's response, by default after a hidden exchange."""
         assert accepted.prepared is not None
         wire = FORMATS[accepted.request.api.format]
         visible = wire.visible(Document(api.body([turn])))[-1]
@@ -101,7 +101,7 @@ def rewritten(
 
 
 def shown(accepted: Accepted) -> Iterator[str]:
-    """Return the references in a request."""
+    """Return the references in a rewritten request."""
     return (entry.facts.ref for entry in accepted.rewritten.shown if entry.facts.ref)
 
 

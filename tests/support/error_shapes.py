@@ -1,4 +1,4 @@
-"""The host and path of each API, and the message of an error in the API's own shape."""
+"""Host and path of each API, and a reader of its errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATHS = {
 
 
 def said(api: str, status: int, body: Any) -> str:
-    """Return the message of an error, which must have the API's own shape."""
+    """Return the message of an error, and assert that it has the API's shape."""
     if api in ("anthropic-messages", "anthropic-count-tokens", "vertex-anthropic", "vertex-anthropic-count"):
         kinds = {400: "invalid_request_error", 413: "request_too_large", 500: "api_error"}
         assert body == {

@@ -1,4 +1,4 @@
-"""The part of the examples that one run tries: `--part K/N`, the Kth of N parts, and all of them with `--part 1/1`."""
+"""The option `--part K/N`, which makes a run try the Kth of N parts of all examples."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Part:
 
 
 part = Part.read(USUAL)
-"""The part that this run tries."""
+"""The part that runs."""
 
 
 def examples(number: int) -> int:

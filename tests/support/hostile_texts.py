@@ -1,4 +1,4 @@
-"""Texts that take more memory or work than their size, if one is not careful."""
+"""Texts that may take more memory or work than their size suggests."""
 
 from __future__ import annotations
 

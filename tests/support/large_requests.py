@@ -1,4 +1,4 @@
-"""Requests with as many calls and results as one likes, for every API."""
+"""Requests of every API with any number of calls and results."""
 
 from __future__ import annotations
 

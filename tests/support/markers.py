@@ -1,4 +1,4 @@
-"""The marks of a result, on lines of their own, which say what was left out there."""
+"""Readers of the lines in a result that count what was left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Private keys that nobody uses."""
+"""Private keys without a use."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Properties that hold for every input, as functions of bytes: hypothesis tries a few inputs, `scripts/fuzz`
-many."""
+"""Properties of all inputs, as functions of bytes. Hypothesis tries a few inputs, and `scripts/fuzz` many."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ class Source:
         return taken
 
     def some(self, pieces: Sequence[T], own: Callable[[bytes], T], most: int = 200) -> Iterator[T]:
-        """Return some of the pieces, and some of the source's own."""
+        """Return some of the pieces and some that the bytes determine."""
         for _ in range(most):
             if self.is_over:
                 return
@@ -103,7 +102,7 @@ _SECONDS = 2.0
 
 
 def rule_patterns(data: bytes) -> None:
-    """No pattern takes long for a line, whatever the line repeats."""
+    """No pattern takes long for a line that repeats any text."""
     source = Source(data)
     name, pattern = source.one(_patterns())
     pieces = (
@@ -157,7 +156,7 @@ _PIECES = (
         "=", ": ", '"', "'", "\\", "\\n", '\\"', "\n", "\r\n", "\t", ",", "|", "{", "}", "[", "]", "<",
         "</", ">", "&", "%",
     ),
-    # Each of these is a context that finders look at.
+    # Finders look at each of these contexts.
     *(
         "user,password,host\n", "| name | password |\n|---|---|\n| ",
         "INSERT INTO users (name, password) VALUES ('a', '", "COPY users (name, password) FROM stdin;\na\t",
@@ -210,7 +209,7 @@ _FRAMES = (
 
 
 def framings(data: bytes) -> None:
-    """The bytes of a stream come out whatever it holds and however it is cut, and so do the same events."""
+    """Readers return all bytes of any stream, and equal events for any cut."""
     source = Source(data)
     make = source.one(_readers())
     stream = b"".join(source.some(_FRAMES, bytes))
@@ -250,8 +249,8 @@ _LIMIT = 100_000
 
 
 def codings(data: bytes) -> None:
-    """A body that is decoded piece by piece is the same as in one piece and never exceeds the limit; all
-    errors are of one kind."""
+    """A body decoded piece by piece equals one decoded at once, never exceeds the limit, and raises one kind
+    of error."""
     source = Source(data)
     header = source.one(_CODINGS)
     plain = b"".join(source.some((b"abc" * 10, b"\0" * 5_000, b"{}", b"x" * 40_000), bytes, 30))
@@ -447,8 +446,8 @@ def _own(taken: bytes) -> bytes:
 
 
 def answers(data: bytes) -> None:
-    """The client gets the same of a stream in any cut, whatever the stream holds. A stream as providers write
-    it, which may break off or have unknown events, comes out unchanged without the injected tool."""
+    """The client gets equal bytes for any cut of a stream with any content. A stream as providers write it,
+    which may break off or have unknown events, comes out unchanged without the injected tool."""
     source = Source(data)
     name = source.one(tuple(_EVENTS))
     own = _own if name != "ollama" else bytes
@@ -501,7 +500,7 @@ _SOCKET = (
 
 
 def sockets(data: bytes) -> None:
-    """Senseless frames are no error, and frames without the injected tool pass unchanged."""
+    """Malformed frames raise no error, and frames without the injected tool pass unchanged."""
     source = Source(data)
     wire = FORMATS["openai_responses_socket"]
     exchange = ToolLoop(wire, wire.stream(PHANTOM), b'{"type":"response.create","input":[]}')

@@ -15,14 +15,14 @@ TOO_LONG = b'{"type":"error","error":{"type":"invalid_request_error","message":"
 
 
 def prose(seed: int, lines: int = 60) -> str:
-    """Return text of which nothing can be taken without loss: no two lines are the same."""
+    """Return text that can't be shortened without loss, since all lines differ."""
     return "\n".join(
         f"{n * 7919 % 10007:05} {seed * n % 9973:05} words of item {n * seed % 991}" for n in range(1, lines)
     )
 
 
 def notes(count: int, size: int = 60) -> list[Turn]:
-    """Return a conversation in which so many notes were read."""
+    """Return a conversation with `count` results of a tool that reads notes."""
     texts = (prose(n + 3, size) for n in range(count))
     return printed(
         *texts,

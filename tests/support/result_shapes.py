@@ -1,5 +1,4 @@
-"""Every shape that a tool result can have, with a secret in it: those of result_shapes.yaml, within
-requests."""
+"""Requests with a secret in each shape of tool results in result_shapes.yaml."""
 
 from __future__ import annotations
 
@@ -128,7 +127,7 @@ _AROUND: dict[str, Callable[[Any], dict[str, Any]]] = {
     "ollama-chat, content": ollama,
     "ollama-chat, without a model": lambda value: {"messages": ollama(value)["messages"]},
 }
-"""By section, the API and a function from a shape to the request."""
+"""API and function from a shape to the request, by section."""
 
 
 def _filled(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A text with back-references, written out from what they refer to."""
+"""The inverse of back-references."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from penumbra.conversation.line_index import read
 
 
 def expand(text: str, earlier: Mapping[str, str], *, is_file: bool = False) -> str:
-    """Return the text that `with_references` was given, line numbers aside, from the earlier texts by name."""
+    """Replace back-references in a text by the lines of the earlier texts, by name. Line numbers are
+    ignored."""
     sources = {name: read(source, None, is_numbered=is_file) for name, source in earlier.items()}
     lines: list[str] = []
     for line in read(text, None, is_numbered=is_file).lines:

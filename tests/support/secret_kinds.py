@@ -1,4 +1,4 @@
-"""Kinds of secrets, made up, each within a line that reveals it."""
+"""Invented secrets of each kind, each in a line that reveals it."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ KINDS = {
     "password": ("DB_PASSWORD=⟦⟧", "Tr1cky-W0rd92"),
     "private key": ("⟦⟧", _private_key()),
 }
-"""The line around the secret, and the secret, by kind."""
+"""The line and its secret, by kind."""
 
 
 def text_with(kind: str) -> tuple[str, str]:
-    """Return a small text of settings that holds a secret of that kind, and the secret."""
+    """Return a small text of settings with a secret of that kind, and the secret."""
     line, secret = KINDS[kind]
     text = "# settings of the shop\nregion: eu-central-1\n" + line.replace("⟦⟧", secret) + "\nretries: 3\n"
     return text, secret
 
 
 def is_left(secret: str, text: str) -> bool:
-    """Return whether the text still holds the secret, or a stretch of at least eight characters and 40
-    percent of it."""
+    """Return whether the text still has the secret, or at least eight characters and 40 percent of it in a
+    row."""
     size = min(len(secret), max(8, len(secret) * 2 // 5))
     return any(secret[at : at + size] in text for at in range(len(secret) - size + 1))

@@ -1,4 +1,4 @@
-"""Session logs as agents write them, one turn after the other."""
+"""Session logs in the formats of agents."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ def moment(second: int) -> str:
 
 
 def write_lines(path: Path, lines: list[Line]) -> Path:
-    """Write a log of these lines."""
+    """Write lines to a log and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
 class ClaudeCodeLog:
-    """A `ClaudeCodeLog` holds the lines of one file, each of which follows the one before unless told
-    otherwise."""
+    """A `ClaudeCodeLog` has the lines of one file. By default, each line's parent is the line before it."""
 
     def __init__(self, session: str = "s") -> None:
         self.session = session
@@ -45,7 +44,7 @@ class ClaudeCodeLog:
         return self.line("user", {"role": "user", "content": text}, behind)
 
     def said(self, id_: str, *blocks: Line, usage: Line | None = None, model: str = "claude-opus-4-5") -> str:
-        """Add a message of the model, one line a block."""
+        """Add a message of the model with one line for each block."""
         for block in blocks:
             message = {"id": id_, "role": "assistant", "model": model, "content": [block]}
             self.line("assistant", {**message, "usage": usage or {}})
@@ -67,7 +66,7 @@ def text_block(text: str) -> Line:
 
 
 class CodexLog:
-    """A `CodexLog` holds the lines of one rollout."""
+    """A `CodexLog` has the lines of one rollout."""
 
     def __init__(self, model: str = "gpt-5-codex") -> None:
         self.lines: list[Line] = []

@@ -1,4 +1,4 @@
-"""Spellings of one path that all reach the same place."""
+"""Equivalent spellings of one path."""
 
 from __future__ import annotations
 

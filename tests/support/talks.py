@@ -1,4 +1,4 @@
-"""A conversation that grows by calls of tools, composed turn by turn with the decisions of the turns before."""
+"""Conversations that grow by tool calls and are rewritten turn by turn with all earlier decisions."""
 
 from __future__ import annotations
 

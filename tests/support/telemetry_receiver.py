@@ -1,4 +1,4 @@
-"""A server that takes spans over HTTP, as a collector does."""
+"""A receiver of spans over HTTP, like a collector."""
 
 from __future__ import annotations
 

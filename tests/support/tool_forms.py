@@ -1,4 +1,4 @@
-"""Forms in which tools print a text, each with a lenient reading that shows what is left of the text."""
+"""Forms in which tools print a text, each with a lenient reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACEHOLDER = re.compile(r"\[REDACTED:[^\]]*\]")
 
 @dataclass(frozen=True)
 class Form:
-    """A `Form` prints a text with `show`; `read` returns what can be read from a print."""
+    """A `Form` prints a text with `show` and reads a print with `read`."""
 
     show: Callable[[str], str]
     read: Callable[[str], str]

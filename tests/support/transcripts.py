@@ -1,4 +1,4 @@
-"""Requests in which agents send earlier results as plain text, as their published sources write them."""
+"""Requests in which agents send earlier results as plain text, in the formats of their published sources."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Shape:
     name: str
     api: Api
     write: Callable[[str], dict[str, Any]]
-    """Returns the members of a request for a tool's output."""
+    """(output of a tool) -> the members of a request."""
     tools: bool = False
-    """The request declares tools."""
+    """True if the request declares tools."""
 
     def body(self, output: str, **more: Any) -> bytes:
         made = {**self.api.rest, **self.write(output), **more}
@@ -191,5 +191,5 @@ SHAPES = (
     ),
 )  # fmt: skip
 WITH_TOOLS = tuple(replace(shape, tools=True) for shape in SHAPES if shape.write is not _crew)
-"""Those shapes in requests that declare tools, without those in the model's own words, which are not searched
+"""The shapes in requests that declare tools. Words of the model are left out, since they are not searched
 there."""

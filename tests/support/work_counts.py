@@ -1,4 +1,4 @@
-"""Counts of work, since a clock says more about the machine than about the code."""
+"""Counts of work. Times depend on the machine more than on the code."""
 
 from __future__ import annotations
 

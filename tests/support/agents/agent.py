@@ -123,7 +123,7 @@ class Agent:
     stream: bool = False
     thinking: bool = False
     cache: bool = False
-    """The newest message is marked for the prompt cache, as coding agents do."""
+    """True if the newest message has a cache breakpoint, as in requests of coding agents."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further members or arguments of each request."""
     messages: list[Any] = field(default_factory=list)
@@ -184,7 +184,7 @@ class Agent:
 
 
 class AnthropicAgent(Agent):
-    """Talks with the `anthropic` SDK."""
+    """An `AnthropicAgent` uses the `anthropic` SDK."""
 
     API = BY_ID["anthropic-messages"]
 
@@ -235,7 +235,7 @@ class AnthropicAgent(Agent):
 
 
 class OpenAIAgent(Agent):
-    """Talks with the `openai` SDK, Chat Completions."""
+    """An `OpenAIAgent` calls Chat Completions with the `openai` SDK."""
 
     API = BY_ID["openai-chat"]
 

@@ -36,25 +36,25 @@ class Client:
     name: str
     api: Api
     caller: Callable[..., Any]
-    """Returns an agent on the official SDK for (clients, proxy, key, http2, fields of the agent)."""
+    """(clients, proxy, key, http2, **fields) -> an agent that uses the official SDK."""
     events: Callable[[bytes], list[Any]]
-    """Returns the values of a stream's events."""
+    """(bytes of a stream) -> the values of its events."""
     says: Callable[[Any], str]
-    """Returns the visible text of an event, or of a document."""
+    """(event or document) -> its visible text."""
     error: Callable[[Any], str]
-    """Returns the message of an event or document that is an error; empty if it is none."""
+    """(event or document) -> the message of an error; empty if it is none."""
     ends: bytes
-    """Bytes that only a complete stream holds."""
+    """Bytes that only a complete stream has."""
     lead: int
     """The number of events before the first piece of the text that begins an answer."""
     keep_alive: bytes = b""
-    """The bytes of a keep-alive; empty: the API has none."""
+    """The bytes of a keep-alive; empty if the API has none."""
     forbids: Callable[[Any], bool] = lambda body: body.get("tool_choice") in ("none", {"type": "none"})
-    """Returns whether a request forbids calls."""
+    """(request) -> whether calls are forbidden."""
     usage: tuple[str, ...] = ()
     """The names of the usage's members for input and output."""
     stream_path: str = ""
-    """The path of requests for a stream; empty: that of all requests."""
+    """The path of requests for a stream; empty if all requests have one path."""
     more_headers: Mapping[str, str] = field(default_factory=dict)
     gap: str = ""
     """The separator between the texts of two turns, where the API has one text for both."""

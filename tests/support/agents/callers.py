@@ -24,7 +24,8 @@ CACHE = {"cachePoint": {"type": "default"}}
 
 @dataclass
 class ThreadAgent(AnthropicAgent):
-    """Leaves its history at Anthropic: only new messages are sent, or all if the history is lost there."""
+    """A `ThreadAgent` leaves its history at Anthropic. It sends only new messages, or all if Anthropic has
+    lost the history."""
 
     known: int = 0
     """The number of messages that the provider has."""
@@ -51,10 +52,11 @@ class ThreadAgent(AnthropicAgent):
 
 @dataclass
 class ResponsesAgent(Agent):
-    """Talks with the `openai` SDK, Responses; keeps its own history, or leaves it at the provider."""
+    """A `ResponsesAgent` calls Responses with the `openai` SDK. It keeps its own history, or leaves it at the
+    provider."""
 
     at_provider: bool = False
-    """The history is at the provider: only new items are sent."""
+    """True if the provider has the history, so that only new items are sent."""
     known: int = 0
     """The number of items that the provider has."""
 
@@ -97,10 +99,10 @@ class ResponsesAgent(Agent):
 
 @dataclass
 class GeminiAgent(Agent):
-    """Talks with the `google-genai` SDK."""
+    """A `GeminiAgent` uses the `google-genai` SDK."""
 
     ids: bool = True
-    """Ids of calls are kept; some clients drop them."""
+    """True if ids of calls are kept; some clients drop them."""
 
     API = BY_ID["gemini"]
     CALL: ClassVar[str] = "function_call"
@@ -142,7 +144,7 @@ class GeminiAgent(Agent):
 
 @dataclass
 class GeminiArrayAgent(GeminiAgent):
-    """Talks without an SDK, since none asks for a stream as one JSON array. `client` is an HTTP client."""
+    """A `GeminiArrayAgent` uses an HTTP client, since no SDK asks for a stream as one JSON array."""
 
     base: str = ""
     key: str = ""
@@ -162,7 +164,7 @@ class GeminiArrayAgent(GeminiAgent):
 
 
 class OllamaAgent(OpenAIAgent):
-    """Talks with the `ollama` SDK."""
+    """An `OllamaAgent` uses the `ollama` SDK."""
 
     API = BY_ID["ollama-chat"]
 
@@ -182,10 +184,10 @@ class OllamaAgent(OpenAIAgent):
 
 @dataclass
 class ConverseAgent(Agent):
-    """Talks with `boto3`, Converse or ConverseStream."""
+    """A `ConverseAgent` calls Converse or ConverseStream with `boto3`."""
 
     token: str = ""
-    """The API key; empty: requests are signed."""
+    """The API key; empty if requests are signed."""
     usage: dict[str, Any] = field(default_factory=dict)
     """The usage of the last answer."""
 
@@ -271,10 +273,11 @@ def _add(block: dict[str, Any], delta: dict[str, Any]) -> None:
 
 @dataclass
 class InvokeAgent(AnthropicAgent):
-    """Talks with `boto3`, InvokeModel or InvokeModelWithResponseStream, in Anthropic's words."""
+    """An `InvokeAgent` calls InvokeModel or InvokeModelWithResponseStream with `boto3` and bodies of the
+    Messages API."""
 
     token: str = ""
-    """The API key; empty: requests are signed."""
+    """The API key; empty if requests are signed."""
     metrics: dict[str, Any] = field(default_factory=dict)
     """Bedrock's own figures of the last answer."""
 

@@ -31,7 +31,7 @@ class Disk:
     """The output of commands that print more than `ok`."""
 
     def run(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """Run a tool; return its output."""
+        """Run a tool and return its output."""
         if name == "Bash":
             self.ran.append(arguments["command"])
             return self.prints.get(arguments["command"], "ok")

@@ -12,7 +12,7 @@ from support.agents.requests import PHANTOM
 from support.upstream import Received, Response, ToolCall, turn
 
 CAP = "3584"
-"""The option's value in these tests: results above this size (bytes) are shortened."""
+"""Size in bytes above which results are shortened in these tests, as the option's value."""
 
 
 def log(name: str = "worker", lines: int = 150) -> str:
@@ -47,7 +47,7 @@ def ask(*blocks: Any, which: int = -1, delivery: dict[str, Any] | None = None, *
 
 
 class Model:
-    """A `Model` answers request after request by its steps; the test provider does not count refused
+    """A `Model` answers each request with its next step. The test provider does not count refused
     requests."""
 
     def __init__(self, *steps: Step) -> None:
@@ -59,5 +59,5 @@ class Model:
 
 
 def seen(messages: Any) -> str:
-    """Return everything that the client knows, as text."""
+    """Return all messages of the client as text."""
     return json.dumps(messages, default=repr)

@@ -25,7 +25,7 @@ class Conversation:
         words: str = "Which job is slow?",
         upstream: Any = None,
     ) -> None:
-        """`upstream`: the test provider, for the methods that script it or read from it."""
+        """`upstream` is the test provider for the methods that script it or read from it."""
         self.upstream = upstream
         self.client = client
         self.url = f"{base}/v1/messages"

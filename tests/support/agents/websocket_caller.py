@@ -1,4 +1,4 @@
-"""A small agent that talks Responses over WebSocket, as Codex does: only new items travel."""
+"""A small agent that uses Responses over WebSocket and sends only new items, like Codex."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOST = "api.openai.com"
 
 
 class Failed(Exception):
-    """The answer ended in an error; the argument is its frame."""
+    """Raised if a response ends in an error. The argument is the error's frame."""
 
 
 def opened(proxy: Any, key: str, *, host: str = HOST, **headers: str) -> ClientConnection:
@@ -35,15 +35,15 @@ def opened(proxy: Any, key: str, *, host: str = HOST, **headers: str) -> ClientC
 
 @dataclass
 class Talker(ResponsesAgent):
-    """Keeps its history, and sends it whole on a new socket. `client` is the proxy."""
+    """A `Talker` keeps its history, and sends all of it on a new socket. `client` is the proxy."""
 
     key: str = ""
     tools_once: bool = False
-    """Tools stand in the first input alone."""
+    """True if only the first input declares tools."""
     stream_id: str = ""
     """The `stream_id` of all frames."""
     binary: bool = False
-    """Requests are sent as JSON in binary frames."""
+    """True if requests are sent in binary frames."""
     frames: list[dict[str, Any]] = field(default_factory=list)
     """All frames that were received."""
     socket: ClientConnection | None = None
@@ -59,13 +59,13 @@ class Talker(ResponsesAgent):
         return self.request()
 
     def ask(self) -> list[dict[str, Any]]:
-        """Send what is new, and keep the answer."""
+        """Send the new items and keep the response."""
         self.send(self.request())
         self.answer()
         return self.take(self.frames[-1]["response"])
 
     def keep(self, answer: Any) -> None:
-        """Do nothing: `ask` has kept the answer."""
+        """Do nothing, since `ask` has kept the response."""
 
     def take(self, response: dict[str, Any]) -> list[dict[str, Any]]:
         """Add the items of a response to the history, and continue that response from now on."""
@@ -75,7 +75,7 @@ class Talker(ResponsesAgent):
         return items
 
     def prewarm(self) -> None:
-        """Send what Codex sends before the first prompt."""
+        """Send the frame that Codex sends before the first prompt."""
         self.send({**self.request(), "generate": False})
         assert self.answer() == []
 
@@ -136,14 +136,14 @@ class Talker(ResponsesAgent):
         assert first["created_at"] == last["created_at"]
         assert first["previous_response_id"] == last["previous_response_id"]
         assert first["previous_response_id"] == self.asked_from
-        # A response that nobody asked for continues this one.
+        # A response without a request continues this one.
         self.asked_from = first["id"]
         assert last["output"] == items
         self.last_id = first["id"]
         return items
 
     def reconnect(self) -> None:
-        """Close the socket: with it, all that the provider has kept is lost."""
+        """Close the socket, so that the provider drops its history."""
         if self.socket is not None:
             self.socket.close()
         self.socket, self.last_id, self.known = None, "", 0

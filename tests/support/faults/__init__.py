@@ -1,3 +1,3 @@
-"""Failures on the way of a request, a row each: what clients see, which prefixes stay, and what is left in
-the proxy. Each row runs against a real mitmdump; where a request may fail, mitmproxy alone gets the same
-request."""
+"""Failures on the way of a request, one row for each. A row counts what clients see, which prefixes stay, and
+what is left in the proxy. Each row runs against a real mitmdump. If a request may fail, mitmproxy alone gets
+an equal request."""

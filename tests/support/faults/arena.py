@@ -1,5 +1,4 @@
-"""The place where rows run: a provider that fails as it is told, a proxy with Penumbra, and mitmproxy
-alone."""
+"""The programs of a row: a provider that fails on command, a proxy with Penumbra, and mitmproxy alone."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from support.mitm import Mitmdump, eventually, stop_all
 from support.upstream import Received, Response, Upstream, turn
 
 CAP = "3584"
-"""Results above this size (bytes) are shortened."""
+"""Size in bytes above which results are shortened."""
 _ASKED = re.compile(rb'"content":\s*"<([^>"]+)>"')
 Answer = Callable[[Received], Response]
 
@@ -27,7 +26,7 @@ def asker(received: Received) -> str:
 
 
 def words(name: str) -> str:
-    """Return the text that the model sends to a name, and to no other."""
+    """Return the text that the model sends only to a client of this name."""
     return " ".join(f"{name}.{number}" for number in range(12))
 
 
@@ -40,9 +39,9 @@ class Arena:
     starter: Any = None
     confdir: Path | None = None
     shared: Callable[..., Mitmdump] | None = None
-    """Returns a proxy that other tests share, for rows that leave it as it is."""
+    """(mode, **options) -> a proxy that other tests share, for rows that do not change it."""
     answers: dict[str, Answer] = field(default_factory=dict)
-    """Answers by name; all other names get their words."""
+    """Responses by name; other names get their words."""
     _running: dict[Any, Mitmdump] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,5 @@
-"""A function of the package raises in a real mitmdump: what becomes of requests then. Each request comes on a
-connection of its own, so that it meets all hooks, and has a secret of its own, and nothing that was seen
-before."""
+"""The outcome of requests in a real mitmdump if a function of the package raises. Each request has a
+connection of its own, so that all hooks run, a secret of its own, and no text of earlier requests."""
 
 from __future__ import annotations
 
@@ -23,11 +22,11 @@ from support.upstream import Raw, Upstream, turn
 
 HOST = "api.openai.com"
 SECONDS = 5.0
-"""Seconds. A client that has no answer by then hangs."""
+"""Seconds after which a client without a response counts as hanging."""
 GOOD = ("clean", "refused", "closed", "passed")
-"""The outcomes that a step may have."""
+"""The allowed outcomes."""
 CATCHERS = ("flow/splice.py:SpliceHttpLayer.handle_event", "flow/guarded.py:closing")
-"""Functions that catch what others raise."""
+"""Functions that catch exceptions of others."""
 _numbers = itertools.count(1)
 
 
@@ -140,7 +139,7 @@ def _refusal(answer: bytes) -> str:
 
 
 class Breaker:
-    """A `Breaker` chooses the function of a running proxy that raises."""
+    """A `Breaker` makes functions of a running proxy raise."""
 
     def __init__(self, proxy: Mitmdump, upstream: Upstream) -> None:
         upstream.pages["/v1/threads/t/messages"] = upstream.pages["/page"] = Raw(body=b"{}")
@@ -156,7 +155,7 @@ class Breaker:
         return [step for step in self._say("mend") if step not in CATCHERS]
 
     def outcome(self, kind: Kind, step: str, error: str = "ZeroDivisionError") -> str:
-        """Return what becomes of such a request while this function raises."""
+        """Return the outcome of such a request while this function raises."""
         self._say(f"break {step} {error}")
         try:
             return run(self._proxy, self._upstream, kind)

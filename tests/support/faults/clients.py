@@ -25,7 +25,7 @@ from support.upstream import Upstream
 
 PATH = "/v1/messages"
 _SECONDS = 60.0
-"""Seconds. A response that takes longer counts as none."""
+"""Seconds after which a response counts as missing."""
 _WINDOW = 2**24
 TOOL = {"name": "Bash", "input_schema": {"type": "object", "properties": {"command": {"type": "string"}}}}
 
@@ -35,20 +35,20 @@ class Ending:
     """An `Ending` holds what a client has seen of one response."""
 
     status: int = 0
-    """0: the response had no head."""
+    """The status; 0 if the response had no head."""
     body: bytes = b""
     whole: bool = False
-    """The response came to its end by the rules of HTTP."""
+    """True if the response is complete by the rules of HTTP."""
 
     @property
     def says(self) -> str:
-        """The text in the response, as far as it came."""
+        """The received text of the response."""
         texts = (event.get("delta", {}).get("text", "") for event in self.events)
         return "".join(texts)
 
     @property
     def error(self) -> str:
-        """The kind of the API's error in the response; empty: none."""
+        """The kind of the API's error in the response; empty if there is none."""
         values = self.events if self.body[:1] != b"{" else [_value(self.body)]
         return next((str(one["error"].get("type")) for one in values if "error" in one), "")
 
@@ -71,9 +71,9 @@ class Question:
     """A `Question` is a request to the model."""
 
     name: str
-    """The name that the answer is for."""
+    """The name of the client."""
     text: str = ""
-    """The result of a tool in the request; empty: none."""
+    """The result of a tool in the request; empty if there is none."""
     stream: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -100,11 +100,11 @@ class Manners:
     """`Manners` say how a client behaves."""
 
     half_closes: bool = False
-    """The client closes its sending side, and goes on reading."""
+    """True if the client closes its sending side and continues to read."""
     leaves_at: bytes | None = None
-    """The client leaves when it has read these bytes; empty: once the request is sent."""
+    """Bytes after which the client leaves; if empty, it leaves after the request."""
     buffer: int = 0
-    """The size in bytes of the system's buffer for reading; 0: the usual one."""
+    """The size in bytes of the system's read buffer; 0 for the default."""
 
 
 PLAIN = Manners()
@@ -245,7 +245,7 @@ class Http2:
     def _leave(self, number: int, stream: _Stream) -> None:
         at = stream.manners.leaves_at
         if at is not None and at in stream.body and not stream.over.done():
-            # All of the response may have come in one piece: then there is nothing left to reset.
+            # If all of the response has arrived in one piece, no stream is left to reset.
             with contextlib.suppress(h2.exceptions.StreamClosedError):
                 self._machine.reset_stream(number, 8)
             self._flush()

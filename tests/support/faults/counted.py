@@ -17,15 +17,15 @@ class Counted:
     failed: int = 0
     """Requests that failed as they fail without a proxy, or through mitmproxy alone."""
     gone: int = 0
-    """Requests whose clients left, as they were told."""
+    """Requests whose clients left on purpose."""
     otherwise: int = 0
-    """Requests that failed in another way."""
+    """Requests with another failure."""
     broken: int = 0
     """Requests that did not begin with the bytes that the provider had got before."""
     mixed: int = 0
-    """Responses that hold another request's text, or text that no provider sent."""
+    """Responses with text of another request, or text that no provider sent."""
     left: int = 0
-    """Threads, files, flows, streams and states that are left at the end."""
+    """Threads, files, flows, streams and states that remain at the end."""
     notes: tuple[str, ...] = ()
     """Descriptions of the failures."""
 

@@ -33,7 +33,7 @@ def client_half_closes(arena: Arena) -> Counted:
         return [await ask(server, Question(name, log(name)), _HALF) for name in names]
 
     ours = asyncio.run(all_of_them(proxy))
-    # mitmproxy takes such a client for one that has left.
+    # For mitmproxy, such a client has left.
     alone = asyncio.run(all_of_them(arena.proxy(addon=False))) if arena.shared is None else [Ending()] * 2
     rows = [
         compared(name, mine, [theirs], words(name), to_the_word=False)
@@ -68,7 +68,7 @@ def client_reads_slowly(arena: Arena, megabytes: int = 48) -> Counted:
 
 
 def _stands_still(arena: Arena) -> int:
-    """Return the bytes that the provider has sent, once their number stays the same for a while."""
+    """Wait until the provider stops sending, and return the number of sent bytes."""
     seen = [-1, -2]
     while len(set(seen[-10:])) > 1 or seen[-1] <= 0:
         time.sleep(0.05)

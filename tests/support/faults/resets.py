@@ -36,7 +36,7 @@ stream."""
 
 
 def phases(http2: bool = False) -> list[Phase]:
-    """Return the phases. HTTP/2 has no bytes in a head or after a body that could be found."""
+    """Return the phases. In HTTP/2, no bytes of a head or after a body can be found."""
     hidden = {"in the head", "before the end"} if http2 else set()
     streams = [(name, before, True) for name, before in STREAMED.items() if name not in hidden]
     documents = [(name, before, False) for name, before in WHOLE.items() if name not in hidden]

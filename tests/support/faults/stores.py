@@ -22,7 +22,7 @@ from support.fleet.conversations import Conversation, outcome, run
 from support.mitm import Mitmdump, eventually
 
 Fault = Callable[[Mitmdump, Path], AbstractContextManager[None]]
-"""A fault takes the proxy and its database, and lasts as long as its context."""
+"""A fault is a context manager for a proxy and its database."""
 _TURNS = 3
 """Turns in each of the three parts: before, during and after the failure."""
 
@@ -39,7 +39,7 @@ def goes_on(
     options = {"penumbra_database": str(file)}
     proxy = arena.proxy(name=name, options=options, **more)
     begun = len(arena.upstream.requests)
-    # The names are short: with long ones in each line, an original would not be given in one piece.
+    # With long names in each line, an original would not fit into one result.
     made = _conversations(proxy, count, f"{begun}-")
     run(made, _TURNS)
     proxy.options = {**proxy.options, "listen_port": str(proxy.port)}
@@ -77,7 +77,7 @@ def _conversations(proxy: Mitmdump, count: int, name: str) -> list[Conversation]
 
 
 def _is_another_s(one: Conversation) -> bool:
-    """Return whether the responses hold a call that is not theirs."""
+    """Return whether the responses have a call of another conversation."""
     calls = [
         block["input"]["command"]
         for message in one.messages
@@ -90,7 +90,7 @@ def _is_another_s(one: Conversation) -> bool:
 
 @contextlib.contextmanager
 def locked(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """Another program writes to the file, and does not end."""
+    """Another program holds a write transaction."""
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -266,7 +266,7 @@ def is_killed(arena: Arena, kills: int = 8, count: int = 8) -> Counted:
 
 @dataclass
 class Hopping(Conversation):
-    """A conversation whose turns land on one proxy after the other."""
+    """A `Hopping` conversation sends its turns to the proxies alternately."""
 
     ports: tuple[int, ...] = ()
 
@@ -299,7 +299,7 @@ def two_on_one_file(arena: Arena, count: int = 8, turns: int = 9) -> Counted:
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path | None]:
-    """Make a folder on a disk of 8 MB; None where that is not allowed."""
+    """Make a folder on a disk of 8 MB; return None if that is not permitted."""
     folder.mkdir(parents=True)
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)], capture_output=True)
     try:

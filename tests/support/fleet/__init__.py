@@ -1,1 +1,1 @@
-"""Several proxies with one store: what they need, and conversations that land on any of them."""
+"""Several proxies with one store, a balancer, and conversations over them."""

@@ -93,8 +93,8 @@ class Balancer(_Haproxy):
 
 
 class Passage(_Haproxy):
-    """A `Passage` is the way to a store. While it is cut, it forwards nothing either way and closes nothing:
-    what is sent arrives later."""
+    """A `Passage` forwards connections to a store. While it is cut, it forwards no bytes and closes no
+    connection; sent bytes arrive later."""
 
     def __init__(self, folder: Path, to: int) -> None:
         port = free_port()

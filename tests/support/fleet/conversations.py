@@ -26,7 +26,7 @@ _TOOL = {
         "properties": {"command": {"type": "string"}},
         "required": ["command"],
     },
-    # Coding agents write a cache breakpoint, too; its place never moves here.
+    # Coding agents set a cache breakpoint, too; here it never moves.
     "cache_control": {"type": "ephemeral"},
 }
 ASKS = "asks"
@@ -67,10 +67,10 @@ class Conversation:
     port: int
     messages: list[Any] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
-    """The attempt that was answered, by turn."""
+    """The successful attempt, by turn."""
     failed: int = 0
     waits: list[tuple[float, float]] = field(default_factory=list)
-    """The beginning of each turn, and the time until its answer, in seconds."""
+    """The start of each turn and the time until its response, in seconds."""
 
     def say(self, number: int) -> None:
         """Send the next turn."""
@@ -92,7 +92,7 @@ class Conversation:
             {
                 "type": "tool_result",
                 "tool_use_id": block["id"],
-                # The text is so long that it is excerpted, not shortened by its patterns alone.
+                # The text is too long for its patterns alone, so that an excerpt is made.
                 "content": log(f"{self.name}-{number}", 300 + 20 * (number % 3)),
             }
             for block in content
@@ -131,18 +131,18 @@ class Outcome:
     conversations: int
     turns: int
     retried: int
-    """Requests that the client had to send again."""
+    """Requests that clients sent again."""
     requests: int
     """Requests that reached the provider."""
     expansions: int
     wrong: int
-    """Expansions whose original was not the client's."""
+    """Expansions with an original of another client."""
     broken: int
     """Requests that did not begin with the bytes of the turn before."""
     where: tuple[str, ...] = ()
     """Conversation and turn of the broken requests."""
     waits: tuple[tuple[float, float], ...] = ()
-    """The beginning of each turn, and the time until its answer, in seconds."""
+    """The start of each turn and the time until its response, in seconds."""
 
 
 def run(
@@ -183,7 +183,7 @@ def run(
 
 
 def outcome(conversations: Sequence[Conversation], requests: Sequence[Received]) -> Outcome:
-    """Compare what the provider got."""
+    """Compare the requests that reached the provider."""
     by_turn: dict[tuple[str, int, int], list[Received]] = defaultdict(list)
     for received in requests:
         by_turn[_turn(received)].append(received)
@@ -227,7 +227,7 @@ def _extends(earlier: dict[str, bytes], later: dict[str, bytes]) -> bool:
 
 
 def _hidden(received: Received) -> list[str]:
-    """Return the originals that the model was given, as the last request carries them."""
+    """Return the expanded originals in the last request."""
     return [
         block["content"] if isinstance(block["content"], str) else block["content"][0]["text"]
         for message in received.json["messages"]

@@ -1,4 +1,4 @@
-"""Proxies behind a balancer, with one store, and the faults that may happen to them."""
+"""Proxies with a balancer and one store, and their faults."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from support.mitm import Mitmdump, eventually, stop_all
 from support.upstream import Upstream
 
 CAP = "3584"
-"""Results above this size (bytes) are shortened."""
+"""Size in bytes above which results are shortened."""
 KEY = "5e" * 32
 
 
 @dataclass
 class Fleet:
-    """A `Fleet` holds some proxies, their store and their balancer."""
+    """A `Fleet` has some proxies, their store and their balancer."""
 
     upstream: Upstream
     folder: Path
@@ -34,7 +34,7 @@ class Fleet:
     options: Mapping[str, str] = field(default_factory=dict)
     starter: Any = None
     patience: float = SECONDS
-    """Seconds after which a store counts as slow while no fault happens. On a busy machine it waits for a
+    """Seconds after which a store counts as slow without a fault. On a busy machine, the store waits for a
     processor, too."""
     begun: int = 0
 
@@ -130,7 +130,7 @@ class Fleet:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def kill_a_proxy(self) -> None:
-        """Kill a proxy, and start it again a second later."""
+        """Kill a proxy and start it again a second later."""
         proxy = self.proxies[-1]
         assert proxy.process is not None
         proxy.process.kill()
@@ -173,7 +173,8 @@ class Fleet:
                 self.settled()
 
     def part_the_store_from_all(self, seconds: float = 2.0) -> None:
-        """Cut the store off from all proxies. Nothing is closed or refused: what is sent arrives later."""
+        """Cut the store off from all proxies. No connection is closed or refused, and sent bytes arrive
+        later."""
         with self._where_late_is_never():
             self._let_all_hear()
             self.relay.cut()
@@ -228,7 +229,7 @@ class Fleet:
                 proxy.set("penumbra_store_away", "go_on")
 
     def settled(self) -> None:
-        """Wait until every proxy has its store back."""
+        """Wait until every proxy reaches its store."""
         assert eventually(lambda: all(_is_whole(proxy.log()) for proxy in self.proxies), 30)
 
 

@@ -49,7 +49,7 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start the server, unless it runs."""
+        """Start the server if it does not run."""
         if self._process is not None:
             return
         options = {
@@ -80,11 +80,11 @@ class RedisServer:
             self._process = None
 
     def forget(self) -> None:
-        """Remove what the server, which must not run, has written."""
+        """Remove the files of the server, which must not run."""
         shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
 
     def pause(self) -> None:
-        """Let the server answer nobody, and close nothing."""
+        """Stop the server's process without closing a connection."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -97,7 +97,7 @@ class RedisServer:
             self.go_on()
 
     def fill(self) -> None:
-        """Let the server take nothing more."""
+        """Limit the server's memory, so that it refuses writes."""
         self.client.config_set("maxmemory", "1")
 
     def unfill(self) -> None:
@@ -113,7 +113,7 @@ class RedisServer:
 
 
 class Relay:
-    """A `Relay` forwards bytes to a port until it is told to hold them, without closing a connection."""
+    """A `Relay` forwards bytes to a port. It can hold them without closing a connection."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -133,11 +133,11 @@ class Relay:
         self._back.clear()
 
     def hold_replies(self) -> None:
-        """Hold replies; what is asked for is carried out all the same."""
+        """Hold replies; the server still runs the commands."""
         self._back.clear()
 
     def lose_the_present(self) -> None:
-        """Hold all bytes of the connections that exist for ever, without closing them."""
+        """Hold all bytes of the existing connections for ever, without closing them."""
         self._age += 1
 
     def mend(self) -> None:

@@ -21,7 +21,7 @@ _ESCAPED = re.compile(rb"\\(?:x[0-9a-f]{2}|.)")
 _PREFIX = b"penumbra:"
 _TURN = "a-turn-begins"
 _PAUSE = 0.05
-"""Seconds in which a proxy writes what a response leaves."""
+"""Seconds in which a proxy writes the rows of a response."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Asked:
     command: str
     table: str
     row: int
-    """The number of the row within its conversation; -1: none."""
+    """The number of the row within its conversation; -1 if there is none."""
     sent: int
     """The size of the command in bytes."""
     value: int = 0
@@ -112,7 +112,7 @@ class _Monitor:
 
 _NAME = len("penumbra:") + len(":") + 16
 _LATEST = "conversations"
-"""The table that every turn reads anew."""
+"""The table that each turn reads again."""
 _ROW = 150
 """Bytes that a Redis takes for a row beside its name and value: its entries in two tables, and what its
 allocator rounds up to."""

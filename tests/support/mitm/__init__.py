@@ -25,7 +25,7 @@ _LISTENING = re.compile(r"listening at [^\n]*?:(\d{2,5})\b")
 _ACTIVE = "Penumbra is active"
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "COVERAGE_PROCESS_START")
 ALLOWED = True
-"""False in a run that may start no proxy."""
+"""True if the run may start a proxy."""
 START_LIMIT = 180.0
 """Seconds until a proxy that does not listen counts as broken."""
 
@@ -39,7 +39,7 @@ def eventually(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 
 class NotStarted(Exception):
-    """mitmdump ended, or never listened; the text is its log."""
+    """Raised if mitmdump ended or never listened. The text is its log."""
 
 
 class Provider(Protocol):
@@ -76,7 +76,7 @@ class Mitmdump:
     port: int = 0
     process: subprocess.Popen[bytes] | Forked | None = None
     starter: Starter | None = None
-    """The process from which a mitmdump with the addon is forked; None: it is started as a user would."""
+    """The process from which a mitmdump with the addon is forked; None for a start from the command line."""
 
     @property
     def log_file(self) -> Path:
@@ -104,7 +104,7 @@ class Mitmdump:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def trust(self) -> ssl.SSLContext:
-        """Return a client's context that trusts this proxy's CA and nothing else."""
+        """Return a TLS context for clients that trusts only this proxy's CA."""
         return ssl.create_default_context(cafile=str(self.ca_file))
 
     def command_line(self) -> list[str]:
@@ -142,7 +142,7 @@ class Mitmdump:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": str(ADDON.parent) if self.script != ADDON else "",
             "UPSTREAM_PORTS": f"{self.upstream.port},{self.upstream.tls_port}",
-            # Conversations of tests are smaller than any agent's.
+            # Conversations in tests are smaller than those of agents.
             "PENUMBRA_EXPAND_FROM": "0",
             **self.environment,
         }
@@ -175,12 +175,12 @@ class Mitmdump:
         return _LISTENING.search(log, earlier)
 
     def terminate(self) -> None:
-        """Tell the process to end."""
+        """Send the process a signal to end."""
         if self.process is not None:
             self.process.terminate()
 
     def stop(self) -> None:
-        """End the process, and wait for that."""
+        """End the process and wait for its end."""
         self.terminate()
         if self.process is None:
             return

@@ -17,7 +17,7 @@ from mitmproxy import command, ctx, exceptions, http
 
 COMMAND_PATH = "/.command"
 FORGETFUL = "KEEPS_NO_FLOWS"
-"""Set where memory is measured, as a user's mitmdump keeps no flows either."""
+"""Variable that is set where memory is measured, since a user's mitmdump keeps no flows."""
 _LARGE = 1_000_000
 PAUSE = 0.02
 """Seconds between two tries of a hidden request that failed; a user's proxy takes longer."""
@@ -100,7 +100,7 @@ class Inside:
 
     @command.command("tests.flows")
     def seen(self) -> str:
-        """Return what the flows so far hold of Penumbra."""
+        """Return path, comment, mark, metadata and response of the flows so far."""
         return json.dumps(
             [
                 {
@@ -116,13 +116,13 @@ class Inside:
 
     @command.command("tests.explained")
     def explained(self) -> str:
-        """Return what the view Penumbra shows of the flows so far."""
+        """Return the flows so far as the view Penumbra shows them."""
         lines = ctx.master.commands.call("penumbra.explain", self.flows)
         return "\n".join(lines)
 
     @command.command("tests.steps")
     def steps(self) -> str:
-        """Return the port that takes the name of the function that raises."""
+        """Return the port for the name of the function that raises."""
         return str(self.watched.watch())
 
     @command.command("tests.forget")
@@ -143,7 +143,7 @@ class Inside:
 
     @command.command("tests.in_memory")
     def in_memory(self) -> str:
-        """Return the numbers of flows, and of streams of a connection, that are in memory."""
+        """Return the numbers of flows and of streams in memory."""
         self.flows.clear()
         gc.collect()
         from penumbra.flow.splice import SpliceStream
@@ -153,8 +153,7 @@ class Inside:
 
     @command.command("tests.read")
     def known_requests(self) -> str:
-        """Return how many requests are still known part by part, which they are as long as their flows are
-        kept."""
+        """Return the number of requests whose parts are in memory. Their flows keep them."""
         from penumbra.conversation.result_text import Carried
 
         gc.collect()
@@ -162,7 +161,7 @@ class Inside:
 
     @command.command("tests.caches")
     def caches(self) -> str:
-        """Return how full all caches are that are bounded in bytes or characters, and their bounds."""
+        """Return the total size and the total limit of all caches that are limited in bytes or characters."""
         from penumbra.wire.prefix_memory import PrefixMemory
 
         # The start hides its objects from the collector.
@@ -177,7 +176,7 @@ class Inside:
 
     @command.command("tests.asking")
     def round_trips(self) -> str:
-        """Return the number of round trips to a shared store that are under way or wait."""
+        """Return the number of running and waiting round trips to a shared store."""
         return str(shared_store().asking)
 
     @command.command("tests.patience")

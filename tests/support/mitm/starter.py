@@ -137,8 +137,8 @@ _REQUEST = {
 
 
 def _read_rules() -> None:
-    """Do what every proxy does with its first request. A user's rules are seen all the same, since a change
-    of rules discards what was made of them."""
+    """Read the rules as a proxy does at its first request. A user's rules still apply, since a change of
+    rules discards compiled ones."""
     apis, incoming = import_module("penumbra.apis.recognise"), import_module("penumbra.conversation.incoming")
     settings = import_module("penumbra.config.settings").Settings(database="memory")
     made_with = import_module("penumbra.conversation.incoming").EngineSettings.of(settings)
@@ -153,7 +153,8 @@ def _read_rules() -> None:
 
 
 def _believe_keys() -> None:
-    """Skip the check of the CA's key, which mitmproxy has made itself: it takes half of a start."""
+    """Skip the check of the CA's key, which mitmproxy has made itself. The check takes half the time of a
+    start."""
     keys = import_module("cryptography.hazmat.primitives.serialization")
     keys.load_pem_private_key = partial(keys.load_pem_private_key, unsafe_skip_rsa_key_validation=True)
 
@@ -168,7 +169,7 @@ def _wait_for_threads() -> None:
 
 def serve() -> None:
     """Serve until the input ends; then end all processes that still run."""
-    # A proxy imports nothing of the tests' folder.
+    # A proxy imports no module of the tests' folder.
     sys.path[:] = [part for part in sys.path if part and Path(part) != Path(__file__).parent]
     sys.path.insert(0, str(ADDON_ROOT))
     for name in _IMPORTED:

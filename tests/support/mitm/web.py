@@ -32,7 +32,7 @@ def free_port() -> int:
 
 @dataclass
 class Mitmweb(Mitmdump):
-    """A `Mitmweb` is started as a user starts it, but for the browser."""
+    """A `Mitmweb` is a mitmweb that was started from the command line, without a browser."""
 
     web_port: int = 0
 
@@ -56,13 +56,13 @@ class Mitmweb(Mitmdump):
         return re.compile(r"proxy listening at [^\n]*?:(\d{2,5})\b").search(self.log(), earlier)
 
     def address(self, path: str = "/") -> str:
-        """Return the address of its page."""
+        """Return an address of mitmweb's page."""
         token = "" if IS_11 else f"?token={PASSWORD}"
         return f"http://127.0.0.1:{self.web_port}{path}{token}"
 
     def text(self, flow: str, part: str, view: str = "auto") -> tuple[str, str]:
-        """Return what the page gets of a flow's `request` or `response`: the name of the view, and the
-        text."""
+        """Return the name of the view and the text that mitmweb's page shows for a flow's `request` or
+        `response`."""
         path = f"/flows/{flow}/{part}/content/{quote(view)}.json"
         with urllib.request.urlopen(self.address(path), timeout=30) as response:
             found: dict[str, Any] = json.load(response)

@@ -17,7 +17,7 @@ def chunks(data: bytes, size: int) -> Iterator[bytes]:
 def drive(
     answer: Response, turns: list[bytes], cut: Callable[[bytes], Iterator[bytes]]
 ) -> tuple[bytes, list[Turn]]:
-    """Feed some turns, of which all but the last are continued."""
+    """Feed turns of which all but the last are continued."""
     out = b""
     seen = []
     for number, turn in enumerate(turns):
@@ -29,15 +29,14 @@ def drive(
 
 
 def byte_by_byte(make: Callable[[], Response], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
-    """Feed the turns in one piece each and byte by byte; return the result, which must be the same."""
+    """Feed the turns at once and byte by byte, and return the result, which must be equal."""
     whole = drive(make(), turns, lambda data: chunks(data, max(1, len(data))))
     assert drive(make(), turns, lambda data: chunks(data, 1)) == whole
     return whole
 
 
 def every_cut(make: Callable[[], Response], turns: list[bytes]) -> tuple[bytes, list[Turn]]:
-    """Feed the turns cut in two at many places, and byte by byte; return the result, which must be the
-    same."""
+    """Feed the turns cut at many places and byte by byte, and return the result, which must be equal."""
     whole = byte_by_byte(make, turns)
     for at in places(*turns):
         assert drive(make(), turns, lambda data, at=at: iter([data[:at], data[at:]])) == whole

@@ -78,7 +78,7 @@ def response(
 
 
 def stream(number: int, *items: dict[str, Any], status: str = "completed", output: bool = True) -> bytes:
-    """Return the events of one turn; `output`: the last event repeats the items."""
+    """Return the events of one turn. With `output`, the last event repeats the items."""
     events: list[tuple[str, dict[str, Any]]] = [
         ("response.created", {"response": response(number, [], "in_progress")})
     ]
@@ -134,7 +134,7 @@ def _item_events(place: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[s
 
 
 def values(data: bytes) -> list[dict[str, Any]]:
-    """Return the data of every event, which must be named as its data says."""
+    """Return the data of all events, and assert that each event has the name in its data."""
     found = []
     for block in data.split(b"\n\n"):
         lines = block.split(b"\n")

@@ -15,7 +15,7 @@ _BETA = "message-threads-2026-08-12"
 
 
 class BadThread(Exception):
-    """A thread that can't be continued."""
+    """Raised for a thread that can't be continued."""
 
     def __init__(self, message: str, code: str, status: int = 400) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class BadThread(Exception):
 
 
 class Threads:
-    """`Threads` hold conversations by the id of their last response."""
+    """`Threads` have conversations by the id of their last response."""
 
     def __init__(self) -> None:
         self._held: dict[str, dict[str, Any]] = {}
@@ -86,9 +86,9 @@ class Anthropic(Api):
 
     def reset(self) -> None:
         self.enforce_binding = True
-        """A thinking block in another conversation than its own is refused."""
+        """True if a thinking block in a foreign conversation is refused."""
         self.takes_late_tools = True
-        """Tools can be declared after a message; if not, their blocks are unknown."""
+        """True if tools can be declared after a message; otherwise, their blocks are unknown."""
         self.dropped: list[str] = []
         """Places of the thinking blocks that were dropped because the request asked for it."""
         self.threads = Threads()
@@ -138,7 +138,7 @@ class Anthropic(Api):
             raise self.refused(str(bad), bad.status) from None
 
     def check_body(self, body: Any, beta: str, *, counting: bool = False, version: str = VERSIONS[0]) -> None:
-        """Raise Bad for a body that the models don't take. `beta`: the features that the request asks for."""
+        """Raise Bad for a body that the models refuse. `beta` are the features of the request's header."""
         check_messages(body, beta, counting=counting, version=version)
         self._check_binding(body)
 

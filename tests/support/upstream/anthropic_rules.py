@@ -60,7 +60,7 @@ _MISSING_RESULT = (
 
 
 class Bad(Exception):
-    """A request that is refused; the text is the API's."""
+    """Raised for a refused request, with the API's text."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class Bad(Exception):
 
 
 def check_messages(body: Any, beta: str, *, counting: bool, version: str = VERSIONS[0]) -> None:
-    """Raise Bad for a body that the API does not take. `beta` and `version` are headers."""
+    """Raise Bad for a body that the API refuses. `beta` and `version` are headers."""
     if not isinstance(body, dict):
         raise Bad("Input should be a valid dictionary or object to extract fields from")
     _check_fields(body, beta, counting)
@@ -109,7 +109,7 @@ def _check_fields(body: dict[str, Any], beta: str, counting: bool) -> None:
 
 
 def _check_newer(body: dict[str, Any]) -> None:
-    """Check what only the first version takes."""
+    """Check members that only the first version accepts."""
     for key in _SAMPLING:
         if key in body:
             raise Bad(f"{key}: {_EXTRA}")

@@ -14,13 +14,13 @@ from support.upstream.script import Turn
 
 @dataclass
 class Received:
-    """A `Received` is one request as it arrived, and what became of it."""
+    """A `Received` is a request as it arrived, and its outcome."""
 
     number: int
     """The number of the request since the last reset, from 0."""
     connection: int
     http_version: str
-    """1.1 or 2."""
+    """`1.1` or `2`."""
     tls: bool
     method: str
     target: str
@@ -28,7 +28,7 @@ class Received:
     headers: list[tuple[str, str]]
     """All headers in order, with names spelled as received; for HTTP/2 with the pseudo headers."""
     raw_body: bytes
-    """The body as on the wire, without its transfer coding."""
+    """The body without its transfer coding."""
     body: bytes | None = None
     """The body without its content coding; None if it can't be decoded."""
     api: str = ""
@@ -37,7 +37,7 @@ class Received:
     """The reason for which the request was refused."""
     done: threading.Event = field(default_factory=threading.Event)
     cancelled: bool = False
-    """The client left before the answer was complete. Wait for `done` first."""
+    """True if the client left before the response was complete; wait for `done` first."""
     sent: int = 0
     """Bytes of a stream that its connection has taken."""
 
@@ -57,7 +57,7 @@ class Received:
 
 
 class Refused(Exception):
-    """The API's answer to a request that it does not take."""
+    """Raised for a request that the API refuses, with the API's response."""
 
     def __init__(self, status: int, body: dict[str, Any], problem: str) -> None:
         super().__init__(problem)
@@ -77,7 +77,7 @@ class Rendered:
     document: dict[str, Any]
     events: Sequence[Event]
     streamed: bool
-    """The request asked for a stream."""
+    """True if the request asked for a stream."""
     error_event: Event
     ping: str
     """A keep-alive, as text of the stream."""
@@ -93,7 +93,7 @@ def words(text: str) -> frozenset[str]:
 
 
 class PrefixCache:
-    """A `PrefixCache` holds every prefix that a provider was ever sent, by scope."""
+    """A `PrefixCache` has all prefixes that a provider received, by scope."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, int]] = set()
@@ -117,7 +117,7 @@ class PrefixCache:
 
 
 class Api:
-    """An `Api` answers the requests of one provider; its state is what a provider remembers."""
+    """An `Api` answers the requests of one provider and keeps the provider's state."""
 
     name = ""
 
@@ -131,7 +131,7 @@ class Api:
         self.cache.clear()
 
     def operation(self, received: Received) -> str:
-        """Return which of this API's operations the request asks for; empty: none."""
+        """Return the operation of this API that a request calls; empty if there is none."""
         raise NotImplementedError
 
     def fault(self, status: int, message: str) -> dict[str, Any]:
@@ -143,11 +143,11 @@ class Api:
         return Refused(status, self.fault(status, message), message)
 
     def direct(self, operation: str, received: Received, body: Any) -> dict[str, Any] | None:
-        """Return the answer of an operation for which no model is asked; None: the script answers."""
+        """Return the response of an operation without a model; None if the script answers."""
         return None
 
     def check(self, received: Received, body: Any) -> None:
-        """Raise Refused for a request to the model that the API does not take."""
+        """Raise Refused for a request to the model that the API refuses."""
         raise NotImplementedError
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
@@ -156,5 +156,5 @@ class Api:
 
 
 def cut(text: str, size: int, given: Sequence[str] = ()) -> list[str]:
-    """Return the pieces in which a stream brings a text: the given ones, or pieces of `size` characters."""
+    """Return the pieces of a text in a stream: `given`, or pieces of `size` characters."""
     return [*given] or [text[start : start + size] for start in range(0, len(text), size)]

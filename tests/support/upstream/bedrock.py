@@ -31,11 +31,11 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class Bad(Exception):
-    """A request that is refused; the text is the API's."""
+    """Raised for a refused request, with the API's text."""
 
 
 def check_converse(body: Any) -> None:
-    """Raise Bad for a body that the API does not take."""
+    """Raise Bad for a body that the API refuses."""
     for key in body:
         if key not in FIELDS:
             raise Bad(f"Unexpected field {key}")

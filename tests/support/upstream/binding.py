@@ -37,12 +37,12 @@ def _plain(value: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """Return one spelling for everything that means the same to the provider."""
+    """Return a canonical spelling of a value."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"))
 
 
 def preamble(body: dict[str, Any]) -> list[str]:
-    """Return what stands before the messages, part by part, as the cache sees it."""
+    """Return the parts before the messages, in the order of the cache."""
     system = [
         block for block in blocks(body.get("system")) if not str(block.get("text", "")).startswith(_BILLING)
     ]
@@ -54,7 +54,7 @@ def _extend(chain: str, part: str) -> str:
 
 
 def walk(body: dict[str, Any]) -> Iterator[tuple[int, int, dict[str, Any], str]]:
-    """Yield every block of the messages with its place and the digest of all that stands before it."""
+    """Yield each block of the messages with its place and the digest of its prefix."""
     chain = _extend("", "\n".join(preamble(body)))
     for i, message in enumerate(body.get("messages") or []):
         for j, block in enumerate(blocks(message.get("content"))):

@@ -11,12 +11,12 @@ import brotli
 import zstandard
 
 DECODED_LIMIT = 48 * 1024 * 1024
-"""Bytes; a body that decodes to more is refused."""
+"""Greatest size in bytes of a decoded body."""
 _PIECE = 16_384
 
 
 class DecodeError(ValueError):
-    """The body is not in its Content-Encoding, or far too large."""
+    """Raised for a body that can't be decoded or is too large."""
 
 
 def encode(encoding: str, data: bytes) -> bytes:
@@ -114,6 +114,6 @@ class StreamEncoder:
 
 
 def accepted(header: str | None) -> str:
-    """Return the first encoding of an Accept-Encoding header that is known here; empty: none."""
+    """Return the first known encoding of an Accept-Encoding header; empty if there is none."""
     names = [part.partition(";")[0].strip().lower() for part in (header or "").split(",")]
     return next((name for name in names if name in ("gzip", "br", "zstd", "deflate")), "")

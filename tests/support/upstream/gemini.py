@@ -26,7 +26,7 @@ class Gemini(Api):
     def reset(self) -> None:
         super().reset()
         self.call_ids = True
-        """Calls carry ids."""
+        """True if calls have ids."""
         self._signatures: set[str] = set()
 
     def operation(self, received: Received) -> str:

@@ -46,7 +46,7 @@ class Socket:
         self._parts: list[Any] = []
 
     async def receive(self) -> str | bytes | None:
-        """Return the next message; None when the client has left. The call may be cancelled at any time."""
+        """Return the next message; None if the client has left. The call can be cancelled at any time."""
         while True:
             await self._read()
             if self._messages:
@@ -105,7 +105,7 @@ class Incoming:
 
 
 class Died(ConnectionError):
-    """The connection was told to die here."""
+    """Raised where the connection has to end."""
 
 
 class Reply(ABC):
@@ -127,7 +127,7 @@ class Reply(ABC):
 
     @abstractmethod
     def dies(self, before: bytes, reset: bool) -> None:
-        """Let the connection die before these bytes: by a reset, or by closing."""
+        """End the connection before these bytes, by a reset or by closing it."""
 
 
 Handler = Callable[[Incoming, Reply], Awaitable[None]]

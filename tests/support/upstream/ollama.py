@@ -13,7 +13,7 @@ _MESSAGE = words("content images role thinking tool_call_id tool_calls tool_name
 
 
 class Ollama(Api):
-    """A server of one's own models."""
+    """An Ollama server."""
 
     name = "ollama"
 

@@ -40,7 +40,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class Bad(Exception):
-    """A request that is refused; the text is the API's."""
+    """Raised for a refused request, with the API's text."""
 
     def __init__(
         self, message: str, param: str | None = None, code: str | None = None, status: int = 400
@@ -52,12 +52,12 @@ class Bad(Exception):
 
 
 def check_embeddings(body: Any) -> None:
-    """Raise Bad for a body that the embeddings API does not take."""
+    """Raise Bad for a body that the embeddings API refuses."""
     _check_fields(body, _EMBEDDINGS, ("model", "input"))
 
 
 def check_chat(body: Any) -> None:
-    """Raise Bad for a body that Chat Completions does not take."""
+    """Raise Bad for a body that Chat Completions refuses."""
     _check_fields(body, _CHAT, ("model", "messages"))
     if not isinstance(body["messages"], list) or not body["messages"]:
         raise Bad("[] is too short - 'messages'", "messages")

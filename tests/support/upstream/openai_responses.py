@@ -205,8 +205,8 @@ class OpenAIResponses(Api):
 
 
 def _identity(item: dict[str, Any]) -> tuple[str, str]:
-    """Return what identifies an item, even where its id was left out; empty for what the model did not write.
-    Texts may be edited."""
+    """Return the identity of an item without its id; empty for an item that the model did not write. Texts
+    may be edited."""
     kind = item.get("type", "message")
     if kind in _CALLS:
         return kind, item["call_id"]
@@ -216,7 +216,7 @@ def _identity(item: dict[str, Any]) -> tuple[str, str]:
 
 
 def _tools(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return every tool of a request, wherever it is declared."""
+    """Return all tools of a request from all places."""
     given = body["input"] if isinstance(body.get("input"), list) else []
     lists = [body.get("tools") or [], *(i["tools"] for i in given if i.get("type") == "additional_tools")]
     return [tool for tools in lists for tool in tools]

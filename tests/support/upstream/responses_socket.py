@@ -22,7 +22,7 @@ from support.upstream.script import Fault, Hangup, Response, Turn, turn
 
 
 class Bounds(Protocol):
-    """The bounds of what the provider takes."""
+    """The limits of the provider."""
 
     window: int
     refuses_late: bool
@@ -32,7 +32,7 @@ _FRAME = ("type", "generate", "stream_id")
 
 
 class Conversation:
-    """A `Conversation` is one connection, and what it remembers."""
+    """A `Conversation` is one connection and its state."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The model's answers as a test writes them, in terms that hold for every API."""
+"""The model's responses as a test writes them, for any API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Text:
 
     text: str
     deltas: tuple[str, ...] = ()
-    """The pieces of a stream; empty: `Delivery.delta` characters each."""
+    """The pieces in a stream; if empty, each has `Delivery.delta` characters."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
-    """Empty: the API chooses the id, by order."""
+    """The id; if empty, the API numbers its calls."""
     fragments: tuple[str, ...] = ()
-    """The pieces in which a stream sends the arguments' JSON; empty: `Delivery.delta` characters each."""
+    """The pieces of the arguments' JSON in a stream; if empty, each has `Delivery.delta` characters."""
 
 
 Block = Text | Thinking | RedactedThinking | ToolCall
@@ -49,29 +49,28 @@ Block = Text | Thinking | RedactedThinking | ToolCall
 
 @dataclass(frozen=True)
 class Delivery:
-    """A `Delivery` says how an answer is sent. Times are seconds; events are counted from 0."""
+    """A `Delivery` describes how a response is sent. Times are in seconds, and events are counted from 0."""
 
     first_delay: float = 0.0
     """The delay before the response's head."""
     event_delay: float = 0.0
     hold: Mapping[int, threading.Event] = field(default_factory=dict)
-    """An event to wait for before the stream's event of this number: a test paces the stream without a
-    clock."""
+    """Events for which the stream waits before the event of this number, so that tests need no clock."""
     split: int = 0
-    """Bytes in one piece on the wire, whatever they cut; 0: one event in each piece."""
+    """Size in bytes of each piece on the wire; 0 for one event in each piece."""
     delta: int = 24
-    """Characters in one delta."""
+    """Number of characters in one delta."""
     cut_after: int | None = None
-    """The connection (HTTP/2: the stream) dies after so many events."""
+    """Number of events after which the connection (in HTTP/2, the stream) ends."""
     close_code: int | None = None
-    """The code with which a WebSocket is closed instead; 0: without one."""
+    """The code with which a WebSocket is closed instead; 0 for a frame without a code."""
     error_after: int | None = None
-    """The API's error event comes after so many events, and nothing else."""
+    """Number of events after which the stream ends with the API's error event."""
     encoding: str = ""
     """Content-Encoding: gzip, br, zstd, deflate, or `accept`: the first one that the client accepts."""
     crlf: bool = False
     pings: int = 0
-    """Keep-alives before the first content."""
+    """Number of keep-alives before the first content."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,9 @@ class Turn:
 
     blocks: tuple[Block, ...]
     stop: str = ""
-    """The stop reason in the API's own words; empty: the one that follows from the blocks."""
+    """The stop reason as the API spells it; if empty, it follows from the blocks."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    """Figures that replace the computed ones, in the API's own words."""
+    """Usage that replaces the computed one, as the API spells it."""
     delivery: Delivery = Delivery()
 
 
@@ -115,18 +114,18 @@ class Raw:
 
 @dataclass(frozen=True)
 class Hangup:
-    """The connection dies before a byte of the answer."""
+    """A `Hangup` ends the connection before the first byte of the response."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A turn whose connection dies in the middle, whatever else is under way on it."""
+    """A turn whose connection ends in the middle, with all its streams."""
 
     turn: Turn
     before: bytes
-    """The connection dies before the first of these bytes."""
+    """The bytes before which the connection ends."""
     reset: bool = True
-    """The connection dies by a reset; else it is closed."""
+    """True if the connection ends by a reset, not by closing."""
 
 
 Response = Turn | Fault | Raw | Hangup | Cut

@@ -31,7 +31,7 @@ DEFAULT_ANSWER = turn("Understood.")
 
 
 class Upstream:
-    """A running test provider. Use it as a context manager, or call `close`."""
+    """An `Upstream` is a running test provider. It is a context manager, whose end `close` does, too."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or Path(tempfile.mkdtemp(prefix="upstream-"))
@@ -54,11 +54,11 @@ class Upstream:
         self.pages: dict[str, Raw] = {}
         """Answers by path, for paths of no API."""
         self.errors: list[BaseException] = []
-        """Failures of the server itself; a test that ends with one is broken."""
+        """Errors of the server itself, which no test may have."""
         self.window = 0
-        """Tokens that the context of every model holds; 0: any number."""
+        """Number of tokens in the context of every model; 0 for no limit."""
         self.refuses_late = False
-        """A Responses stream begins before the size of its request is checked."""
+        """True if a Responses stream begins before the size of its request is checked."""
         self._script: list[Response] | Script = []
         self._connections = itertools.count()
         self.open_connections: set[asyncio.Task[None]] = set()
@@ -303,7 +303,7 @@ class _Outlet:
             self._waiting = self._waiting[size:]
 
     async def pause(self, number: int) -> None:
-        """Wait before an event: for a time, or for the test's word."""
+        """Wait before an event for a time or for the test."""
         gate = self._delivery.hold.get(number)
         if gate is not None or self._delivery.event_delay:
             await self.flush()

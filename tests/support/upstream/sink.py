@@ -1,4 +1,4 @@
-"""A server of any protocol that keeps all bytes that arrive, and answers what looks like a request."""
+"""A server of any protocol that keeps all received bytes and answers requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length:
 
 
 class Sink:
-    """A `Sink` is a context manager: at its end all bytes that were sent have arrived."""
+    """A `Sink` is a context manager. At its end, all sent bytes have arrived."""
 
     def __init__(self, greeting: bytes = b"") -> None:
         """`greeting` is what the server sends first on each connection."""
