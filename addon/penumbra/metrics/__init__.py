@@ -1,1 +1,1 @@
-"""This package counts what Penumbra does, and makes events, sums and log lines of it."""
+"""This package counts Penumbra's work, and makes events, sums and log lines from the counts."""

@@ -17,7 +17,7 @@ from penumbra.errors import one_line
 
 T = TypeVar("T")
 _MOST_NAMES = 60
-"""Greatest number of names (of rules, statuses or errors) that are stored of one counter."""
+"""Greatest number of names (of rules, statuses or errors) that are stored for one counter."""
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class Amounts:
     requests: int = 0
     changed: int = 0
     turns: int = 0
-    """Requests for a message that the provider accepted; requests to count tokens are left out."""
+    """Requests for a message that the provider accepted, without requests to count tokens."""
     refused: int = 0
     """Requests that were not sent because they could not be searched for secrets."""
     responses: int = 0
-    """Responses that state the provider's count of tokens."""
+    """Responses with the provider's count of tokens."""
     seconds: float = 0.0
     """Seconds by which Penumbra delayed requests."""
     new_results: int = 0
@@ -46,12 +46,12 @@ class Amounts:
     declared: int = 0
     """Tokens of the declaration of the tool that Penumbra injects, in every request that has it."""
     put_back: int = 0
-    """Tokens of calls of that tool, and of their results, which the client does not see, in every request."""
+    """Tokens of hidden calls of the tool and of their results, in every request that has them."""
     asked: int = 0
     found: int = 0
     hidden_calls: int = 0
     hidden_tokens: int = 0
-    """Input tokens of the requests that Penumbra itself sends after a call of that tool."""
+    """Input tokens of the requests that Penumbra sends after a call of the tool."""
     read_again: int = 0
     """Results of calls that repeat an earlier call whose result had been shortened."""
     read_again_tokens: int = 0
@@ -66,7 +66,7 @@ class Amounts:
     broken: int = 0
     """Compared prompts whose earlier part Penumbra changed by mistake."""
     dollars: float = 0.0
-    """Dollars for billed tokens at list prices; tokens without a known price add nothing."""
+    """Dollars for billed tokens at list prices. Tokens without a known price add nothing."""
     dollars_saved: float = 0.0
     """Dollars saved by smaller results, in requests that the provider accepted."""
     dollars_spent: float = 0.0
@@ -77,13 +77,13 @@ class Amounts:
     dollars_expired: float = 0.0
     """Dollars for `expired`, which `dollars_missed` includes."""
     unpriced: int = 0
-    """Requests that the provider accepted for models without a known price; they add no dollars."""
+    """Accepted requests for models without a known price, which add no dollars."""
     misses: Counter[str] = field(default_factory=Counter)
     pauses: Counter[str] = field(default_factory=Counter)
     """Requests whose cache had expired, by the length of the pause."""
     cold_turns: Counter[str] = field(default_factory=Counter)
-    """Requests that changed earlier results because the cache seemed to have expired, by the state of the
-    cache that the provider's bill shows."""
+    """Requests that changed earlier results because the cache seemed to have expired, by the real state of
+    the cache."""
     secrets: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     """Errors by the provider's status, or by kind."""
@@ -100,7 +100,7 @@ class Amounts:
 
     @property
     def net(self) -> int:
-        """Return the tokens saved minus the overhead; the difference may be negative."""
+        """Return the tokens saved minus the overhead, which may be negative."""
         return self.saved - self.overhead
 
     @property
@@ -133,7 +133,7 @@ class Amounts:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Amounts:
-        """Return the sums in a stored record of any release; unknown names are ignored."""
+        """Return the sums in a stored record of any release. Unknown names are ignored."""
         made = cls()
         for name in NAMES:
             value = record.get(name)
@@ -152,11 +152,11 @@ class ExternalMetrics:
     """An `ExternalMetrics` adds up the use of external compressors since the start."""
 
     hits: int = 0
-    """Texts whose response was stored already, so that nothing was sent."""
+    """Texts whose response was already stored, so that nothing was sent."""
     misses: int = 0
     """Texts that were sent to a compressor."""
     shared: int = 0
-    """Texts for which a call of another request was already under way, so that no second call was made."""
+    """Texts for which another request's call was in progress, so that no second call was made."""
     failures: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     """Calls, whether they succeeded or failed."""
@@ -171,7 +171,7 @@ OTHERS = "(others)"
 
 @dataclass(slots=True)
 class ResultSums:
-    """A `ResultSums` adds up the new results of one tool or command family; tokens are estimates."""
+    """A `ResultSums` adds up the new results of one tool or command family. Tokens are estimates."""
 
     results: int = 0
     changed: int = 0
@@ -191,7 +191,7 @@ class ResultSums:
 
 
 class Groups(Generic[T]):
-    """A `Groups` maps names to sums. Clients choose the names, so their number is limited; further names
+    """A `Groups` maps names to sums. Clients choose the names, so their number is limited. Further names
     share the sums of `OTHERS`."""
 
     def __init__(self, make: Callable[[], T], size: Callable[[T], int]) -> None:
@@ -230,7 +230,7 @@ class Rates:
     above: int = 0
 
     def at(self, prompt: int) -> Rates:
-        """Return the rates of a request whose prompt has so many tokens."""
+        """Return the rates of a request whose prompt has `prompt` tokens."""
         return self.long if self.long is not None and prompt > self.above else self
 
     def with_cache(self, read: float, write: float) -> Rates:
@@ -262,6 +262,6 @@ def _listed(prices: Mapping[str, float]) -> Rates:
 
 
 def as_of() -> str:
-    """Return a text for people that names the dates between which the list prices were read."""
+    """Return a text for people with the dates between which the list prices were read."""
     dates = sorted(str(each["date"]) for each in table()["sources"].values())
     return f"list prices of {dates[0]} to {dates[-1]}"

@@ -12,7 +12,7 @@ from penumbra.apis.prefix_hash import PromptHead
 from penumbra.apis.usage import BilledTokens
 
 _TOLERANCE = 0.2
-"""Fraction of an earlier prompt that is never cached: the last cache breakpoint stands before its end."""
+"""Fraction of an earlier prompt that is never cached, since the last cache breakpoint is before its end."""
 EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, BROKEN, UNKNOWN = (
     "expired",
     "another model",
@@ -38,7 +38,7 @@ NOT_COMPARED = ("previous_message_not_found", "unavailable")
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
     """A `ComparedPrompt` has hashes of a prompt that the provider compares with an earlier one. They show
-    whether the client or Penumbra changed it."""
+    whether the client or Penumbra changed the prompt."""
 
     previous: str
     """The client's id of the response to compare with; empty for the first prompt."""
@@ -49,7 +49,7 @@ class ComparedPrompt:
     elsewhere."""
 
     def first_edited(self, earlier: ComparedPrompt) -> int | None:
-        """Return the index of the first message of `earlier` that is edited differently here."""
+        """Return the index of the first message of `earlier` that has other edits here."""
         pairs = zip(earlier.edits[:-1], self.edits[:-1], strict=False)
         return next((index for index, (before, now) in enumerate(pairs) if before != now), None)
 
@@ -66,7 +66,7 @@ class ColdTurn:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A `Prompt` has the facts about a request that matter to the provider's cache."""
+    """A `Prompt` has the facts about a request that matter for the provider's cache."""
 
     time: float
     model: str
@@ -74,11 +74,11 @@ class Prompt:
     messages: tuple[bytes, ...]
     """Hashes of the prompt before each message, and of the whole prompt."""
     least: int
-    """Least number of tokens of a prompt that the provider caches."""
+    """Number of tokens of the smallest prompt that the provider caches."""
     life: float
     """Seconds after which the provider drops a cached prompt that no request used."""
     is_automatic: bool = True
-    """True if the provider caches without being asked."""
+    """True if the provider caches without a request for it."""
     rewrote: str = ""
     """Name of the step by which Penumbra rewrote the whole conversation; empty if none did."""
     tokens: int = 0
@@ -86,7 +86,7 @@ class Prompt:
     compared: ComparedPrompt | None = None
     """Hashes for the provider's comparison; None if the client did not ask for one."""
     cold_turn: ColdTurn | None = None
-    """Sizes of a change because of an expired cache; None without such a change."""
+    """Sizes of a change because of an expired cache; None if there was none."""
 
     def counted(self, tokens: int) -> Prompt:
         """Return the prompt with the provider's count of its tokens."""
@@ -94,7 +94,7 @@ class Prompt:
 
     @property
     def opening(self) -> tuple[str, bytes]:
-        """Return a key that all requests of one thread of a conversation share."""
+        """Return the common key of all requests of one thread of a conversation."""
         return ("", self.messages[1]) if len(self.messages) > 1 else (self.model, b"")
 
 
@@ -109,8 +109,8 @@ class Miss:
 
 
 def judge(earlier: Prompt | None, now: Prompt, billed: BilledTokens) -> Miss | None:
-    """Return the miss that a response shows, or None without one. `earlier` is the previous request of the
-    same thread, None if it is unknown."""
+    """Return the miss that a response shows, or None. `earlier` is the previous request of the same thread,
+    or None."""
     if earlier is None or earlier.tokens < max(now.least, 1):
         return None
     expected = min(earlier.tokens, billed.prompt)
@@ -134,11 +134,11 @@ def found_cold(now: Prompt, turn: ColdTurn, billed: BilledTokens) -> str:
 def diagnosed(
     earlier: Prompt | None, now: Prompt, diagnosis: CacheDiagnosis, guessed: Miss | None
 ) -> Miss | None:
-    """Return the miss that the provider's diagnosis states, or `guessed` if it states none.
+    """Return the miss by the provider's diagnosis, or `guessed` if the diagnosis has none.
 
-    `earlier` is the prompt that the client names, None if it is no longer stored. If the client only added
-    messages, Penumbra made the difference: the cause is `EXPIRED` or `REWRITTEN` if on purpose, else
-    `BROKEN`.
+    `earlier` is the prompt that the client names; None if it is no longer stored. If the client only added
+    messages, Penumbra made the difference. The cause is then `EXPIRED` or `REWRITTEN` for an intended change,
+    and otherwise `BROKEN`.
     """
     cause = _BY_DIAGNOSIS.get(diagnosis.cause)
     if cause is None:
@@ -198,15 +198,16 @@ def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | N
 
 
 _MOST_HASHES = 300_000
-"""Greatest number of hashes in all prompts together, about 20 MB; clients choose the number of messages."""
+"""Greatest number of hashes in all prompts together (about 20 MB), since clients choose the number of
+messages."""
 _BESIDE = 8
-"""Size of a prompt without its messages, counted in hashes."""
+"""Size of a prompt without its messages, as a number of hashes."""
 Key = tuple[str | int | bytes, ...]
 
 
 class Prompts:
-    """A `Prompts` stores prompts by key. It drops those that were unused for the longest time, and does not
-    store a prompt that exceeds the limit alone."""
+    """A `Prompts` stores prompts by key. Those that were unused for the longest time are dropped, and a
+    prompt above the limit is not stored."""
 
     def __init__(self) -> None:
         self._prompts: LRUCache[Key, Prompt] = LRUCache(_MOST_HASHES, _weight)

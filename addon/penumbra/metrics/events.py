@@ -79,7 +79,7 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A `Summary` adds up the results of a request, as the client sent them and as the provider got them."""
+    """A `Summary` adds up the results of a request, in the client's form and in the provider's."""
 
     results: int = 0
     changed: int = 0
@@ -88,7 +88,7 @@ class Summary:
     tokens_before: int = 0
     tokens_after: int = 0
     put_back: int = 0
-    """Exchanges that the client does not see and that were put into the request again."""
+    """Number of hidden exchanges that were put back into the request."""
     tools: Counter[str] = field(default_factory=Counter)
     """Changed results by tool."""
     stages: Counter[str] = field(default_factory=Counter)
@@ -105,12 +105,12 @@ class Summary:
         declared: str = "",
         put_back: int = 0,
     ) -> Summary:
-        """Return the sums over a request's results, earlier ones included. `outside` counts the secrets that
-        were found outside of tool results, by rule."""
+        """Return the sums over all results of a request. `outside` counts the secrets found outside of tool
+        results, by rule."""
         results = bytes_before = bytes_after = tokens_before = tokens_after = 0
         changed: list[ShownResult] = []
         secrets = Counter(outside)
-        # This loop is kept simple: a long conversation has thousands of results, which each request counts.
+        # This loop is simple, since each request of a long conversation has thousands of results.
         for entry in shown:
             facts = entry.facts
             results += 1
@@ -125,7 +125,7 @@ class Summary:
         named: Counter[str] = Counter()
         for name, count in Counter([entry.tool for entry in changed]).items():
             named[_name(name) or "(unknown)"] += count
-        # Decisions about whole calls have no stage; they are counted by `how`.
+        # Decisions about whole calls have no stage and are counted by `how`.
         stages = Counter(chain.from_iterable([each.facts.stages or (each.facts.how,) for each in changed]))
         stages.pop("shortened", None)
         sizes = bytes_before, bytes_after, tokens_before, tokens_after
@@ -137,7 +137,8 @@ class Summary:
 
     def line(self, new: Summary | None = None) -> str:
         """Return a line such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by
-        terminal 2, 3 secrets redacted (password 3)`. With `new`, the names are those of new results only."""
+        terminal 2, 3 secrets redacted (password 3)`. With `new`, the line names only tools, stages and
+        secrets of new results."""
         named, mark = (self, "") if new is None else (new, "new: ")
         parts = []
         if self.results:
@@ -145,7 +146,7 @@ class Summary:
         if self.tokens_after < self.tokens_before:
             share = (self.tokens_before - self.tokens_after) / self.tokens_before
             parts.append(f"about {self.tokens_before:,} -> {self.tokens_after:,} tokens (-{share:.0%})")
-        # Redactions are counted by rule below.
+        # Redactions are counted below, by rule.
         if stages := Counter({name: count for name, count in named.stages.items() if name != "redaction"}):
             parts.append(f"by {_counted(stages)}")
         if self.secrets:
@@ -174,7 +175,7 @@ _ADDED = tuple(member.name for member in fields(Summary) if member.name != "decl
 
 
 def _name(text: str) -> str:
-    """Return a client's name on one line, safe for a terminal."""
+    """Return a client's name on one line in a form that is safe for a terminal."""
     text = one_line(text)
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
 
@@ -184,7 +185,7 @@ def _names(counts: Counter[str], mark: str = "") -> str:
 
 
 def _counted(counts: Counter[str]) -> str:
-    """Return counts as text, the most frequent first, then by name."""
+    """Return counts as text, by frequency and then by name."""
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     parts = [f"{name} {count:,}" for name, count in ordered[:_MOST_NAMES]]
     if len(ordered) > _MOST_NAMES:
@@ -194,7 +195,7 @@ def _counted(counts: Counter[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewResult:
-    """A `NewResult` is a result that Penumbra decided about in this request."""
+    """A `NewResult` is a result about which Penumbra decided in this request."""
 
     shown: ShownResult
     call: bytes
@@ -214,7 +215,7 @@ class SentRequest:
     summary: Summary
     new: Sequence[NewResult]
     secrets: Mapping[str, int]
-    """Secrets newly found outside of results, by rule."""
+    """New secrets outside of results, by rule."""
     changed: bool
     body: tuple[int, int]
     milliseconds: float
@@ -231,7 +232,8 @@ class SentRequest:
     project: str = ""
     """A short name of the project without its path; empty if unknown."""
     is_observed: bool = False
-    """True if the request was sent unchanged; its figures then say what would have changed."""
+    """True if the request was sent unchanged. Its figures are then about changes that would have been
+    made."""
     tools: tuple[DeclaredTool, ...] = ()
     called: frozenset[str] = frozenset()
 
@@ -342,10 +344,10 @@ def expansion_event(
 
 class EventFile:
     """An `EventFile` appends a line to the event file (mode 0600) for each event. A failing disk is logged
-    once, and requests go on."""
+    once and disturbs no requests."""
 
     def __init__(self, path: Callable[[], str]) -> None:
-        """`path` returns the present setting; if empty, no events are written."""
+        """Make an event file. `path` returns the current setting. If it is empty, no events are written."""
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-events")
         self._failed = ""
@@ -357,7 +359,7 @@ class EventFile:
             self._thread.submit(self._append, path, orjson.dumps(make()) + b"\n")
 
     def follow(self) -> None:
-        """Open the file that the setting names at present, so that errors are logged at once."""
+        """Open the file in the current setting, so that errors are logged at once."""
         if path := self._path():
             self._append(path, b"")
 

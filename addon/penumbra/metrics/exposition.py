@@ -1,7 +1,7 @@
 """This module writes the figures in Prometheus's text format 0.0.4.
 
-It uses no client library, since everything is counted already and the format is simple. Units are base units;
-no label has a value for each session.
+No client library is used, since everything is already counted and the format is simple. Units are base units.
+No label has a value for each session.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Family = tuple[str, str, str, Iterable[Sample]]
 def text(
     journal: Journal, store: Mapping[str, float] | None = None, database: Mapping[str, float] | None = None
 ) -> str:
-    """Return all figures. `store` has those of a store that several proxies share, None without one, and
-    `database` those of this machine's database."""
+    """Return all figures. `store` has the figures of a shared store, if there is one, and `database` those of
+    this machine's database."""
     kept = chain(_of("store", _STORE, store or {}), _of("database", _DATABASE, database or {}))
     families = chain(_families(journal), _of_groups(journal), [_histogram(journal)], kept)
     return "".join(line + "\n" for family in families for line in _lines(*family))

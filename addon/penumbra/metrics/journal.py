@@ -1,7 +1,6 @@
 """This module counts requests and responses for the page, the history and the metrics, never their content.
 
-All methods run on the event loop. `changed` is called when figures change; `take` returns the sums to be
-stored.
+All methods run on the event loop. `changed` is called when figures change. `take` returns the sums to store.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from penumbra.metrics.tool_use import ToolUses
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _MOST_LISTED = 200
-"""Greatest number of new results that are listed for one turn."""
+"""Greatest number of new results that are listed for a turn."""
 _PAUSES = (
     (600, "up to 10 minutes"),
     (3_600, "10 to 60 minutes"),
@@ -34,7 +33,7 @@ _PAUSES = (
 _BYTES_A_TOKEN = 4
 _LEAST_ERROR = 400
 _REFUSED_WITHIN = "{}, but an error"
-"""Text that is counted as the status of a successful response whose only content is an error."""
+"""The status that counts for a successful response whose only content is an error."""
 
 
 @dataclass(slots=True)
@@ -92,12 +91,12 @@ class Journal:
         self.sessions = Sessions()
         self.timeline = Timeline()
         self._open = Prompts()
-        """Prompts by the number of their turn, until the response shows how much came from the cache."""
+        """Prompts by the number of their turn, until the response has the tokens from the cache."""
         self._threads = Prompts()
-        """The latest prompt of each thread; one conversation may have several threads."""
+        """The latest prompt of each thread. A conversation may have several threads."""
         self.untouched: Counter[str] = Counter()
         self.observed = 0
-        """Requests that were sent unchanged and whose figures say what would have changed."""
+        """Observed requests, which were sent unchanged."""
         self.stages: Counter[str] = Counter()
         """New results by the stages that changed them."""
         self.skipped: Counter[str] = Counter()
@@ -112,7 +111,7 @@ class Journal:
     # Events of requests
 
     def sent(self, request: SentRequest) -> TurnRecord:
-        """Count a request that is sent to the provider. Dollars are counted once the provider accepts it."""
+        """Count a request that is sent to the provider. Dollars are counted when the provider accepts it."""
         turn = self._turn(request)
         session = self.sessions.begin_turn(turn)
         self._open.put(replace(request.prompt, model=label(request.prompt.model)), turn.number)
@@ -129,7 +128,7 @@ class Journal:
         return turn
 
     def further(self, turn: TurnRecord, new: Sequence[NewResult]) -> None:
-        """Count further new results of a request that was counted before."""
+        """Count further new results of a request that is already counted."""
         if (session := self.sessions.get(turn.session)) is None:
             return
         more = Amounts()
@@ -139,7 +138,7 @@ class Journal:
         self._add(turn, more)
 
     def taken(self, turn: TurnRecord) -> None:
-        """Count the savings and costs of a request that the provider accepted; a second call adds nothing."""
+        """Count the savings and costs of a request that the provider accepted. A second call adds nothing."""
         if turn.if_taken is not None:
             amounts, turn.if_taken = turn.if_taken, None
             self._add(turn, amounts)
@@ -150,7 +149,7 @@ class Journal:
         status: int,
         turns: Sequence[Turn] = (),
     ) -> None:
-        """Count a complete response. `turns` are the model's readable turns; the last one is the client's."""
+        """Count a complete response. `turns` are the model's readable turns. The client gets the last one."""
         more = Amounts()
         if turns and turns[-1].ending != NOT_READ:
             turn.ending = turns[-1].ending
@@ -170,7 +169,7 @@ class Journal:
         self._add(turn, more)
 
     def failed(self, turn: TurnRecord, status: int | None) -> None:
-        """Count a request without a complete response. `status` is None if no part of a response came."""
+        """Count a request without a complete response. `status` is None if no part of a response arrived."""
         if status is not None and status < _LEAST_ERROR:
             self.taken(turn)
         if not turn.status:
@@ -200,11 +199,11 @@ class Journal:
         self._add(None, Amounts(refused=1))
 
     def passed(self, reason: str) -> None:
-        """Count a request that was left as it was, for a reason."""
+        """Count a request that was not changed, by the reason."""
         self.untouched[reason] += 1
 
     def redacted(self, secrets: Mapping[str, int]) -> None:
-        """Count secrets found outside of calls of an LLM."""
+        """Count secrets found outside of LLM calls."""
         self._add(None, Amounts(secrets=Counter(secrets)))
 
     # Stored figures
@@ -344,7 +343,7 @@ class Journal:
                 result.asked += bool(result.ref) and result.ref in references
 
     def _add(self, turn: TurnRecord | None, more: Amounts) -> None:
-        """Add amounts to all sums that a turn belongs to."""
+        """Add amounts to all sums to which a turn belongs."""
         targets = [self.amounts]
         if turn is None or not turn.is_observed:
             targets.append(self._pending.all)
@@ -365,7 +364,7 @@ class Journal:
 
 
 def _if_taken(request: SentRequest, amounts: Amounts) -> Amounts:
-    """Return the amounts that count once the provider accepts a request."""
+    """Return the amounts that count when the provider accepts a request."""
     rates = request.rates.at(request.body[1] // _BYTES_A_TOKEN)
     again = amounts.read_again_tokens * rates.written
     return Amounts(

@@ -16,9 +16,9 @@ from penumbra.store.history import added_up
 
 _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
-"""If the model asks for more than this fraction of a tool's shortened results, too much was left out."""
+"""The fraction of a tool's shortened results above which the model asks for too many originals."""
 _SLOW = 1.0
-"""Greatest mean delay of requests, in seconds, without advice about it."""
+"""Greatest mean delay of requests, in seconds, without advice about the delay."""
 _WAYS = {
     cache_miss.EXPIRED: "The pause outlived the provider's cache: a longer cache time would keep it.",
     cache_miss.MODEL: "Each model has a cache of its own: stay with one within a conversation.",
@@ -42,7 +42,7 @@ class Advice:
 
 
 def advice(journal: Journal) -> list[Advice]:
-    """Return advice, the most pressing first."""
+    """Return advice, the most urgent first."""
     order = ("act", "look", "note")
     return sorted(_all(journal), key=lambda each: order.index(each.level))
 
@@ -214,7 +214,7 @@ def past(days: Mapping[str, Record]) -> list[Record]:
 
 
 def unused_tools(days: Mapping[str, Record]) -> list[Record]:
-    """Return the tools of MCP servers that some days of the history show as declared and never called."""
+    """Return the tools of MCP servers that were declared and never called in the history."""
     together: Record = {}
     for record in days.values():
         together = added_up(together, record.get("tools", {}))

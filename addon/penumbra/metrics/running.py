@@ -1,7 +1,7 @@
 """This module writes the figures of each running proxy to a small file, which `penumbra stats` reads.
 
-Files contain counts and names of tools and rules, no content. A process holds a lock on its file as long as
-it lives; the next reader removes the file of a killed process. Files that another user could have written are
+Files contain counts and names of tools and rules, no content. A process keeps a lock on its file until its
+end, and the next reader removes the file of a killed process. Files that another user could have written are
 not read.
 """
 
@@ -27,7 +27,7 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 SECONDS = 0.3
-"""Least seconds between two writes of the file."""
+"""Shortest time in seconds between two writes of the file."""
 _MOST_BYTES = 4_000_000
 _NO_LOCKS = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL})
 """Errors of file systems that have no locks."""
@@ -41,8 +41,8 @@ def folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 class StatsFile:
-    """A `StatsFile` writes the file of one process in a thread. It calls `content` in the event loop to get
-    what it writes."""
+    """A `StatsFile` writes the file of one process in a thread. `content`, which runs in the event loop,
+    returns the content."""
 
     def __init__(self, path: Path, content: Callable[[], dict[str, Any]]) -> None:
         self._path = path
@@ -51,7 +51,7 @@ class StatsFile:
         self._written = 0.0
         self._failed = self._closed = False
         self._lock: int | None = None
-        """Descriptor of the present, locked file."""
+        """Descriptor of the current, locked file."""
         self._writing = threading.Lock()
 
     def start(self) -> None:

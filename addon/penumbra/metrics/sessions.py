@@ -13,10 +13,10 @@ from penumbra.metrics.cache_miss import Miss
 
 _MOST_SESSIONS = 200
 _MOST_TURNS = 4_000
-"""Greatest number of turns of all sessions together; one session has at most a quarter of it."""
+"""Greatest number of turns of all sessions together. A session has at most a quarter of it."""
 MOST_RESULTS = 40_000
 _MOST_CALLS = 4_000
-"""Greatest number of calls of one session that are stored to recognise repeated calls."""
+"""Greatest number of calls of a session that are stored to recognise repeated calls."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class ResultRecord:
     kept: str
     """Reason why the result is unchanged; empty if it was changed."""
     read_again: bool = False
-    """True if the same call was made before, and its result was shortened."""
+    """True if the same call was made before and its result was shortened."""
     asked: int = 0
     ref: str = ""
 
@@ -63,7 +63,7 @@ class TurnRecord:
     rates: Rates
     amounts: Amounts = field(default_factory=Amounts)
     if_taken: Amounts | None = None
-    """Amounts that count once the provider accepts the request; None afterwards."""
+    """Amounts that count when the provider accepts the request; None afterwards."""
     status: str = ""
     """Outcome for display; empty before the response."""
     miss: Miss | None = None
@@ -117,7 +117,7 @@ class Session:
         }
 
     def called(self, call: bytes, loss: int) -> int:
-        """Store the loss of a call's result, and return that of the same call before; 0 without one."""
+        """Store the loss of a call's result, and return the loss of the same call before, or 0."""
         before = self.calls.pop(call, 0)
         self.calls[call] = loss
         while len(self.calls) > _MOST_CALLS:
@@ -161,7 +161,7 @@ class Sessions:
         return session
 
     def list_results(self, turn: TurnRecord, results: tuple[ResultRecord, ...]) -> None:
-        """Store the new results of a turn, and drop those of the oldest turns if there are too many."""
+        """Store the new results of a turn. If there are too many, those of the oldest turns are dropped."""
         if not results:
             return
         turn.results = results

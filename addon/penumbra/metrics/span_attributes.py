@@ -1,4 +1,4 @@
-"""This module describes calls of LLMs by OpenTelemetry's conventions for generative AI, without content.
+"""This module describes LLM calls by OpenTelemetry's conventions for generative AI, without content.
 
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans
 """
@@ -22,9 +22,9 @@ _PROVIDERS = {
 }
 """The conventions' names of providers that have another name in `rules/providers.yaml`."""
 _FAMILIES = {"gemini": "gcp.gen_ai", "bedrock": "aws.bedrock"}
-"""Names of providers by the family of the API, for hosts that belong to no known provider."""
+"""Names of providers by the family of the API, for hosts of unknown providers."""
 _NAME = re.compile(r"[\w./:@+-]{1,100}", re.ASCII)
-"""Only names of models and reasons of this form are recorded, since other texts may contain anything."""
+"""The form of names of models and reasons that are recorded. Other texts may contain anything."""
 _BROKEN_OFF = "broken off"
 
 
@@ -38,7 +38,7 @@ def name(turn: TurnRecord) -> str:
 
 
 def error(turn: TurnRecord) -> str:
-    """Return the value of `error.type`; empty without an error."""
+    """Return the value of `error.type`; empty if there is no error."""
     if turn.status == _BROKEN_OFF:
         return "broken_off"
     if turn.status.isdigit():
@@ -47,7 +47,7 @@ def error(turn: TurnRecord) -> str:
 
 
 def attributes(turn: TurnRecord) -> dict[str, Value]:
-    """Return the known attributes of the conventions, and Penumbra's own, which begin with `penumbra.`."""
+    """Return the known attributes of the conventions, and Penumbra's own with the prefix `penumbra.`."""
     amounts = turn.amounts
     found: dict[str, Value] = {
         "gen_ai.operation.name": operation(turn),
@@ -79,7 +79,7 @@ def attributes(turn: TurnRecord) -> dict[str, Value]:
 
 
 def _response_model(turn: TurnRecord) -> str:
-    """Return the model that answered; empty where the requested name may not be recorded."""
+    """Return the model that answered; empty if the requested name may not be recorded."""
     model = turn.ending.model
     return model if _NAME.fullmatch(model) and not placeholder.PATTERN.search(turn.model) else ""
 

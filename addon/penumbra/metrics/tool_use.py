@@ -1,6 +1,6 @@
 """This module counts the tools that clients declare, and their calls, by project and agent.
 
-Every request contains all declarations. Penumbra changes none of them; the count of their tokens shows users
+Every request contains all declarations, which Penumbra does not change. The count of their tokens shows users
 which MCP servers to remove from a client's configuration.
 """
 
@@ -18,7 +18,7 @@ from penumbra import rules
 from penumbra.metrics.amounts import label
 
 LEAST_REQUESTS = 10
-"""Least number of requests of a project and agent before a tool can count as never called."""
+"""Number of requests of a project and agent from which a tool may count as never called."""
 _MOST_TOOLS = 400
 """Greatest number of tools that are counted for one project and agent."""
 _MOST_GROUPS = 100
@@ -36,7 +36,7 @@ class DeclaredTool:
 class UnusedTools:
     """An `UnusedTools` names the tools of one MCP server that no counted conversation called.
 
-    The agent's own tools are left out: a client that loses one of them works worse, and saves little.
+    The agent's own tools are left out, since a client without them works worse and saves little.
     """
 
     project: str
@@ -52,7 +52,7 @@ class UnusedTools:
     file: str
     """The client's configuration file."""
     setting: str
-    """The setting in that file which removes the tools."""
+    """The setting in `file` that removes the tools."""
 
 
 class ToolUses:
@@ -69,7 +69,7 @@ class ToolUses:
         called: Collection[str],
         rate: float,
     ) -> None:
-        """Count one request. `called` names the tools that its history calls; `rate` is the price of a cached
+        """Count one request. `called` names the tools that its history calls. `rate` is the price of a cached
         token."""
         group = (project, agent)
         if not declared or (group not in self._sums and len(self._sums) >= _MOST_GROUPS):
@@ -97,7 +97,7 @@ class ToolUses:
 
 
 def unused(tree: Mapping[str, Any]) -> list[UnusedTools]:
-    """Return the tools of MCP servers that a tree of sums shows as never called, the most tokens first."""
+    """Return the tools of MCP servers that were never called by a tree of sums, the most tokens first."""
     found = [
         each
         for project, agents in tree.items()
@@ -134,7 +134,7 @@ def _of_agent(project: str, agent: str, tools: Tree, rule: Mapping[str, Any]) ->
 
 
 def server_of(agent: str, tool: str) -> str:
-    """Return the MCP server that a tool's name states; empty if it states none."""
+    """Return the MCP server in a tool's name; empty if there is none."""
     rule = _rule(agent)
     found = re2.match(rule["server"], tool) if rule is not None else None
     return str(found[1]) if found is not None else ""

@@ -38,7 +38,7 @@ def record(journal: Journal) -> dict[str, Any]:
 
 
 def lines(journal: Journal) -> list[str]:
-    """Return the figures as text, one fact a line."""
+    """Return the figures as lines of text, one for each fact."""
     sums = journal.amounts
     if not sums.requests:
         return ["Penumbra: no LLM requests yet."]
@@ -70,12 +70,12 @@ def lines(journal: Journal) -> list[str]:
 
 
 def _saved_by_tool(journal: Journal) -> dict[str, int]:
-    """Return the tokens saved by tool; each result counts once."""
+    """Return the tokens saved, by tool. Each result counts once."""
     return {name: saved for name, sums in journal.tools.items() if (saved := sums.before - sums.after)}
 
 
 def external_lines(sums: ExternalMetrics) -> list[str]:
-    """Return the figures of external compressors as text, one fact a line; none without calls."""
+    """Return lines about external compressors, one for each fact; none if there were no calls."""
     if not (sums.hits or sums.misses or sums.failures):
         return []
     unanswered = sums.failures.total()
@@ -88,7 +88,7 @@ def external_lines(sums: ExternalMetrics) -> list[str]:
 
 
 def net_lines(sums: Amounts) -> list[str]:
-    """Return a line with the savings less the overhead and their shares; none without savings."""
+    """Return a line with the savings minus the overhead, and their shares; none if there are no savings."""
     if not sums.saved:
         return []
     line = f"net         {sums.net:,} tokens fewer, less {sums.overhead:,} for the tool, originals, repeats"
@@ -101,7 +101,7 @@ def net_lines(sums: Amounts) -> list[str]:
 
 
 def expiry_lines(sums: Amounts) -> list[str]:
-    """Return lines about requests that came after the cache had expired; none without such requests."""
+    """Return lines about requests after the cache had expired; none if there were none."""
     lines = []
     if sums.cold_turns:
         text = f"{sums.cold_turns.total():,} requests, whose cache was {_top(sums.cold_turns)}"
@@ -124,8 +124,7 @@ def _change(before: int, after: int) -> str:
 
 
 def expansion_lines(journal: Journal) -> list[str]:
-    """Return the figures of originals that the model asked for, and of recovered requests, one fact
-    a line."""
+    """Return lines about originals that the model asked for, and about recovered requests."""
     sums = journal.amounts
     lines = [f"recovered   {_top(journal.recoveries)}"] if journal.recoveries else []
     if not journal.answers:

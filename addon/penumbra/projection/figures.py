@@ -1,7 +1,7 @@
 """This module adds up a projection by tool, command family and agent, in tokens and in dollars.
 
-Tokens are estimates, unless logs count those of whole requests. A result counts as new in the first request
-that has it, and as resent in each later one.
+Tokens are estimates, except for counts of whole requests in logs. A result counts as new in its first
+request, and as resent in each later one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_ROWS = 10_000
 
 @dataclass(slots=True)
 class Sums:
-    """A `Sums` adds up results: tokens before and after, and dollars, without those of unknown prices."""
+    """A `Sums` adds up results: tokens before and after, and dollars where the price is known."""
 
     results: int = 0
     changed: int = 0
@@ -37,8 +37,8 @@ class Sums:
         return self.before - self.after + self.resent_before - self.resent_after
 
     def add(self, facts: Facts, resent: int, each: float, *, is_new: bool) -> None:
-        """Add a result that is resent in `resent` later requests. `each` is what one of its tokens costs in
-        all counted requests together, in dollars."""
+        """Add a result that is resent in `resent` later requests. `each` is the price in dollars of one of
+        its tokens in all counted requests together."""
         before, after = facts.tokens_before, facts.tokens_after
         if is_new:
             self.results += 1
@@ -57,7 +57,7 @@ class Requests:
     count: int = 0
     input: int = 0
     counted_input: int = 0
-    """Prompt tokens that a provider counted; the other tokens of `input` are estimates from the log."""
+    """Prompt tokens by a provider's count. The other tokens of `input` are estimates from the log."""
     dollars: float = 0.0
     """Dollars for the prompts, at the prices of cached and uncached tokens."""
     declared: int = 0
@@ -122,7 +122,7 @@ class Figures:
             sums.add(facts, resent, each, is_new=is_new)
 
     def is_large(self, tokens: int) -> bool:
-        """Return whether a result of so many tokens is one of the largest so far."""
+        """Return whether a result of `tokens` tokens is one of the largest so far."""
         return len(self._largest) < _MOST_LARGEST or tokens > self._largest[0][0]
 
     def add_large(self, large: LargeResult) -> None:
@@ -146,7 +146,7 @@ NOTE = (
 
 
 def summary(figures: Figures, read: dict[str, int]) -> dict[str, Any]:
-    """Return the figures for JSON. `read` counts the files that were read, and those that were not."""
+    """Return the figures for JSON. `read` counts the files that were read and those that were not."""
     return {
         "projection": NOTE,
         "read": {**read, "conversations": figures.conversations, "failed": figures.failed},

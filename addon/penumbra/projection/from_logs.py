@@ -1,10 +1,10 @@
-"""This module projects a logged conversation: its requests, and the texts that Penumbra would have sent for
-its results. It makes requests of Anthropic's Messages API, whichever API the agent used.
+"""This module projects a logged conversation: its requests, and the texts that Penumbra would have sent. It
+makes requests of Anthropic's Messages API for all agents.
 
 A body has the messages, and declares the called tools by name. System prompts, declarations of tools, images
-and reasoning are not in logs, or not needed. The engine gets the last request, which contains all results in
-order, and decides about each as if they came one by one. The cost of a result in later requests follows from
-its size. So the time grows with the length of a conversation, not with the number of its requests.
+and reasoning are not in logs or not needed. The engine gets only the last request, which contains all results
+in order, and decides about each. The cost of a result in later requests follows from its size. So the time
+grows with the length of a conversation and not with the number of its requests.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LoggedBody:
 
     data: bytes
     turns: tuple[int, ...]
-    """For each message, the number (from 0) of the first request that has it."""
+    """The number (from 0) of the first request with each message."""
 
 
 def last_request(conversation: LoggedConversation, model: str) -> LoggedBody | None:
@@ -108,7 +108,7 @@ count only the uncached part of a prompt."""
 class Turn:
     model: str
     counts: bool
-    """True if the request was not counted before, and is recent enough."""
+    """True if the request was not counted before and is recent enough."""
     price: float | None
     """Dollars for an uncached input token; None if unknown."""
     new: float
@@ -123,7 +123,7 @@ class LogProjection(Projection):
     """A `LogProjection` projects logged conversations, and skips responses that it has counted before."""
 
     def __init__(self, projector: Projector, figures: Figures, since: float = 0.0) -> None:
-        """`since` is in seconds since the epoch; older responses are not counted."""
+        """`since` is a time in seconds since the epoch. Older responses are not counted."""
         super().__init__(projector, figures)
         self.since = since
         self._seen: set[str] = set()
@@ -195,7 +195,7 @@ def _later_sums(values: Sequence[float]) -> list[float]:
 
 
 def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
-    """Return the format of the API of a conversation's model, judged by the model's name, and that name."""
+    """Return the format of the API of a conversation's model, by the model's name, and this name."""
     model = next(conversation.models, "")
     name = model.lower()
     if "gemini" in name:
@@ -218,7 +218,7 @@ def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) ->
 def _request(
     response: LoggedResponse, turn: Turn, held: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
-    """Return the sums of a request. `held` counts the tokens that an earlier request had, `new` the
+    """Return the sums of a request. `held` is the number of tokens from an earlier request, `new` of the
     others."""
     usage, price = response.usage, turn.price or 0.0
     if usage is not None and usage.input * _LEAST_COUNTED < held + new:

@@ -1,4 +1,4 @@
-"""This module runs recorded requests through the proxy's engine, and sends nothing."""
+"""This module runs recorded requests through the proxy's engine without sending them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from penumbra.store.decisions import Facts
 _MEMORY_BYTES = 128 * 1024**2
 """Greatest size in bytes of the database in memory."""
 _FORM_CHARACTERS, _CALL_CHARACTERS = 20_000, 200
-"""Greatest number of characters that are shown of a result, and of a call."""
+"""Greatest number of characters of a result that are shown, and of a call."""
 
 
 def settings_of(settings: Settings, *, adopts: bool) -> Settings:
     """Return a proxy's settings, changed so that the engine calls no service and stores nothing on disk.
 
-    `adopts` says that the first request of a conversation may be missing, as in recorded requests. If it is
-    False, results of earlier requests are shortened, too, as if Penumbra had seen all requests.
+    `adopts` is true if the first request of a conversation may be missing, as in recorded requests. If it is
+    false, results of earlier requests are shortened, too, as if Penumbra had seen all requests.
     """
     return replace(
         settings,
@@ -61,7 +61,7 @@ class Form:
     is_result: bool
     is_new: bool
     call: str
-    """The command or path of the call, as it was recorded."""
+    """The recorded command or path of the call."""
     original: str
     text: str | None
     """The text that would have been sent; None if it is the original."""
@@ -100,7 +100,7 @@ class Projector:
         self._engine.close()
 
     async def request(self, incoming: Incoming) -> Projected | None:
-        """Return what would have been sent for a request; None if it would be left as it is, or refused."""
+        """Return the projection of a request; None if the request would be refused or not changed."""
         accepted = await self._engine.process(incoming, self._settings)
         if not isinstance(accepted, Accepted):
             return None
@@ -156,9 +156,9 @@ class Projection:
     async def add_form(
         self, agent: str, source: str, form: Form, resent: int, each: float, *, is_new: bool
     ) -> None:
-        """Add a result to the figures. `resent` counts the later requests that have it, `each` is what one of
-        its tokens costs in all counted requests together, in dollars, and `source` is the file that contains
-        it."""
+        """Add a result to the figures. `resent` is the number of later requests with the result. `each` is
+        the price in dollars of one of its tokens in all counted requests together. `source` is the file with
+        the result."""
         if is_new:
             self.figures.secrets.update(form.facts.redactions)
             self.figures.values |= form.values
@@ -208,8 +208,8 @@ class RequestProjection(Projection):
 
 
 def _tokens(incoming: Incoming, projected: Projected) -> int:
-    """Return the tokens of a request. Those of results are estimated as for the savings, all others by the
-    number of bytes."""
+    """Return the tokens of a request. Tokens of results are estimated as for the savings, and all others by
+    the number of bytes."""
     results = [form.facts for form in projected.forms if form.is_result]
     rest = max(0, len(incoming.body) - sum(facts.bytes_before for facts in results))
     return int(rest / BYTES_PER_TOKEN) + sum(facts.tokens_before for facts in results)

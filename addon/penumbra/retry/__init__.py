@@ -1,2 +1,2 @@
-"""This package retries requests that a provider refuses as too large or for another reason
-that Penumbra can mend."""
+"""This package retries requests that a provider refuses as too large or for another reason that a changed
+request avoids."""

@@ -1,9 +1,9 @@
 """This module reads the first events of a stream, since some providers refuse with status 200 and an error
 event.
 
-A request can't be sent again once a byte has reached the client. Events that a provider sends before it has
-looked at the request (a message starts, a response was created) therefore wait for the next event, which may
-be the refusal. All other events are passed on at once. The caller bounds the wait.
+A request can't be sent again after a byte has reached the client. Events before the provider has read the
+request (a message starts, a response was created) therefore wait for the next event, which may be the
+refusal. All other events are passed on at once. The caller bounds the wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penumbra.wire.framing import ArrayReader, LineReader, SseReader
 from penumbra.wire.json_values import NotJson, decode
 
 _MOST_WAITING = 65_536
-"""The most bytes of a stream that may wait."""
+"""The greatest number of bytes of a stream that may wait."""
 _ANNOUNCEMENTS = (
     "message_start",
     "ping",
@@ -41,7 +41,7 @@ class FirstEvents:
 
     kind: str
     plain: Callable[[bytes], bytes] | None
-    """The decoder of the content coding; None if the coding is unknown."""
+    """The decoder for the content coding; None if the coding is unknown."""
     error: bytes = b""
     """Data of the error event."""
     _cut: Callable[[bytes], list[tuple[str, bytes | None]]] | None = field(init=False)
@@ -51,7 +51,7 @@ class FirstEvents:
         self._cut = _cutter(self.kind)
 
     def feed(self, data: bytes) -> Verdict:
-        """Return the verdict after these bytes. After any verdict but WAIT no more bytes may be fed."""
+        """Return the verdict after these bytes. After another verdict than WAIT, no more bytes may be fed."""
         if self.plain is None or self._cut is None:
             return Verdict.GO
         try:
@@ -79,7 +79,7 @@ class FirstEvents:
 
 
 def _cutter(kind: str) -> Callable[[bytes], list[tuple[str, bytes | None]]] | None:
-    """Return the function that cuts a stream into names and data of events, or None for unknown framings."""
+    """Return a function that cuts a stream into names and data of events; None for unknown framings."""
     if "event-stream" in kind:
         events = SseReader()
         return lambda data: [(event.name, event.data) for event in events.feed(data)]

@@ -1,7 +1,7 @@
 """This module limits the texts that answer the model's questions about originals.
 
-A client does not know of a hidden request, and can't help if the provider refuses that request as too large.
-The question is therefore answered again with a smaller part, and finally with a sentence alone.
+A client does not know about a hidden request, and can't help if the provider refuses it as too large. The
+question is therefore answered again with a smaller part, and at last with only a sentence.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from penumbra.retry.refusals import Kind, Refusal, bounds_after, learned_from
 from penumbra.store.conversations import LearnedLimits
 
 TRIES = 3
-"""The number of tries with less content; the last try gives only a sentence."""
+"""The number of tries with less content. The last try gives only a sentence."""
 _OVER_BYTES_PER_TOKEN = 4
-"""Bytes of text that are removed for each token over the limit."""
+"""The number of bytes of text that are removed for each token above the limit."""
 
 
 @dataclass
@@ -40,14 +40,14 @@ class Portions:
     _given: int = 0
     """The number of bytes of the last texts."""
     _most: int | None = None
-    """The most bytes of all further texts together; None if no request was refused."""
+    """The limit in bytes for all further texts together; None if no request was refused."""
     _named: bool = False
     """True if a refusal has named the limit."""
 
     def limit(
         self, ask: Ask, provided: set[str], usage: Mapping[str, int], body: bytes, *, elsewhere: bool
     ) -> int | None:
-        """Return the most bytes of the texts for a question together, or None for any number.
+        """Return the limit in bytes for all texts for a question, or None for any number.
 
         The arguments after `provided` are those of `Bounds.left`.
         """
@@ -64,8 +64,8 @@ class Portions:
             self._most = max(0, self._most - self._given)
 
     def less(self, refusal: Refusal, body: bytes, *, elsewhere: bool) -> int | None:
-        """Return the bytes for another answer to the last question, after a refusal of `body`; None if no
-        answer would help."""
+        """Return the limit in bytes for another answer to the last question, after a refusal of `body`; None
+        if no answer would help."""
         if not self.bounds.again or self.ask is None or self._tries >= TRIES or refusal.kind is Kind.BINDING:
             return None
         self._tries += 1
@@ -91,7 +91,7 @@ class Portions:
 
 
 def _over(refusal: Refusal, body: bytes) -> int:
-    """Return the bytes by which a refused body must shrink; 0 if the refusal does not say."""
+    """Return the number of bytes by which a refused body must shrink; 0 if the refusal has no number."""
     if refusal.kind is Kind.BYTES:
         return len(body) - refusal.limit if refusal.limit else 0
     if refusal.kind is Kind.FIELD:

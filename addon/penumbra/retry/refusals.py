@@ -1,9 +1,9 @@
-"""This module reads why a provider refused a request and by how much it is too large, and computes what a
-retry must save.
+"""This module finds the reason of a refusal and the excess size of the request, and computes the savings for
+a retry.
 
-The knowledge is `rules/refusals.yaml`. A response is read as a chain of error objects, from the outermost to
-those that gateways have wrapped. Only the beginnings of their messages count, so that a response which quotes
-the conversation never matches.
+`rules/refusals.yaml` has the refusals of providers. A response is read as a chain of error objects, from the
+outermost to those that gateways have wrapped. Only the beginnings of their messages count, so that quotations
+of the conversation never match.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ from penumbra.wire.json_values import NotJson, decode
 MAX_BODY_BYTES = 262_144
 """The size in bytes of the largest response that may be a refusal."""
 _DEPTH = 6
-"""The most nested wrappers that are removed."""
+"""The greatest number of nested wrappers that are removed."""
 _FRONT = 2_000
-"""The number of first characters of a message that are examined."""
+"""The number of characters at the beginning of a message that are examined."""
 _DENIED = 300
 _NEVER = (401, 402, 403, 404)
 
 
 class Kind(StrEnum):
-    """A `Kind` is the limit that a request has exceeded, or the part of the request that the provider
-    refuses."""
+    """A `Kind` is the limit that a request exceeds, or the part of the request that the provider refuses."""
 
     INPUT = "input"
     RESERVE = "reserve"
@@ -58,7 +57,7 @@ class Refusal:
     rule: str
     """The rule's id."""
     have: int | None = None
-    """Size of the request as the provider counts it."""
+    """Size of the request by the provider's count."""
     limit: int | None = None
     over: int | None = None
     """The amount by which the request exceeds the limit."""
@@ -81,7 +80,7 @@ class ErrorObject:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A `_Rule` is an entry of `refusals` in the file, whose head describes its members."""
+    """A `_Rule` is an entry of `refusals` in the file. The head of the file describes the members."""
 
     id: str
     kind: Kind
@@ -100,9 +99,9 @@ class _Rule:
 
 
 def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refusal | None:
-    """Return the refusal in a response, or in the data of one event of a stream; None if that is no refusal.
+    """Return the refusal in a response or in the data of one event of a stream; None if there is none.
 
-    `host` is where the request went, `tokens` its estimated size.
+    `host` is the host of the request, and `tokens` its estimated size.
     """
     if status in _NEVER or len(body) > MAX_BODY_BYTES:
         return None
@@ -167,7 +166,7 @@ def _objects(value: Any, depth: int) -> Iterator[ErrorObject]:
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """Return whether an object is itself an error; responses of a model have other members."""
+    """Return whether an object is itself an error. Responses of a model have other members."""
     return isinstance(value.get("message"), str) and not {"choices", "content", "output", "candidates"} & set(
         value
     )
@@ -190,7 +189,7 @@ def _error(error: Mapping[str, Any]) -> ErrorObject:
 
 
 def _wrapped(text: str, depth: int, plain: bool = False) -> Iterator[ErrorObject]:
-    """Yield the error objects in a message that is JSON, or a Python literal of bytes of JSON; with `plain`,
+    """Yield the error objects in a message that is JSON, or a Python literal of bytes of JSON. With `plain`,
     any other text counts as the message of an error object."""
     text = text[:MAX_BODY_BYTES].strip()
     if text[:2] in ("b'", 'b"'):
@@ -284,14 +283,14 @@ RESENDS = 2
 _SHARES = (0.35, 0.65)
 """The fraction of a request that each retry leaves out after a refusal without numbers."""
 _FIELD = 100_000
-"""The characters of a text that stay if the provider names no limit."""
+"""The number of characters of a text that stay if the provider names no limit."""
 
 
 def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
-    """Return the savings that a refusal asks for, or None if shortening does not help.
+    """Return the savings that a retry needs after a refusal, or None if shortening does not help.
 
-    The refused request has `estimated` tokens and `sent` bytes; `resend` counts from 0. With `elsewhere`,
-    the provider adds a history of its own to the request.
+    The refused request has `estimated` tokens and `sent` bytes. `resend` counts from 0. With `elsewhere`, the
+    provider adds the history that it stores to the request.
     """
     if refusal.leave or resend >= RESENDS:
         return None
@@ -303,14 +302,14 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
             return Need(bytes=sent - int(refusal.limit * SLACK))
         return Need(bytes=int(sent * share))
     if elsewhere:
-        # Only the new messages can shrink, which can't make up for the history.
+        # Only the new messages can shrink, and not the history.
         over = refusal.over or int(estimated * share)
         return Need(tokens=max(1, min(estimated, over + (resend + 1) * over // 2)))
     if refusal.over is None:
         if refusal.limit and refusal.limit < estimated:
             return Need(tokens=max(estimated - int(refusal.limit * SLACK), int(estimated * share / 2)))
         return Need(tokens=int(estimated * share))
-    # The provider's numbers are its own tokens, but the result is in estimated tokens.
+    # The provider's numbers are in its own tokens, but the result is in estimated tokens.
     have = refusal.have or max(estimated, refusal.over + 1)
     limit = refusal.limit or have - refusal.over
     wanted = have - int(limit * (SLACK - 0.1 * resend))
@@ -318,7 +317,7 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
 
 
 def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
-    """Return the limits that a refusal teaches for later requests of the conversation.
+    """Return the limits for later requests of the conversation that follow from a refusal.
 
     `estimated` is the number of tokens of the refused body, or 0 if the provider counts more than the body.
     """

@@ -35,7 +35,7 @@ class Retry:
 
 
 def may_help(sent: Accepted) -> bool:
-    """Return whether a refusal of a request could be answered."""
+    """Return whether another request could help after a refusal."""
     request = sent.request
     settings = request.settings
     bound = request.conversation.last_thinking >= 0 and adoption.may_drop(
@@ -54,10 +54,9 @@ async def instead(
     status: int,
     response: bytes,
 ) -> Retry | None:
-    """Return another request in place of `sent`, or None if the client gets the response. Raises
-    RedactionError.
+    """Return another request in place of `sent`; None if the client gets the response. Raises RedactionError.
 
-    `count` is the number of earlier retries; `response` is the body, or the data of an event.
+    `count` is the number of earlier retries. `response` is the body or the data of an event.
     """
     body = sent.rewritten.body
     host = incoming.host.rpartition(":")[0] or incoming.host
@@ -80,7 +79,7 @@ def _declares_late(sent: Accepted) -> bool:
 def _change(
     refusal: Refusal, count: int, incoming: Incoming, sent: Accepted, redact: Redact
 ) -> Plan | bytes | None:
-    """Return other forms of a request's results, or a whole body, or None if nothing helps. Raises
+    """Return other forms of a request's results, or a whole body; None if no change helps. Raises
     RedactionError."""
     request, body = sent.request, sent.rewritten.body
     if refusal.kind is Kind.BINDING:

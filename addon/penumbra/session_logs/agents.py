@@ -15,13 +15,14 @@ _LINES_LOOKED_AT = 20
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An `Agent` says where an agent's logs are, and how to read them."""
+    """An `Agent` has the places of an agent's logs and the functions that read them."""
 
     name: str
     patterns: tuple[str, ...]
     """Globs of log files, relative to a folder of logs."""
     roots: Callable[[Path, Mapping[str, str]], Iterator[Path]]
-    """Function that returns the folders that may contain logs, given the home folder and the environment."""
+    """Function that takes the home folder and the environment, and returns the folders that may contain
+    logs."""
     is_first: Callable[[Mapping[str, Any]], bool]
     """Function that returns whether a log of the agent may begin with an object."""
     read: Callable[[Path, LogCounts], Iterator[LoggedConversation]]
@@ -39,7 +40,7 @@ NAMES = tuple(agent.name for agent in AGENTS)
 
 
 def of_log(path: Path) -> Agent | None:
-    """Return the agent that wrote a log, judged by its first bytes and lines. Raises OSError."""
+    """Return the agent that wrote a log, by its first bytes and lines. Raises OSError."""
     if opencode.is_database(path):
         return next(agent for agent in AGENTS if agent.name == opencode.NAME)
     for number, value in enumerate(objects(path, LogCounts())):

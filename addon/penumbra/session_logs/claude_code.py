@@ -1,8 +1,8 @@
 """This module reads the session logs of Claude Code.
 
-A session is in `projects/<folder>/<session>.jsonl`, and its agents are in `…/subagents/**/agent-*.jsonl`;
-older releases put an agent's lines into its parent's file. The place is documented (code.claude.com/docs);
-the format is not, and was found by reading logs. This is a line:
+A session is in `projects/<folder>/<session>.jsonl`, and its agents are in `…/subagents/**/agent-*.jsonl`.
+Older releases put an agent's lines into its parent's file. The place is documented (code.claude.com/docs).
+The format is not documented and was found by reading logs. This is a line:
 
     {"type": "user" | "assistant" | …, "uuid", "parentUuid", "timestamp", "message": {"role", "content", …}}
 
@@ -25,7 +25,7 @@ from penumbra.session_logs.log_entries import mapping, objects, objects_in, seco
 NAME = "claude-code"
 PATTERNS = ("**/*.jsonl",)
 _SYNTHETIC = "<synthetic>"
-"""Name that Claude Code gives as the model in lines that no model wrote."""
+"""Claude Code's name of the model in lines that no model wrote."""
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
@@ -112,7 +112,7 @@ class _Tree:
     def conversations(self) -> Iterator[log.LoggedConversation]:
         """Yield one conversation for each branch, up to its last message of the model."""
         continued: set[int] = set()
-        """Ids of the model's messages that a later message of the model follows."""
+        """Ids of the model's messages before another message of the model."""
         for node in self.messages.values():
             before = self._before(node)
             if before is not None:
@@ -126,7 +126,8 @@ class _Tree:
         return next((each for each in self._upwards(node) if each.message is not None), None)
 
     def _upwards(self, node: _Node) -> Iterator[_Node]:
-        """Yield the nodes before a node, the last one first. A cycle of parents is left once it closes."""
+        """Yield the nodes before a node, the last one first. In a cycle of parents, each node is yielded
+        once."""
         seen = {id(node)}
         while (before := self.nodes.get(node.parent)) is not None and id(before) not in seen:
             seen.add(id(before))

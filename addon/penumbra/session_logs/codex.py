@@ -6,10 +6,10 @@ codex-rs/protocol. This is a line:
 
     {"timestamp", "type": "session_meta" | "turn_context" | "response_item" | …, "payload"}
 
-Payloads of `response_item` are items of the Responses API, without those that the client makes anew for each
+Payloads of `response_item` are items of the Responses API, except those that the client makes for each
 request. `turn_context` names the model. `event_msg` of type `token_count` follows each response and has its
 usage. `compacted` replaces the history by its `replacement_history`, or by its `message`. Releases before
-September 2025 wrote the payloads alone as lines. A forked session begins with a copy of the other session's
+September 2025 wrote only the payloads as lines. A forked session begins with a copy of the other session's
 items.
 """
 
@@ -48,7 +48,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield the conversations of a log; each compaction begins another one. Raises OSError."""
+    """Yield the conversations of a log. Each compaction begins another one. Raises OSError."""
     reader = _Rollout(NAME)
     for line in objects(path, counts):
         yield from reader.add(line)
@@ -59,7 +59,7 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 @dataclass(slots=True)
 class _Rollout(log.Builder):
     response: log.LoggedResponse | None = None
-    """The response that is being read; a line that the client wrote ends it."""
+    """The response that is being read. A line of the client ends it."""
     model: str = ""
 
     def add(self, line: Mapping[str, Any]) -> Iterator[log.LoggedConversation]:
@@ -107,7 +107,7 @@ class _Rollout(log.Builder):
             self.response = None
 
     def _count(self, info: Mapping[str, Any]) -> None:
-        """Add usage to the last response, which may have ended already, since results of its calls end it."""
+        """Add usage to the last response, which results of its calls may already have ended."""
         last = mapping(info.get("last_token_usage"))
         if not whole(last.get("input_tokens")):
             return

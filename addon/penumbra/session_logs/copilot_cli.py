@@ -1,7 +1,8 @@
 """This module reads the session logs of GitHub's Copilot CLI.
 
-A log is `session-state/<session>/events.jsonl` below `COPILOT_HOME` (`~/.copilot`); in older releases it is
-`session-state/<session>.jsonl`. The events are those of the Copilot SDK (github.com/github/copilot-sdk):
+A log is `session-state/<session>/events.jsonl` below `COPILOT_HOME` (`~/.copilot`), and
+`session-state/<session>.jsonl` in older releases. The events are those of the Copilot SDK
+(github.com/github/copilot-sdk):
 
     {"type", "id", "timestamp", "parentId", "data"}
 
@@ -35,7 +36,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield a log's conversations, one for each agent; each compaction begins another one. Raises OSError."""
+    """Yield a conversation for each agent. Each compaction begins another one. Raises OSError."""
     reader = _Events()
     for line in objects(path, counts):
         yield from reader.add(line)

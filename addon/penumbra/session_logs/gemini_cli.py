@@ -1,7 +1,7 @@
 """This module reads the session logs of Gemini CLI.
 
 The logs are `tmp/<project>/chats/session-*.jsonl` below `~/.gemini` (`GEMINI_CLI_HOME` replaces the home
-folder); those of agents are in folders below. Older logs are one JSON object (`.json`). The format is that of
+folder). Logs of agents are in subfolders. Older logs are one JSON object (`.json`). The format is that of
 `ConversationRecord` in packages/core/src/services/chatRecordingService.ts. A line describes the session, or
 is a message:
 
@@ -37,7 +37,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield the conversations of a log: the final one, and those that were rewound or replaced. Raises
+    """Yield the conversations of a log: the final one and those that were rewound or replaced. Raises
     OSError."""
     reader = _Chat()
     for line in objects(path, counts):
@@ -65,7 +65,7 @@ class _Chat:
                 self.messages = {text(each.get("id")): each for each in objects_in(patch["messages"])}
 
     def end(self) -> Iterator[log.LoggedConversation]:
-        """Yield the conversation that consists of the present messages."""
+        """Yield the conversation with the current messages."""
         entries = tuple(entry for message in self.messages.values() for entry in _entries(message))
         if entries:
             yield log.LoggedConversation(NAME, entries)

@@ -1,8 +1,8 @@
 """This module describes conversations in session logs, and reads the lines of JSON in log files.
 
-A reader for each agent's format makes these entries; a projection makes requests from them. Other programs
-write the logs, which may be broken, cut off or of any size. A line that is no JSON object or is too long is
-counted and skipped, and a member of an unexpected type counts as absent.
+A reader for each agent's format makes these entries, and a projection makes requests from them. Logs of other
+programs may be broken, cut off or of any size. A line that is no JSON object or is too long is counted and
+skipped. A member of an unexpected type counts as absent.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class LoggedResult:
 
 @dataclass(frozen=True, slots=True)
 class LoggedUsage:
-    """A `LoggedUsage` has the tokens of one request as its provider counted them."""
+    """A `LoggedUsage` has the tokens of one request by the provider's count."""
 
     input: int
     """Tokens of the whole prompt."""
     cached: int = 0
     """Tokens read from the provider's cache."""
     written: int = 0
-    """Tokens written to the cache at a price of their own."""
+    """Tokens written to the cache at a separate price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class LoggedResponse:
     """A `LoggedResponse` is the model's answer to one request."""
 
     key: str
-    """Id of the response, the same in all logs; empty if the entries before it identify it."""
+    """Id of the response, which is the same in all logs; empty if the entries before it identify the
+    response."""
     text: str = ""
     calls: tuple[LoggedCall, ...] = ()
     model: str = ""
@@ -102,7 +103,7 @@ class Builder:
 
 
 def response_keys(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the identity of each response: the log's own key, else a hash of all entries so far.
+    """Yield the identity of each response: the log's own key or else a hash of all entries so far.
 
     A session that was resumed or forked into another log begins with the same entries and has the same keys.
     """
@@ -159,17 +160,17 @@ def texts_of(content: Any) -> tuple[str, ...]:
 
 
 LONGEST_LINE = 32_000_000
-"""Bytes of a line. Clients limit results to far fewer; only images and copies of files make longer lines."""
+"""Length in bytes of the longest line. Only images and copies of files make longer lines."""
 _LONGEST_FILE = 4 * LONGEST_LINE
-"""Bytes of a file that is read as a whole."""
+"""Size in bytes of the largest file that is read as a whole."""
 MOST_BYTES = 1_000_000_000
-"""Decompressed bytes that are read of one log."""
+"""Number of decompressed bytes that are read from one log."""
 _PIECE = 1 << 20
 
 
 @dataclass(slots=True)
 class LogCounts:
-    """A `LogCounts` counts the files and lines that were read, and those that were not."""
+    """A `LogCounts` has the numbers of files and lines that were read, and of those that were not."""
 
     files: int = 0
     lines: int = 0
@@ -182,7 +183,7 @@ class LogCounts:
 
 
 def objects(path: Path, counts: LogCounts) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a log, in order; a `.json` file is one object. Raises OSError."""
+    """Yield the objects of a log, in order. A `.json` file is one object. Raises OSError."""
     with path.open("rb") as file:
         if path.suffix == ".json":
             yield from _whole(file, counts)

@@ -10,7 +10,7 @@ and `part`, each with `id`, `session_id` and a JSON `data`. The order of ids is 
              {"type": "step-start"}
              {"type": "step-finish", "tokens": {"input", "cache": {"read", "write"}}}
 
-A step is a request; `tokens.input` counts the tokens that were not in the cache. A message of the model with
+A step is a request. `tokens.input` counts the tokens that were not in the cache. A message of the model with
 `summary` replaces the history before it. The database is opened so that nothing is written, not even a lock.
 If its journal (`-wal`) contains new rows, both files are copied first, since reading the journal would write
 files beside it.
@@ -58,7 +58,7 @@ def is_database(path: Path) -> bool:
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
     """Yield the conversations of a database. Raises OSError."""
     try:
-        # Rows that another process writes meanwhile may be missing; that process is never delayed.
+        # Rows that another process writes meanwhile may be missing, since that process is never delayed.
         with _unchanging(path) as place, closing(sqlite3.connect(place, uri=True)) as database:
             sessions = database.execute(
                 "SELECT DISTINCT session_id FROM message ORDER BY session_id"

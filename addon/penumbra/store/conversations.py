@@ -1,8 +1,8 @@
 """This module stores the state of each conversation: the time and the tool of the last request, and learned
 limits.
 
-When the provider refuses a request and accepts a smaller one, the limit is stored, so that later requests
-obey it. Times only influence what is sent; no text contains them.
+When the provider refuses a request and accepts a smaller one, the limit is stored for later requests. Times
+influence the choice of forms, but no form contains a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LearnedLimits:
     most: int = 0
     """Most characters of one result."""
     window: int = 0
-    """Most tokens of a request and its response together, as the provider counts them."""
+    """Most tokens of a request and its response together, by the provider's count."""
     drop: bool = False
     """True if reasoning is bound to another prefix, so that the provider must be asked to drop the
     reasoning."""
@@ -60,13 +60,13 @@ class ConversationState:
     stored."""
 
     idle: float | None = None
-    """Seconds since the last request or response; 0 while the provider keeps its cache, as the request asked;
+    """Seconds since the last request or response; 0 during the cache life that the last request asked for;
     None if there was no request."""
     limits: LearnedLimits = NO_LIMITS
     tool: str = ""
     """Name of the injected tool that the last request declared; empty if it declared none."""
     revision: str = ""
-    """A new random value each time that decisions replace earlier ones."""
+    """A random value that changes whenever decisions replace earlier ones."""
     waits: bool = False
     """True if the conversation has no injected tool yet because it began small."""
     seen: float = field(default=0.0, compare=False)
@@ -83,7 +83,7 @@ class Conversations:
     def __init__(
         self, table: KeyedValues[ConversationState], clock: Clock = time.time, steady: Clock | None = None
     ) -> None:
-        """`steady` is the clock by which conversations become idle; `clock` if None."""
+        """`steady` is the clock by which conversations become idle, or `clock` if it is None."""
         self._table = table
         self.clock = clock
         self.steady = steady or clock
@@ -106,8 +106,8 @@ class Conversations:
         tool while `waits` is true. The provider caches the request for `life` seconds at most.
 
         The state is written at most once a minute, but at once if `waits` is true, if one of these values has
-        changed, or if `revised` says that decisions replaced earlier ones. `Stores.written` waits until the
-        state is on disk or in the shared store.
+        changed, or if decisions replaced earlier ones (`revised`). `Stores.written` waits until the state is
+        on disk or in the shared store.
         """
         now = self.clock()
         entry = await self._entry(key) or ConversationState(seen=now)
@@ -123,7 +123,7 @@ class Conversations:
             self._table.note({key: entry})
 
     async def answered(self, key: bytes) -> None:
-        """Note the end of a response; the provider has used its cache until now."""
+        """Note the end of a response, until which the provider has used its cache."""
         if (entry := await self._entry(key)) is not None:
             self._table.note({key: replace(entry, seen=self.clock())})
 

@@ -3,8 +3,8 @@ caller waits.
 
 The database's own thread opens the file at the start, so that the event loop never waits for a disk. While
 the file can't be opened or written, the same tables live in memory (`database_file.py`). If the database
-hangs, one request waits for it; later requests do without it until it answers. Background writes that follow
-each other quickly share a transaction.
+hangs, one request waits, and later requests do without the database until it answers. Background writes that
+follow each other quickly share a transaction.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Database:
         self.forgotten = 0
         """Number of rows that were dropped before they were written, because memory was short."""
         self._overdue: Future[None] | None = None
-        """Work that took too long; all later work waits for it."""
+        """Work that took too long. All later work waits for it."""
         self._waiting: list[Work[object]] = []
         """Background writes that have not begun."""
         self._writing: Future[None] | None = None
@@ -87,7 +87,7 @@ class Database:
         self._eviction.max_bytes = max_bytes
 
     def add(self, table: str, lifetime: Lifetime, merge: Merge | None = None) -> None:
-        """Add a table; it is created at its first use.
+        """Add a table, which is created at its first use.
 
         `merge` combines a record in the file with one in memory; without `merge`, the record in memory wins.
         """
@@ -121,9 +121,9 @@ class Database:
         return self._thread.submit(self._run, work)
 
     def later(self, work: Work[object], size: int = 0, rows: int = 1) -> None:
-        """Queue work without waiting for it; work that is queued soon after shares its transaction. Later
-        calls of `run` and `submit` see its result. `size` is the number of bytes and `rows` the number of
-        rows that the work writes. The rows are dropped if too many bytes wait already."""
+        """Queue work and return at once. Work that is queued soon after shares its transaction. Later calls
+        of `run` and `submit` see its result. `size` is the number of bytes and `rows` the number of rows that
+        the work writes. The rows are dropped if too many bytes wait already."""
         if self._unwritten + size > MOST_WAITING:
             self.forgotten += rows
             return
@@ -148,7 +148,7 @@ class Database:
         return not self.hangs and self._unwritten <= MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
-        """Return numbers by name for Prometheus; names of counters end in `_total`."""
+        """Return numbers by name for Prometheus. Names of counters end in `_total`."""
         return {
             "up": float(not (self.hangs or self.file.failed)),
             "waiting_bytes": self._unwritten,
@@ -222,7 +222,7 @@ class Database:
         self.file.forget(names)
         self._run(lambda connection: connection.execute("PRAGMA secure_delete = ON"))
         self._run(delete)
-        # VACUUM fails while another process reads; deleted rows are overwritten even so.
+        # VACUUM fails while another process reads. Deleted rows are overwritten nevertheless.
         with suppress(sqlite3.DatabaseError):
             self.file.connected().execute("VACUUM")
             self.file.connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -266,7 +266,7 @@ class Database:
         return result
 
     def _evict(self) -> None:
-        """Delete the next batch of old rows; other work that was queued meanwhile is done before."""
+        """Delete the next batch of old rows. Other work that was queued meanwhile comes before."""
         if (connection := self.file.open) is None:
             return
         try:

@@ -1,10 +1,10 @@
 """This module opens the database in its file, or in memory while the file can't be opened or written.
 
 While the file fails, a warning with a constant id is logged, its rows are still read, and new rows are
-written to it as soon as that is possible. A damaged file, or one of another program, is moved aside; a new
-file takes its place, and also the place of a removed file. Rows of the old file are copied to the new one
-when a request needs them. Rows of a format that this release can't read are dropped. Only the user can read
-the file and its folder.
+written to it as soon as that is possible. A damaged file, or a file of another program, is renamed. A new
+file replaces it, and also a removed file. Rows of the old file are copied to the new one when a request needs
+them. Rows of a format that this release can't read are dropped. Only the user can read the file and its
+folder.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _STEP_ROWS = 500
 _STEP_BYTES = 4_000_000
 _STEP_PAGES = 1_000
 _EXPIRY_SECONDS = 60
-"""Seconds between two scans of a table for expired rows. There is no hurry, since look-ups ignore expired
-rows, and a scan costs as much as a write."""
+"""Seconds between two scans of a table for expired rows. Look-ups ignore expired rows, and a scan takes the
+time of a write."""
 _SPARE = 10
-"""A file above its size limit is shrunk to the limit minus one part in so many, so that the next writes need
-not shrink the file again."""
+"""A file above its size limit shrinks to the limit minus this fraction (one tenth), so that the next writes
+don't shrink it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A `Lifetime` says how long the rows of a table are kept."""
+    """A `Lifetime` limits the time for which the rows of a table are kept."""
 
     begin: Callable[[], float]
-    """The function that returns a time in seconds; rows last used before that time are expired."""
+    """A function that returns a time in seconds. Rows that were last used earlier are expired."""
     leaves_last: bool = False
     """True if rows of all other tables are deleted first when the database is too large."""
 
@@ -50,9 +50,9 @@ class Eviction:
     """An `Eviction` deletes expired rows of all tables, and the oldest rows beyond `max_bytes`, the size
     limit of the file.
 
-    The oldest rows of all other tables are deleted before decisions are: the first form in which a result was
-    sent is final, and other rows can be made again. Rows are deleted in steps, so that no request waits for
-    all of them. All methods but `add` run in the database's thread.
+    The oldest rows of all other tables are deleted before decisions, since the first sent form of a result is
+    final and other rows can be made again. Rows are deleted in steps, so that no request waits for all of
+    them. All methods but `add` run in the database's thread.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -98,9 +98,9 @@ class Eviction:
             if excess <= 0 or not (gone := self._remove(connection, excess * size)):
                 break
             removed += gone
-        # Free pages beyond the size limit are given back to the file system; later rows use the other free
-        # pages. Each call frees one page only: SQLite frees a page per result row, and before Python 3.12 the
-        # module `sqlite3` reads only the first row, which has no columns.
+        # Free pages beyond the size limit are returned to the file system. Later rows use the other free
+        # pages. Each call frees only one page, since SQLite frees a page for each result row, and `sqlite3`
+        # before Python 3.12 reads only the first row.
         for _ in range(min(pages - most, _STEP_PAGES)):
             connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
         left = pragma(connection, "page_count")
@@ -165,7 +165,7 @@ APPLICATION = 0x50454E55
 BUSY_MILLISECONDS = 2_000
 """Most milliseconds that SQLite waits for another program's write."""
 _CHECKED_BYTES = 32_000_000
-"""The size in bytes up to which a whole file is checked at the start; damage of a larger file is found
+"""The size in bytes up to which a whole file is checked at the start. Damage in a larger file is found
 later."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG_BYTES = 4_000_000
@@ -256,7 +256,7 @@ def _empty(connection: sqlite3.Connection, names: Collection[str]) -> None:
 
 T = TypeVar("T")
 Row = tuple[bytes, int, bytes]
-"""A row: its key, the time of its last use in seconds, and its record."""
+"""A row has its key, the time of its last use in seconds, and its record."""
 Merge = Callable[[bytes, bytes, bytes], bytes]
 """A function that combines the earlier and the later record of a key."""
 _BATCH = 400
@@ -266,7 +266,7 @@ def find(
     connection: sqlite3.Connection, table: str, keys: Sequence[bytes], since: float, record: str = "record"
 ) -> Iterator[Row]:
     """Yield the rows of these keys that were used at `since` or later. `record` is the SQL of the third
-    column; `''` leaves the record out."""
+    column, or `''` for no record."""
     for start in range(0, len(keys), _BATCH):
         batch = keys[start : start + _BATCH]
         marks = ",".join("?" * len(batch))
@@ -275,7 +275,8 @@ def find(
 
 
 def write(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Write rows or replace present ones, in the order of keys: each page of the index then changes once."""
+    """Write rows or replace existing ones, in the order of keys, so that each page of the index changes
+    once."""
     connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", sorted(rows))
 
 
@@ -347,7 +348,7 @@ class OlderRows:
             return found
 
     def read(self, work: Callable[[sqlite3.Connection], T], default: T) -> T:
-        """Return the result of `work`, or `default` where that fails."""
+        """Return the result of `work`, or `default` if `work` fails."""
         try:
             return work(self._connection)
         except sqlite3.DatabaseError:
@@ -383,7 +384,7 @@ class DatabaseFile:
         self.failed = False
         """True while the file can't be used and new rows are in memory."""
         self.older: OlderRows | None = None
-        """Rows of an earlier file, for keys that the open connection lacks."""
+        """Rows of an earlier file, for keys without a row in the open connection."""
         self.renewals = 0
         """Number of files that were removed or damaged and replaced."""
         self.open: sqlite3.Connection | None = None
@@ -508,9 +509,9 @@ class DatabaseFile:
         return True
 
     def _was_removed(self, path: Path) -> None:
-        """Begin a new file, since the open one was removed. Another process may have made a new file already;
-        SQLite would delete the log of that file when this connection closes. Python 3.11 can't prevent
-        that."""
+        """Begin a new file, since the open one was removed. Another process may already have made a new file.
+        SQLite would delete the log of that file when this connection closes, which Python 3.11 can't
+        prevent."""
         connection, self.open, self._inode = self.open, None, None
         self._created = set()
         self._drop_older()

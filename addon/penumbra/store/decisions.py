@@ -1,7 +1,7 @@
 """This module stores the decisions about results. The form in which a result was first sent is final.
 
-The key of a decision is a keyed hash of caller, call and text. It also covers the earlier calls if the id of
-the call is not unique.
+The key of a decision is a keyed hash of caller, call and text, and of the earlier calls if the id of the call
+is not unique.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penumbra.store.table import pack_text, unpack_text
 _MEMORY_CHARACTERS = 32_000_000
 _ENTRY_CHARACTERS = 500
 KNOWN_VALUE = "known-value"
-"""Name for counts of values that are known as secrets only from an earlier text of the caller."""
+"""Rule name for values that are secrets only because of an earlier text of the caller."""
 PLACEHOLDER_NOTE = "placeholder_note"
 """Name of the stage that adds a note to the end of a result if its call contained placeholders."""
 
@@ -35,7 +35,7 @@ class Facts:
     stages: tuple[str, ...] = ()
     family: str = ""
     referents: tuple[str, ...] = ()
-    """Keys (hex) of earlier texts that this one refers to."""
+    """Keys (hex) of the earlier texts to which this one refers."""
     ref: str = ""
     """Reference by which the model can ask for the original; empty if nothing was left out."""
     bytes_before: int = 0
@@ -43,7 +43,7 @@ class Facts:
     characters_before: int = 0
     lines_before: int = 0
     token_mark: int = 0
-    """Token count that the original text states (`Original token count: 8123`); 0 if it states none."""
+    """Token count in the original text (`Original token count: 8123`); 0 if there is none."""
     tokens_before: int = 0
     tokens_after: int = 0
     redactions: Mapping[str, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Decision:
 
 
 def referents(decided: Mapping[bytes, Decision]) -> frozenset[bytes]:
-    """Return the keys of the texts that decisions refer to."""
+    """Return the keys of the texts to which decisions refer."""
     return frozenset(
         bytes.fromhex(key) for decision_made in decided.values() for key in decision_made.facts.referents
     )
@@ -77,7 +77,7 @@ def _news(decision: Decision) -> News:
     if facts.how == "kept":
         return News.NOTHING
     is_made_again = facts.how in ("shortened", "duplicate") and not facts.skipped and not facts.asked
-    # Other proxies don't know which values the caller has shown, or whether a result was new.
+    # Other proxies don't know the caller's earlier secrets, or whether a result was new.
     knows_more = KNOWN_VALUE in facts.redactions or PLACEHOLDER_NOTE in facts.stages
     is_made_again = is_made_again and not knows_more
     return News.KEY if is_made_again else News.VALUE
@@ -104,7 +104,8 @@ def _unpack(record: bytes) -> Decision:
 
 
 def _read_facts(written: Mapping[str, Any]) -> Facts:
-    """Return the facts in a record of any release: unknown members are ignored, missing ones get defaults."""
+    """Return the facts in a record of any release. Unknown members are ignored, and missing ones get
+    defaults."""
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in written.items()

@@ -33,7 +33,7 @@ class ProviderResult:
     """A `ProviderResult` is a result in a history that the provider stores."""
 
     digest: bytes
-    """Digest of the text; empty if no later text may refer to it."""
+    """Digest of the text; empty if later texts may not refer to it."""
     key: bytes
     """Key of the decision about the result; empty for results before the first known one."""
     tool: str
@@ -51,21 +51,22 @@ class PastResponse:
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Keys of the hidden exchanges before signed reasoning; stored only under a signature's key."""
+    """Keys of the hidden exchanges before signed reasoning. Only records under a signature's key have
+    them."""
     hidden: Hidden | None = None
     conversation: bytes = b""
-    """Conversation of the response; references and originals belong to it."""
+    """Conversation of the response, to which references and originals belong."""
     scope: bytes = b""
     history: bytes = prefix_hash.START
-    """Hash of the history including the response; stored only under a response's id."""
+    """Hash of the history with the response. Only records under a response's id have it."""
     undecided: bool = False
     """True if the request had neither tools nor a history and the response had no text. The next request then
     decides whether the injected tool is declared."""
     declared_at: bytes = b""
-    """Hash of the history up to the message after which the injected tool is declared; empty if it is
-    declared with the other tools."""
+    """Hash of the history up to the message before the declaration of the injected tool; empty if the tool is
+    declared with the others."""
     held: tuple[ProviderResult, ...] = ()
-    """The latest results before the response, in order; stored only under a response's id."""
+    """The latest results before the response, in order. Only records under a response's id have them."""
 
 
 def text_hash(text: str) -> str:
@@ -95,8 +96,8 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
-    """Return all keys of a response: clients may drop the ids of calls and the text beside them, and each
-    form has a key. `visible.item` is the id by which a request may refer to it."""
+    """Return all keys of a response. Clients may drop the ids of calls and the text beside them, so each of
+    these forms has a key. `visible.item` is the id by which a request may refer to it."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:
@@ -105,7 +106,7 @@ def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
 
 
 def signature_key(owner: bytes, signature: str) -> bytes:
-    """Return the key of signed reasoning; the key does not depend on the surrounding text."""
+    """Return the key of signed reasoning, which does not depend on the surrounding text."""
     return _digest(owner, b"signed", utf8(signature))
 
 

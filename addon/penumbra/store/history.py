@@ -31,10 +31,10 @@ TABLE = "history"
 DAYS = 92
 """The number of days whose sums are stored."""
 MOST_CONVERSATIONS = 300
-"""The number of conversations that are stored for a day; the smallest ones are added up under `OTHERS`."""
+"""The number of conversations that are stored for a day. The smallest ones are added up under `OTHERS`."""
 OTHERS = "(others)"
 _MOST_NAMES = 500
-"""The most names in one branch of a tree."""
+"""The greatest number of names in one branch of a tree."""
 _SECONDS_A_DAY = 86_400.0
 Tree = dict[str, Any]
 """A tree maps names to numbers, texts and trees."""
@@ -63,8 +63,8 @@ class History:
         return self._database.submit(partial(self._add, self.today(), more))
 
     def last(self, count: int) -> Future[dict[str, Tree]]:
-        """Return the records of the last `count` days, by day, the latest last; days without a record are
-        left out."""
+        """Return the records of the last `count` days by day, the latest last, without days that have no
+        record."""
         names = days(self._clock(), count)
         return self._database.submit(partial(self._last, names))
 
@@ -78,7 +78,7 @@ class History:
         return {name: record for name, record in both.items() if record}
 
     def _merged(self, key: bytes, first: bytes, second: bytes) -> bytes:
-        """Return the sums of two records of a day; the second one was written to memory while the file
+        """Return the sums of two records of a day. The second one was written to memory while the file
         failed."""
         trees = [
             orjson.loads(decompress(data))
@@ -109,7 +109,7 @@ def days(now: float, count: int) -> list[str]:
 
 
 def read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> dict[str, Tree]:
-    """Return the records of some days, except those that were sealed with another key."""
+    """Return the records of these days, except those that were sealed with another key."""
     seal, records = Seal(key, TABLE), dict[str, Tree]()
     for name in names:
         row_key = _key(key, name)
@@ -134,7 +134,7 @@ def _key(key: bytes, day: str) -> bytes:
 
 
 def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
-    """Return the sum of two trees: numbers are added, and of two texts the second wins."""
+    """Return the sum of two trees. Numbers are added, and of two texts the second one stays."""
     both: Tree = dict(first)
     for name, value in second.items():
         before = both.get(name)
@@ -150,7 +150,7 @@ def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
 
 
 def _bound(conversations: Tree) -> None:
-    """Reduce the number of conversations to the limit by adding the smallest up."""
+    """Reduce the number of conversations to the limit. The smallest ones are added up."""
     if len(conversations) <= MOST_CONVERSATIONS:
         return
     others = conversations.pop(OTHERS, {})

@@ -1,9 +1,9 @@
 """This module reads and makes the installation's key, and derives the keys that seal rows and identify a
 shared store.
 
-The key is 32 random bytes in a regular file that the user owns and nobody else can have read or written. Each
-table has a key of its own; each record is bound to its table and row, so that no record can take the place of
-another. A record that can't be decrypted counts as absent: it has another key or was changed.
+The key is 32 random bytes in a regular file that only its owner can have read or written. Each table has its
+own key. Each record is bound to its table and row, so that no record can replace another. A record that can't
+be decrypted, because of another key or a change, counts as absent.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def others_may_use(descriptor: int) -> bool:
-    """Return whether anybody but the owner may read or write a file."""
+    """Return whether other users than the owner may read or write a file."""
     return _IS_POSIX and bool(os.fstat(descriptor).st_mode & 0o077)
 
 
 def make_private(descriptor: int) -> None:
-    """Remove all rights of everybody but the owner."""
+    """Remove all rights of other users than the owner."""
     if _IS_POSIX:
         os.fchmod(descriptor, 0o600)
 
@@ -60,8 +60,8 @@ class _Unsafe(OSError):
 def installation_key(path: Path | None) -> bytes:
     """Return the 32 random bytes of this installation, which the first call creates with mode 0600.
 
-    A key that others could read is replaced; rows sealed with the old key then count as absent. Without a
-    path, or if the file can't be used or has another owner, the key is valid for this process only.
+    A key that others could read is replaced, and rows sealed with the old key then count as absent. If there
+    is no path, or the file can't be used or has another owner, the key is valid only for this process.
     """
     if path is None:
         return secrets.token_bytes(_BYTES)
@@ -81,7 +81,7 @@ def installation_key(path: Path | None) -> bytes:
 
 
 def existing_key(path: Path | None) -> bytes | None:
-    """Return the existing key, or None; nothing is created or replaced."""
+    """Return the existing key, or None. No file is created or replaced."""
     try:
         return _read(path) if path is not None else None
     except OSError:
@@ -166,7 +166,7 @@ class SharedPlace:
         return self.derived("installation")
 
     def derived(self, purpose: str) -> bytes:
-        """Return 32 bytes for one purpose; they are the same at every proxy with this key."""
+        """Return 32 bytes for one purpose, which are the same for every proxy with this key."""
         derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"penumbra fleet {purpose}".encode())
         return derived.derive(self.key)
 

@@ -100,7 +100,7 @@ class Schema(Generic[V]):
     """A `Schema` describes the contents of a table."""
 
     name: str
-    """Name of the table; the key that seals its records is derived from this name, too."""
+    """Name of the table, from which the key that seals its records is also derived."""
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
     """A function that may raise any error in `UNREADABLE`, since another release may have written the
@@ -139,8 +139,8 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
-        """Set values, and return once a restart can't lose them. With `in_background`, return at once;
-        `Stores.written` then waits for that."""
+        """Set values, and return when a restart can't lose them. With `in_background`, return at once.
+        `Stores.written` then waits for this."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:
@@ -151,7 +151,7 @@ class KeyedValues(ABC, Generic[V]):
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """Set values whose keys have none; values whose keys are in `over` replace present ones.
+        """Set values whose keys have none. Values whose keys are in `over` replace existing ones.
 
         Return whether all of these values are valid now. If not, another proxy was first, and `get` returns
         the valid ones. `Stores.written` waits until a restart can't lose them. With `unasked`, the values are
@@ -173,7 +173,7 @@ class KeyedValues(ABC, Generic[V]):
             self._memory.put(key, value, now)
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
-        """Return the keys for which another proxy has announced a value that this one lacks."""
+        """Return the keys for which another proxy has announced a value that this one doesn't have."""
         return frozenset()
 
     def forget(self, keys: Iterable[bytes]) -> None:
@@ -185,7 +185,7 @@ class KeyedValues(ABC, Generic[V]):
         return self._seal.close(key, self._schema.pack(value))
 
     def _unpacked(self, records: Iterable[tuple[bytes, bytes]]) -> dict[bytes, V]:
-        """Return the values of records, without records that another key or another release has made."""
+        """Return the values of records, except for records of another key or release."""
         values: dict[bytes, V] = {}
         for key, record in records:
             try:

@@ -32,7 +32,7 @@ _RECENT_SECONDS = 30.0
 
 
 class Reach(Enum):
-    """A `Reach` says how much of a store can be used."""
+    """A `Reach` is the part of a store that can be used."""
 
     WHOLE = "whole"
     FULL = "full"
@@ -42,14 +42,14 @@ class Reach(Enum):
 
 @dataclass(slots=True)
 class Outage:
-    """An `Outage` knows which part of the store can be used, and since when."""
+    """An `Outage` has the part of the store that can be used, and the time of the last change."""
 
     clock: Callable[[], float] = time.monotonic
     reach: Reach = Reach.WHOLE
     count: int = 0
-    """Number of outages; failures during an outage are not counted again."""
+    """Number of outages. Failures during an outage are not counted again."""
     tries: int = 0
-    """Tries since the store was whole; counted up to 10."""
+    """Number of tries since the store was whole, up to 10."""
     _began: float = 0.0
     _tried: float = 0.0
     _ended: float = field(default=float("-inf"))
@@ -71,16 +71,16 @@ class Outage:
         return True
 
     def pause(self, *, hurries: bool = False) -> float:
-        """Return the seconds to wait before the next try. With `hurries` they are few, because other proxies
-        may read invalid rows meanwhile."""
+        """Return the seconds to wait before the next try. With `hurries` the wait is short, since other
+        proxies may read invalid rows meanwhile."""
         pause = (_HURRIED if hurries else _BACKOFF).compute(self.tries)
         self.tries = min(self.tries + 1, 10)
         return pause
 
     @property
     def is_tried_out(self) -> bool:
-        """Return whether the last try is so recent that requests start no new one. The longer the outage, the
-        longer a try counts as recent."""
+        """Return whether the last try is so recent that requests start no new one. In a long outage, a try
+        counts as recent for longer."""
         wait = min(_LONGEST_WAIT, (self.clock() - self._began) / 4)
         return self.clock() - self._tried < wait
 
@@ -95,8 +95,8 @@ class Outage:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether the store has been whole for so long that every proxy has noticed. No proxy pauses
-        longer than twice the outage."""
+        """Return whether every proxy must have noticed that the store is whole. No proxy pauses longer than
+        twice the outage."""
         pause = min(_LONGEST_PAUSE, 2 * self._length) + _HEARING
         return self.reach is Reach.WHOLE and self.clock() - self._ended > pause
 
@@ -107,7 +107,7 @@ class Outage:
 
 
 _MOST_BYTES = 64_000_000
-"""Most bytes of delayed rows; beyond that, the oldest ones are dropped."""
+"""Most bytes of delayed rows. Beyond this limit, the oldest ones are dropped."""
 _LOST_SECONDS = 10.0
 """Seconds for which a write can be lost by a store that is killed or replaced by a replica."""
 _RECENT_BYTES = 8_000_000
@@ -190,7 +190,7 @@ class DelayedRows:
             self._recent_bytes -= self._recent.popleft()[1].weigh()
 
     def delay_recent(self) -> None:
-        """After a failure, delay the rows that were written last: lost ones are then added again."""
+        """After a failure, delay the rows that were written last, so that lost ones are added again."""
         begun = self.clock() - _LOST_SECONDS
         rows = [row for when, row in self._recent if when >= begun and row.name not in self._delayed]
         self._recent.clear()
@@ -286,17 +286,17 @@ def at_start(error: BaseException, url: str) -> str:
 
 
 def why(error: BaseException) -> str:
-    """Return the text of an error on one line, without any data of a command."""
+    """Return the text of an error on one line without any data of a command."""
     reason = str(error).partition(_ARGUMENTS)[0]
     return one_line(reason if isinstance(error, UnfitStore) else f"{type(error).__name__}: {reason}")
 
 
 Rows = Sequence[tuple[bytes, bytes]]
-"""Names and records; an empty record says only that the row exists."""
+"""Names and records. An empty record announces only that the row exists."""
 _MEMORY_BYTES = 64_000_000
 _NEWS_ROW_BYTES = 200
 _LONGEST_NAME = 100
-"""Most bytes of a name; Penumbra's own names are shorter."""
+"""Most bytes of a name. Penumbra's own names are shorter."""
 _BETWEEN_CONNECTIONS = EqualJitterBackoff(1.0, 1.0)
 QUIET_SECONDS = 10.0
 """Seconds without announcements after which a connection is tested."""

@@ -27,7 +27,7 @@ _RENEWED = 16_384
 
 class Originals:
     """An `Originals` stores the original texts by scope and reference. `carried` is the table of originals
-    that clients send again. If `carried` is None, `table` has these, too."""
+    that clients send again. If `carried` is None, `table` also has these."""
 
     def __init__(self, table: KeyedValues[str], carried: KeyedValues[str] | None = None) -> None:
         self._table = table
@@ -63,21 +63,21 @@ class Originals:
 
 
 def _key(scope: bytes, ref: str) -> bytes:
-    """Return the key of a text. It is a hash, since references are written in conversations, which are
+    """Return the key of a text. The key is a hash, since references occur in conversations, which are
     private."""
     return hashlib.blake2b(ref.encode("utf-8", "replace"), key=scope[:64], digest_size=16).digest()
 
 
 _key_again = lru_cache(maxsize=_RENEWED)(_key)
-"""`_key` with a cache, for references that every request repeats. A text that a model passes as a reference
-may be long, so it is not cached."""
+"""`_key` with a cache, for references that every request repeats. References from a model may be long texts
+and are not cached."""
 
 
 _MEMORY_CHARACTERS = 8_000_000
 _ENTRY_CHARACTERS = 500
 
 _LONGEST_ARGUMENTS = 64_000
-"""Most characters of stored arguments; if they are longer, only the name of the call is stored."""
+"""Most characters of stored arguments. For a call with longer ones, only the name is stored."""
 
 Clean = Callable[[str], Awaitable[str]]
 """A function that returns a text without its secrets. The function raises RedactionError."""

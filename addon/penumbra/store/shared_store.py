@@ -39,7 +39,7 @@ _SECONDS_A_BYTE = 1 / 50_000_000
 _SECONDS_A_COMMAND = 0.000_25
 _START_SECONDS = 2.0
 _ROUND_TRIPS = 2
-"""Most round trips at the same time; further commands wait for the next one."""
+"""Most round trips at the same time. Further commands wait for the next one."""
 _PREFIX = b"penumbra:"
 _WRITTEN_AT_ONCE = 200
 _PROBE = b"x" * 100
@@ -47,12 +47,12 @@ _PROBE_MILLISECONDS = 60_000
 _KEY_MILLISECONDS = 30 * 86_400_000
 _SECONDS_AFTERWARDS = 0.005
 _GRACE = 0.15
-"""Seconds for which a store that is back is not used, so that each proxy can first take back its failed
+"""Seconds for which a store is not used after an outage, so that each proxy can first take back its failed
 writes."""
 _LOOK_SECONDS = 0.25
-"""Most seconds in which the store must answer if a request can't go on without the answer."""
+"""Most seconds in which the store must answer if a request needs the answer."""
 _LONGEST_LOOK = 0.75
-"""Most seconds that such a request waits until it is known whether the store is back."""
+"""Most seconds that such a request waits to learn whether the store is back."""
 _TAKE_BACK = """
 for number, name in ipairs(KEYS) do
   local nonce, former = ARGV[2 * number], ARGV[2 * number + 1]
@@ -95,8 +95,8 @@ class _Batch:
 
 
 class SharedStore:
-    """A `SharedStore` keeps the connections, the delayed rows, and whether the store can be used. It belongs
-    to one event loop."""
+    """A `SharedStore` has the connections, the delayed rows, and the state of the store. It belongs to one
+    event loop."""
 
     def __init__(self, place: SharedPlace) -> None:
         self.place = place
@@ -179,7 +179,7 @@ class SharedStore:
         return len(self._delayed)
 
     def samples(self) -> dict[str, float]:
-        """Return numbers by name for Prometheus; names of counters end in `_total`."""
+        """Return numbers by name for Prometheus. Names of counters end in `_total`."""
         figures = self.figures
         return {
             "up": float(self.is_whole),
@@ -205,7 +205,7 @@ class SharedStore:
         return _PREFIX + table.encode() + b":" + digest.digest()
 
     async def read(self, names: Sequence[bytes], milliseconds: int) -> list[bytes | None] | None:
-        """Read records and mark them as used; return None if the store gave no answer."""
+        """Read records and mark them as used. Returns None if the store gave no answer."""
         return await self._ask([("GETEX", name, "PX", milliseconds) for name in names])
 
     async def use(self, names: Sequence[bytes], milliseconds: int) -> list[int] | None:
@@ -250,8 +250,8 @@ class SharedStore:
         return added
 
     async def look_again(self) -> bool:
-        """Return whether the store can be read. If it is away, it is tried now, unless it was tried recently:
-        the request depends on what other proxies have sent."""
+        """Return whether the store can be read. A store that is away is tried now, unless it was tried
+        recently, since the request depends on the decisions of other proxies."""
         if self.outage.reach is not Reach.AWAY:
             return True
         if self._trial is None:
@@ -403,7 +403,7 @@ class SharedStore:
             self.outage.worsen(Reach.AWAY)
 
     async def _tried(self, seconds: float) -> Reach:
-        """Return how much of the store can be used. Raises `_FAILURES`."""
+        """Return the part of the store that can be used. Raises `_FAILURES`."""
         await self._check(seconds)
         reply, *_ = await self._replies(self._probes, seconds)
         while not isinstance(reply, Exception) and self._delayed:
@@ -438,7 +438,7 @@ class SharedStore:
 
     @property
     def _probes(self) -> list[Command]:
-        """Return one example of each command in use: a Redis user must be allowed to use all of them."""
+        """Return one example of each command, all of which a Redis user must be allowed to use."""
         name = _PREFIX + b"probe"
         return [
             ("SET", name, _PROBE, "PX", _PROBE_MILLISECONDS),
@@ -466,8 +466,8 @@ async def _within(seconds: float, task: asyncio.Task[T]) -> T:
 
 
 async def _send_afterwards(connection: Any, commands: Sequence[Command]) -> None:
-    """Send commands on the connection that did not answer; the connection is closed afterwards. If the store
-    runs them at all, it runs them after the commands that were sent before."""
+    """Send commands on the connection that did not answer, and close the connection. If the store runs them
+    at all, it runs them after the earlier commands."""
     if not commands or connection is None or not connection.is_connected:
         return
     sending = connection.send_packed_command(connection.pack_commands(commands), check_health=False)
@@ -522,7 +522,7 @@ class SharedTable(KeyedValues[V]):
         """Time in seconds at which the row that marks the table as filled was last written."""
         self._empty_until = 0.0
         self._doubtful: LRUCache[bytes, None] = LRUCache(_MOST_DOUBTFUL)
-        """Keys of values that may have been written although the write failed; the valid values must replace
+        """Keys of values that may have been written although the write failed. The valid values must replace
         them."""
         self.unwritten: set[bytes] = set()
         """Keys of values in memory that were not written at once, so that another proxy may write them first.
@@ -542,7 +542,7 @@ class SharedTable(KeyedValues[V]):
             announced = {key: self._announced(key) for key in asked if key not in found}
             return found | self._unpacked((key, record) for key, record in announced.items() if record)
         there = {key: record for key, record in zip(asked, records, strict=True) if record is not None}
-        # If the store is full, values that other proxies have announced are missing in it.
+        # A full store does not have the values that other proxies have announced.
         for key in asked:
             if key not in there and key not in found and (record := self._announced(key)):
                 there[key] = record
@@ -552,7 +552,7 @@ class SharedTable(KeyedValues[V]):
         return found
 
     async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
-        """See `KeyedValues.put`. Writing is never delayed, since other proxies may read the values; failed
+        """See `KeyedValues.put`. Writing is never delayed, since other proxies may read the values. Failed
         writes are repeated later."""
         if values:
             self.note(values)
@@ -678,8 +678,8 @@ class SharedTable(KeyedValues[V]):
         ]
 
     def _mark(self) -> list[Row]:
-        """Return the row that tells other proxies that the table is not empty; no row if it was written
-        recently."""
+        """Return the row that shows other proxies that the table is not empty. There is none if it was
+        written recently."""
         now = self._clock()
         if self._name in self._store.filled and now - self._marked < self.refresh:
             return []

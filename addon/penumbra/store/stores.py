@@ -31,19 +31,19 @@ _REVISIONS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """A `Gaps` describes the results of a request about which the store can't answer."""
+    """A `Gaps` has the results of a request for which the store may miss decisions."""
 
     is_away: bool
     elsewhere: frozenset[bytes] = frozenset()
-    """Keys of results that another proxy has decided about; the request alone determines the decision."""
+    """Keys of results about which another proxy has decided. The request alone determines the decision."""
 
 
 class Stores:
     """A `Stores` has the tables, one attribute for each.
 
-    Values expire some seconds after their last use: `originals_ttl` for originals, a day for texts that can
-    be made again, and `ttl` for all other values. `shared` has everything but this machine's history; if it
-    is None, the database has everything.
+    Values expire after their last use: originals after `originals_ttl` seconds, texts that can be made again
+    after a day, and all other values after `ttl` seconds. `shared` has everything except this machine's
+    history. If it is None, the database has everything.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Stores:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the next request will find decisions that are made now."""
+        """Return whether the next request can find decisions that are made now."""
         return self.database.is_whole if self.shared is None else self.shared.outage.is_settled
 
     @property
     def is_recent(self) -> bool:
-        """Return whether the store failed recently, so that it may lack conversations."""
+        """Return whether the store failed recently, so that conversations may be missing."""
         return self.database.hangs if self.shared is None else self.shared.outage.is_recent
 
     @property
@@ -89,12 +89,12 @@ class Stores:
 
     @property
     def failures(self) -> int:
-        """Return the number of failures of the store so far; look-ups meanwhile may lack values."""
+        """Return the number of failures of the store so far. Look-ups during a failure may miss values."""
         return self.database.failures if self.shared is None else self.shared.figures.failures
 
     async def lacks(self, past: Collection[bytes], sent: Iterable[bytes]) -> bool:
-        """Return whether decisions that `past` lacks may be found now, because the store has just come back.
-        `sent` has the keys of results that some proxy has sent."""
+        """Return whether decisions that are not in `past` may be found now, because the store has just come
+        back. `sent` has the keys of results that a proxy has sent."""
         if not self.is_away:
             return False
         unknown = {key for key in sent if key not in past}
@@ -112,8 +112,7 @@ class Stores:
     ) -> Gaps | None:
         """Return the gaps in the store's answer about a request with these keys; None if there are none.
 
-        A result that the model has answered, in a conversation seen before, was sent during an outage if the
-        store does not know it.
+        In a known conversation, an answered result that is not in the store was sent during an outage.
         """
         if not whole:
             return Gaps(True, self.decisions.elsewhere(keys))

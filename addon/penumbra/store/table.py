@@ -3,8 +3,8 @@ memory.
 
 A value is used when it is put and when it is read. The time of last use is written at most once an hour, so
 that the cost of a turn does not grow with its history. Values are packed, sealed and read in the database's
-thread. Expiry goes by a clock that measures real time while the process runs, so that values don't expire
-when the system's clock is set forward.
+thread. Expiry uses a clock that measures real time while the process runs, so that values don't expire when
+the system's clock is set forward.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _VALUE, _USED = map(attrgetter, ("value", "used"))
 
 
 class Table(KeyedValues[V]):
-    """A table in the database of this machine."""
+    """A `Table` is a table in the database of this machine."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Table(KeyedValues[V]):
         self._database = database
         self._files = database.file.renewals
         self._was_empty: bool | None = None
-        """True if the table was empty when that was looked up; None if it was not looked up."""
+        """True if a look-up found the table empty; None before the look-up."""
         self._steady = steady or clock
         database.add(schema.name, Lifetime(self._begin, schema.leaves_last))
 
@@ -152,7 +152,7 @@ class Table(KeyedValues[V]):
             if (has_rows := await self._asked(self._has_rows, None)) is None:
                 return False
             self._was_empty = not has_rows
-        # Another table of this name on the same database may have been filled since.
+        # Another table of this name on the same database may have been filled meanwhile.
         return self._was_empty and self._name not in self._database.filled
 
     async def _asked(self, work: Work[T], otherwise: D) -> T | D:
@@ -197,7 +197,7 @@ class Table(KeyedValues[V]):
         return values
 
     def _moved(self, keys: Sequence[bytes], there: Sequence[Row], connection: Connection) -> list[Row]:
-        """Move rows of an earlier file into this one where it lacks them, and return them."""
+        """Move rows of an earlier file that are missing in this one into this one, and return them."""
         if self._database.file.older is None or len(there) == len(keys):
             return []
         known = {key for key, _, _ in there}
@@ -251,7 +251,7 @@ def decompress(data: bytes) -> bytes:
 
 
 def pack_text(text: str) -> bytes:
-    """Return a text compressed; unpaired surrogates are preserved."""
+    """Return a compressed text. Unpaired surrogates are preserved."""
     return compress(text.encode("utf-8", "surrogatepass"))
 
 

@@ -276,7 +276,7 @@ Decode = Callable[[bytes], bytes]
 
 SUPPORTED = tuple(_STEPS)
 MOST_BYTES = 64 * 1024 * 1024
-"""Greatest number of decoded bytes of one response. That is far more than any model writes."""
+"""Greatest number of decoded bytes of one response. Models write far fewer."""
 
 
 def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:

@@ -1,4 +1,4 @@
-"""This module edits a JSON document in place, so that all other bytes stay as they were.
+"""This module edits a JSON document in place, so that all other bytes stay.
 
 Containers are parsed one level at a time with `msgspec.Raw`, so every value is a view of the original bytes.
 The offset of a value is the difference between the memory addresses of the value and the document. An edit
@@ -7,7 +7,7 @@ outside of an edited value do not change.
 
 If a key occurs twice, the last one counts, as in nearly every JSON parser.
 
-Reading a value ignores edits, but not amendments. An *amendment* replaces a value by a document of its own.
+Reading a value ignores edits, but not amendments. An *amendment* replaces a value by another document.
 
 The first items of an array may come from an earlier document with the same bytes (`remember`). Then a
 computation over the items continues after them (`computed`). They still have offsets in this document.

@@ -25,7 +25,7 @@ _CHARACTERS = re.compile(
 
 
 class NotJson(ValueError):
-    """The bytes are not JSON, or not JSON that can be edited safely."""
+    """Raised for bytes that are not JSON, or not JSON that can be edited safely."""
 
 
 def encode(value: Any) -> bytes:

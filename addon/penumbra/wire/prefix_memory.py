@@ -160,7 +160,7 @@ class Prefix:
 
 @dataclass(slots=True, eq=False)
 class _Array:
-    """An `_Array` is an array as its last request contained it."""
+    """An `_Array` is an array in the form of its last request."""
 
     scope: bytes
     sure: Prefix = field(default_factory=Prefix)
@@ -177,7 +177,7 @@ class _Array:
 
     def weigh(self) -> int:
         """Return the approximate bytes of memory that the array takes."""
-        # What is parsed from an item may be as large as its text.
+        # The objects that are parsed from an item may be as large as its text.
         size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
         for key in self.likely.states.keys() | self.sure.states.keys():
             # A state shares objects with the state that it continues, so only the larger one counts.
