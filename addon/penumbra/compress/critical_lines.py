@@ -9,7 +9,7 @@ pass is not critical, since the name of a passed test may be "reports an error".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -64,17 +64,8 @@ class _Patterns:
     """The pattern for a line that reports a pass. Most texts have no such line."""
     marks: Any
     """A set of RE2 patterns, which returns the marks of a line."""
-    nothing: Any
-    names: Any
-    opening: Any
-    stated: Any
-    within: Any
-    quoted: Any
-    warning: Any
-    run_passed: Any
-    run_failed: Any
-    run_ended: Any
-    placed_warning: Any
+    others: Mapping[str, Any]
+    """The other patterns by their names."""
 
 
 @cache
@@ -94,15 +85,14 @@ def _patterns() -> _Patterns:
         marks.Add(joined(content[mark.name.lower()]).encode())
     marks.Compile()
     stated = joined([f"{content['before']}(?:{joined(content['statement'])})", *content["stated"]])
-    by_line = ("run_failed", "run_ended", "placed_warning")
-    single = ("nothing", "names", "opening", "within", "quoted", "warning", "run_passed")
+    of_runs = ("run_passed", "run_failed", "run_ended")
+    names = ("nothing", "names", "opening", "within", "quoted", "warning", "placed_warning", *of_runs)
+    sources = {"stated": stated} | {name: joined(content[name]) for name in names}
     return _Patterns(
         critical=Linear(f"(?im){joined(content['critical'])}".encode()),
         some_pass=Linear(f"(?m){joined(content['passed'])}".encode()),
         marks=marks,
-        stated=re2.compile(stated.encode()),
-        **{name: re2.compile(f"(?m){joined(content[name])}".encode()) for name in by_line},
-        **{name: re2.compile(joined(content[name]).encode()) for name in single},
+        others={name: re2.compile(f"(?m){source}".encode()) for name, source in sources.items()},
     )
 
 
@@ -135,9 +125,9 @@ def severity_unless_passing(line: bytes) -> Severity | None:
 
 def _severity(line: bytes, marks: Sequence[int]) -> Severity:
     patterns = _patterns()
-    if _Mark.NOTHING in marks or (_Mark.NAMES in marks and not patterns.opening.match(line)):
+    if _Mark.NOTHING in marks or (_Mark.NAMES in marks and not patterns.others["opening"].match(line)):
         # The replacement is still a location, but without the words of the name.
-        said = patterns.nothing.sub(b"", patterns.names.sub(b"./x.x", line))
+        said = patterns.others["nothing"].sub(b"", patterns.others["names"].sub(b"./x.x", line))
         if not patterns.critical.search(said):
             return Severity.MENTION
         marks = _marks(said)
@@ -166,33 +156,37 @@ def is_stated(line: bytes, is_part: bool = False) -> bool:
     Unknown tools print prose about failures as often as failures.
     """
     patterns = _patterns()
-    return bool(patterns.stated.search(line) or (is_part and patterns.within.search(line)))
+    return bool(
+        patterns.others["stated"].search(line) or (is_part and patterns.others["within"].search(line))
+    )
 
 
 def is_quoted(line: bytes) -> bool:
     """True if a line quotes code or a document. Test runners quote them around a failure."""
-    return bool(_patterns().quoted.match(line))
+    return bool(_patterns().others["quoted"].match(line))
 
 
 def is_warning(line: bytes) -> bool:
-    return bool(_patterns().warning.search(line))
+    return bool(_patterns().others["warning"].search(line))
 
 
 def all_passed(data: bytes) -> bool:
     """True if the output of a test run ends with a summary without failures. All failures in the output were
     then intended."""
     patterns = _patterns()
-    return bool(patterns.run_passed.search(data[-_LAST:])) and not patterns.run_failed.search(data)
+    return bool(patterns.others["run_passed"].search(data[-_LAST:])) and not patterns.others[
+        "run_failed"
+    ].search(data)
 
 
 def endings(data: bytes) -> list[int]:
     """Return the offsets of the lines that report how a program ended, such as its exit code."""
-    return [found.start() for found in _patterns().run_ended.finditer(data)]
+    return [found.start() for found in _patterns().others["run_ended"].finditer(data)]
 
 
 def placed_warnings(data: bytes) -> list[int]:
     """Return the offsets of the lines that warn about a place in a file."""
-    return [found.start() for found in _patterns().placed_warning.finditer(data)]
+    return [found.start() for found in _patterns().others["placed_warning"].finditer(data)]
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:

@@ -9,15 +9,16 @@ runs. If redaction raises, the pipeline ends.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from penumbra import errors
-from penumbra.compress import time_budget, wrapped
+from penumbra.compress import time_budget
 from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import (
@@ -26,6 +27,7 @@ from penumbra.compress.calls.envelope import (
     tells_failure,
     with_cut_noted,
 )
+from penumbra.compress.calls.tools import category
 from penumbra.compress.families import shorten as families
 from penumbra.compress.families.several_outputs import without_files
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
@@ -57,6 +59,8 @@ compressor."""
 _BEGINNING = 20_000
 """The number of characters at the beginning of a text that are searched for the signs of a diff."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
+_ASKED = {"bash": "command", "other": "query"}
+"""The argument with the command or query of a call, by the tool's category. Other categories have `path`."""
 _NOTHING_TO_DO = "nothing to do"
 _NOT_QUOTED = "not for text that is quoted later (of reads and edits)"
 _log = logging.getLogger(__name__)
@@ -162,22 +166,31 @@ class _Run:
         """Shorten each output in a JSON text by itself. Return False if nothing changed."""
         if not exceeds(self.original, self.policy.min_bytes):
             return False
-        found = wrapped.shorten(
-            self.text,
-            self.output,
-            self.policy,
-            lambda output, policy: shorten(
-                output, policy, self.redact, lambda _: ref(self.original), self.is_late, self.trace
-            ),
-            # The result of an unknown tool with a path may be a file.
-            quoted=self.is_quoted or (self.call.category == "other" and bool(self.call.path)),
+        # The text may be a file, also as the result of an unknown tool with a path. Then only outputs whose
+        # call the JSON names are shortened.
+        may_be_file = self.is_quoted or (self.call.category == "other" and bool(self.call.path))
+        outputs = [inner for inner in json_envelope.outputs(self.text) if inner.asked or not may_be_file]
+        # JSON escapes add bytes.
+        policy = replace(
+            self.policy, max_output_bytes=self.policy.max_output_bytes // max(1, 2 * len(outputs))
         )
-        if found is None:
+        parts = [
+            shorten(
+                _output(inner, self.output),
+                policy,
+                self.redact,
+                lambda _: ref(self.original),
+                self.is_late,
+                self.trace,
+            )
+            for inner in outputs
+        ]
+        if not any(part.stages for part in parts):
             return False
-        text, loss = Text(found.text), max(part.loss for part in found.parts)
-        if self._refusal(text, loss):
+        text, loss = _with_outputs(self.text, outputs, parts), max(part.loss for part in parts)
+        if text.size > self.policy.max_output_bytes or self._refusal(text, loss):
             return False
-        for part in found.parts:
+        for part in parts:
             self.stages += [stage for stage in part.stages if stage not in self.stages]
             self.skipped += [stage for stage in part.skipped if stage not in self.skipped]
             self.family = self.family or part.family
@@ -390,6 +403,28 @@ class _Run:
             dict(self.redactions),
             tuple(self.skipped),
         )
+
+
+def _output(part: json_envelope.Output, output: ToolOutput) -> ToolOutput:
+    """Return an output in the JSON as a separate tool result, with the arguments of its call."""
+    arguments = output.arguments
+    if part.asked:
+        # The arguments of an unknown tool may mean anything.
+        arguments = {_ASKED.get(category(output.tool), "path"): part.asked}
+    return replace(output, text=part.text, arguments=arguments, call=None)
+
+
+def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Sequence[Shortened]) -> Text:
+    """Return the JSON with the changed outputs. Characters beyond ASCII are escaped if the replaced string has
+    none."""
+    written: list[str] = []
+    done = 0
+    for output, part in zip(outputs, parts, strict=True):
+        if part.stages:
+            is_ascii = text[output.start : output.end].isascii()
+            written += [text[done : output.start], json.dumps(part.text, ensure_ascii=is_ascii)]
+            done = output.end
+    return Text("".join([*written, text[done:]]))
 
 
 def _alone(text: str) -> str | None:

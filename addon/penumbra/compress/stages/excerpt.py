@@ -100,10 +100,8 @@ _STRING = rb'"(?:[^"\\\n]++|\\.)*+"?'
 _TEXTS = re.compile(rb"(%b)(?:\s*+:\s*+(%b))?+|[^\t\n\"]{200,}+" % (_STRING, _STRING))
 """The strings of JSON with their keys, and the long cells of a table made from JSON. Short strings and
 strings without an end match, too, so that no character is read twice."""
-_LONG = re.compile(rb'"(?:[^"\\\n]|\\.){200,}+"')
-"""Strings that are long enough to be prose."""
-_KEY = re.compile(rb'"[^"\\\n]{1,60}"')
-_RUN = re.compile(rb'[^\t\n"]{200,}+')
+_PROSE = 200
+"""The length in bytes above which a string may be prose."""
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """Keys of strings that are outputs of programs."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
@@ -263,19 +261,13 @@ def _blank(match: re.Match[bytes]) -> bytes:
 
 
 def _unless_telling(match: re.Match[bytes]) -> bytes:
-    """Return dots in place of a long string. A string whose key or lines show the output of a program is
-    returned unchanged."""
-    key, value = (match[1], match[2]) if match.re is _TEXTS and match[2] else (b"", match[0])
-    if value.startswith(b'"'):
-        if (whole := _LONG.fullmatch(value)) is None:
-            return (
-                match[0] if len(value) > 1 and value.endswith(b'"') else _RUN.sub(_unless_telling, match[0])
-            )
-        if key and not _KEY.fullmatch(key):
-            return key + match[0][len(key) : -len(value)] + _unless_telling(whole)
+    """Return dots in place of a long string with its key. A string whose key or lines show the output of a
+    program is returned unchanged."""
+    key, value = (match[1], match[2]) if match[2] else (b"", match[0])
+    if len(value) <= _PROSE or _TELLING_KEY.search(key):
+        return match[0]
     text = match[0].replace(b"\\n", b"\n").decode("utf-8", "replace")
-    is_telling = bool(key and _TELLING_KEY.search(key)) or log_files.is_log("", text)
-    return match[0] if is_telling else _blank(match)
+    return match[0] if log_files.is_log("", text) else _blank(match)
 
 
 def kind_of(source: Source) -> Kind:
