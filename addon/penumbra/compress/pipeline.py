@@ -415,8 +415,8 @@ def _output(part: json_envelope.Output, output: ToolOutput) -> ToolOutput:
 
 
 def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Sequence[Shortened]) -> Text:
-    """Return the JSON with the changed outputs. Characters beyond ASCII are escaped if the replaced string has
-    none."""
+    """Return the JSON with the changed outputs. Characters beyond ASCII are escaped if the replaced string
+    has none."""
     written: list[str] = []
     done = 0
     for output, part in zip(outputs, parts, strict=True):
