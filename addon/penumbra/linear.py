@@ -4,7 +4,7 @@ RE2 and hashes need UTF-8, which can't encode unpaired surrogates. Texts from ou
 for example in names of files that are not UTF-8. `utf8` and `LinearText` accept every text.
 
 The package `re2` makes a generator and a match object for each search, which takes longer than most searches.
-Its internal engine is therefore called directly if it is available.
+The internal engine of `re2` is therefore called directly if it is available.
 """
 
 from __future__ import annotations

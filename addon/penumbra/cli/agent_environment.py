@@ -112,8 +112,8 @@ def variables(
 
 
 def no_proxy(environment: Mapping[str, str], is_llm_host: Callable[[str], bool]) -> str:
-    """Return the value of `NO_PROXY`. It has this machine and those existing entries that apply to no LLM
-    host."""
+    """Return the value of `NO_PROXY`. The value has this machine and those existing entries that apply to no
+    LLM host."""
     named = [entry for name in _spelled(("NO_PROXY",)) for entry in entries(environment.get(name, ""))]
     return ",".join(dict.fromkeys([*(entry for entry in named if not is_llm_host(entry)), *LOOPBACK]))
 

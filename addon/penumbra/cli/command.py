@@ -33,8 +33,7 @@ class Failure(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A `Parser` reads the arguments of one command, such as `rules try`. Its help is the command's
-    `USAGE`."""
+    """A `Parser` reads the arguments of one command, such as `rules try`, whose help is its `USAGE`."""
 
     def __init__(self, command: str) -> None:
         super().__init__(prog=f"penumbra {command}", add_help=False, allow_abbrev=False)

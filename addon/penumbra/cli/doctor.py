@@ -361,8 +361,8 @@ def _problems(folder: Path) -> Iterator[Check]:
 
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check by TLS handshakes whether clients trust the CA. They run in this shell's environment if it names
-    a proxy of Penumbra, otherwise in an environment like that of `penumbra wrap`."""
+    """Check by TLS handshakes whether clients trust the CA. The handshakes use this shell's environment if it
+    names a proxy of Penumbra, otherwise one like that of `penumbra wrap`."""
 
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}

@@ -46,7 +46,8 @@ _LOG_BYTES = 1_000_000
 
 
 class Started:
-    """A `Started` is a proxy of one program. It ends with this process, even if this process is killed."""
+    """A `Started` is a proxy of one program. The proxy ends with this process, even if this process is
+    killed."""
 
     is_shared = False
 

@@ -176,7 +176,7 @@ def _example(call_line: str, call: Call, text: str, *, lossy: bool) -> str:
 
 
 def _beginning(line: str, call: Call, text: str) -> str:
-    """Return YAML for a new file of command rules. Its family matches the command and has no steps."""
+    """Return YAML for a new file of command rules. The family in it matches the command and has no steps."""
     program, *words = call.command
     operands = [word for word in words if not word.startswith("-")][:1]
     match = [program, *(word for word in operands if re.fullmatch(r"[a-z][a-z-]{1,20}", word))]

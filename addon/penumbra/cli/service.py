@@ -1,4 +1,4 @@
-"""`penumbra service` prints the definition of a service that keeps a proxy running. It installs nothing."""
+"""`penumbra service` prints the definition of a service that keeps a proxy running. Nothing is installed."""
 
 from __future__ import annotations
 

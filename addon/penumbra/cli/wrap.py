@@ -206,8 +206,8 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
 
 
 def read(given: Sequence[str], environment: Mapping[str, str]) -> Namespace:
-    """Return the arguments of `wrap`. They end at the first word that is not an option, which begins the
-    command line of the program. Raises Failure."""
+    """Return the arguments of `wrap`. The first word that is not an option begins the command line of the
+    program. Raises Failure."""
     parser = Parser("wrap")
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--log", default="", metavar="FILE")
@@ -274,7 +274,7 @@ def _proxy(arguments: Namespace, environment: Mapping[str, str]) -> proxy_proces
 
 
 def _upstream(environment: Mapping[str, str]) -> str:
-    """Return the upstream proxy. It is empty for a proxy of Penumbra, so that no request is read twice."""
+    """Return the upstream proxy; empty for a proxy of Penumbra, so that no request is read twice."""
     url = agent_environment.upstream(environment)
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
     return "" if url.removeprefix("http://").rstrip("/") in ours else url

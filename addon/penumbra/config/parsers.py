@@ -61,7 +61,7 @@ _STORE_PARAMETERS = {
     "ssl_check_hostname": "true|false|True|False|yes|no|1|0",
 }
 """Allowed parameters in the address of a store, with patterns for their values. Other parameters change
-replies or time limits, or are unknown to the client. Those of TLS begin with `ssl_`."""
+replies or time limits, or are unknown to the client. Parameters for TLS begin with `ssl_`."""
 
 
 def store_problem(text: str) -> str:

@@ -91,7 +91,7 @@ def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
 
 
 def apply_threshold(settings: Settings, value: str) -> Settings:
-    """Return the settings for a request with an `X-Compression-Threshold` header. Its value is `off`, or the
+    """Return the settings for a request with an `X-Compression-Threshold` header. The header is `off`, or the
     number of tokens (`256`, `4k`) up to which a result stays unchanged. A token counts as four bytes.
 
     Raises OverrideError.

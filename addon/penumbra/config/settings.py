@@ -48,7 +48,7 @@ from penumbra.wire.request_path import is_loopback
 
 
 class Filled(str):
-    """A `Filled` is a text in which variables were replaced. Its `repr` is the text in the file."""
+    """A `Filled` is a text in which variables were replaced. `repr` returns the text in the file."""
 
     raw: str
 
@@ -100,7 +100,7 @@ _OF_OTHERS = (
     *("server", "urls", "store", "monitoring", "preemptive", "bedrock", "cost_control"),
     *("metadata", "notifications"),
 )
-"""Sections in the YAML files of other gateways. They are ignored here."""
+"""Sections in the YAML files of other gateways. Penumbra ignores these sections."""
 _PIPES = ("tool_output",)
 _PIPES_OF_OTHERS = ("tool_discovery", "task_output")
 _TOOL_OUTPUT = "pipes.tool_output"

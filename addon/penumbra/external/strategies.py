@@ -242,8 +242,8 @@ class Question:
 
     @property
     def most(self) -> int:
-        """Return the limit in tokens for the response with thinking. It has a margin, since the estimate
-        differs from the provider's count."""
+        """Return the limit in tokens for the response with thinking. The limit has a margin, since the
+        estimate differs from the provider's count."""
         return self.wanted * 3 // 2 + self.reserve
 
     @property

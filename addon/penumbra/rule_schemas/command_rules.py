@@ -61,8 +61,8 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
     group: AnyRegex
     """The lines, with groups `key` and `rest`."""
     also: Regex | None = None
-    """A pattern for the text after a neighbour's key, in lines that begin with this key. Its group is
-    `rest`."""
+    """A pattern for the text after a neighbour's key, in lines that begin with this key. The pattern has a
+    group `rest`."""
     through: AnyRegex | None = None
     """Lines that may be within a run and don't belong to it."""
     header: str = "{key}"

@@ -139,7 +139,7 @@ class FileEnvelope(Strict, frozen=True):
     """The text before the lines. `{path}` stands for the path in the call."""
     closing: str
     number: Regex
-    """A pattern for the beginning of each line. Its first group is the line number."""
+    """A pattern for the beginning of each line. The first group of the pattern is the line number."""
     tools: tuple[str, ...]
     """Exact names of the tools that write this envelope."""
 

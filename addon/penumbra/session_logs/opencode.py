@@ -2,7 +2,7 @@
 
 The database is `opencode.db`, or `opencode-<channel>.db`, in `$XDG_DATA_HOME/opencode`
 (`~/.local/share/opencode`). Its tables are those of packages/opencode/src/session/session.sql.ts: `message`
-and `part`, each with `id`, `session_id` and a JSON `data`. The order of ids is that of time.
+and `part`, each with `id`, `session_id` and a JSON `data`. Later rows have greater ids.
 
     message  {"role": "user" | "assistant", "modelID", "summary", "time": {"created", "completed"}, "tokens"}
     part     {"type": "text", "text"}

@@ -102,8 +102,8 @@ class Conversations:
     async def sent(
         self, key: bytes, tool: str = "", *, waits: bool = False, revised: bool = False, life: float = 0.0
     ) -> None:
-        """Note that a request of this conversation is sent. It declares the injected tool `tool`, or no such
-        tool while `waits` is true. The provider caches the request for `life` seconds at most.
+        """Note that a request of this conversation is sent. The request declares the injected tool `tool`, or
+        no such tool while `waits` is true. The provider caches the request for `life` seconds at most.
 
         The state is written at most once a minute, but at once if `waits` is true, if one of these values has
         changed, or if decisions replaced earlier ones (`revised`). `Stores.written` waits until the state is

@@ -98,8 +98,8 @@ class Database:
         return Seal(self.key, table)
 
     async def run(self, work: Work[T]) -> T:
-        """Run `work` and return its result. Its changes are committed when it returns and undone when it
-        raises.
+        """Run `work` and return its result. The changes are committed when `work` returns, and undone when
+        `work` raises.
 
         Raises DiskAway if the disk does not answer in time. While the disk hangs, DiskAway is raised at once.
         """

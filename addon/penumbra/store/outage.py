@@ -1,5 +1,5 @@
-"""This module handles outages of the shared store. It keeps rows that must be written later, checks whether a
-store can be shared, and follows announcements of other proxies' writes."""
+"""This module handles outages of the shared store. The module keeps rows that must be written later, checks
+whether a store can be shared, and follows announcements of other proxies' writes."""
 
 from __future__ import annotations
 
