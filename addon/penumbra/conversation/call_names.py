@@ -195,14 +195,14 @@ def _asked(call: Call, path: str, arguments: Any) -> _Asked:
         return _Asked(patched[0], is_path=True, after=f" and {len(patched) - 1} more" if patched[1:] else "")
     if path:
         return _Asked(path if len(path) <= _SEARCHED else "", is_path=True)
-    given = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
-    return _Asked(given[:_SEARCHED] if isinstance(given, str) else "")
+    value = first_of(arguments, _ASKED) if isinstance(arguments, Mapping) else None
+    return _Asked(value[:_SEARCHED] if isinstance(value, str) else "")
 
 
 def _patched(arguments: Any) -> list[str]:
     """Return the files that a call's patch changes."""
-    given = arguments.values() if isinstance(arguments, Mapping) else (arguments,)
-    patch = next((text for text in given if isinstance(text, str) and "*** Begin Patch" in text), "")
+    values = arguments.values() if isinstance(arguments, Mapping) else (arguments,)
+    patch = next((text for text in values if isinstance(text, str) and "*** Begin Patch" in text), "")
     return list(dict.fromkeys(_PATCHED.findall(patch)))
 
 

@@ -327,8 +327,8 @@ class EarlierTexts:
         elif text.is_call:
             name = f"what {self._name(text.result)} was given"
             index.calls.note(text.key, name)
-            given = parts.argument_strings(parts.decoded_arguments(self.request.document, text.result.call))
-            longest = max(given, key=len, default="")
+            arguments = parts.decoded_arguments(self.request.document, text.result.call)
+            longest = max(parts.argument_strings(arguments), key=len, default="")
             if len(longest) >= LEAST_CHARACTERS:
                 index.note(text.key, name, longest, is_argument=True)
         else:
@@ -384,8 +384,8 @@ class EarlierTexts:
         name = self._names.get(id(result))
         if name is None:
             tool = result.call.name if result.call else ""
-            given = parts.decoded_arguments(self.request.document, result.call)
-            name = call_name(tool, given, self._cleaned, self.show, self.shown, self.call(result))
+            arguments = parts.decoded_arguments(self.request.document, result.call)
+            name = call_name(tool, arguments, self._cleaned, self.show, self.shown, self.call(result))
             self._names[id(result)] = name
         return name
 

@@ -69,9 +69,9 @@ def texts(request: Request, *, knows_caller: bool) -> list[OutsideText]:
     def step(listed: list[OutsideText], turn: int) -> None:
         add(listed, prompt.messages[turn])
 
-    given = (extent, knows_caller, key.digest())
+    inputs = (extent, knows_caller, key.digest())
     computation: Computation[list[OutsideText]] = Computation(
-        list, list.copy, ("outside", request.wire.message), given
+        list, list.copy, ("outside", request.wire.message), inputs
     )
     return found + document.computed(prompt.place, len(prompt.messages), computation, step)
 

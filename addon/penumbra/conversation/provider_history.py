@@ -101,7 +101,7 @@ _MORE = (ProviderResult(b"", b"", "", "", complete=False),)
 """The value for a history whose results are unknown."""
 _REFUSED = (
     "_forge.tool_output_compression.session_id: the provider holds this request's history, and {}, so "
-    "duplicates can't be told by reference; send the whole history, or leave session_id or dedup out"
+    "no reference can replace a duplicate; send the whole history, or leave session_id or dedup out"
 )
 _MAY_DROP = "may drop parts of it (truncation, context_management, compaction)"
 _UNKNOWN = "Penumbra knows of one only what came with this credential and with the tool expand_context"
@@ -140,8 +140,8 @@ def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult,
     new = [next(texts)[1] for _, texts in numbered][-MOST:]
     later = []
     for entry in new:
-        given = decoded_arguments(request.document, entry.item.result.call)
-        name = call_name(entry.item.tool, given, inputs.clean, inputs.show, inputs.shown)
+        arguments = decoded_arguments(request.document, entry.item.result.call)
+        name = call_name(entry.item.tool, arguments, inputs.clean, inputs.show, inputs.shown)
         later.append(_provider_result(entry, name, is_unique=times[entry.item.result.call_id] == 1))
     return tuple([*inputs.provider_results, *later][-MOST:])
 

@@ -84,13 +84,13 @@ def newer_calls(results: Sequence[Result], parameters: ToolCompaction) -> dict[i
 
 def group(result: Result, parameters: ToolCompaction) -> str:
     """Return the key of the group of calls in which later results supersede earlier ones."""
-    given = _spelled_alike(result.arguments)
+    arguments = _spelled_alike(result.arguments)
     fields = parameters.tool_identifier_fields.get(result.tool)
     if fields is not None:
-        given = given if isinstance(given, Mapping) else {}
-        identity = "&".join(f"{name}=>{_canonical(given.get(name))}" for name in fields)
+        arguments = arguments if isinstance(arguments, Mapping) else {}
+        identity = "&".join(f"{name}=>{_canonical(arguments.get(name))}" for name in fields)
     else:
-        identity = _TOOL_ONLY if parameters.tool_only else _canonical(given)
+        identity = _TOOL_ONLY if parameters.tool_only else _canonical(arguments)
     named = f"{result.tool}|{identity}"
     if len(named) <= _LONG:
         return named

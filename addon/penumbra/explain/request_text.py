@@ -35,7 +35,7 @@ from penumbra.explain.text_lines import (
     is_too_much,
     note,
     plain,
-    said,
+    quoted,
     wrapped,
 )
 from penumbra.wire.document import Document
@@ -167,20 +167,20 @@ def outline(
     document: Document, message: Message, search: Search, show: Show, hidden: str, result: Result
 ) -> list[Line]:
     """Return a message in short form. `hidden` is the injected tool's name; empty if there is none."""
-    lines = [said(f"#{message.turn + 1} {show(message.role) or ('model' if message.by_model else 'item')}")]
+    lines = [quoted(f"#{message.turn + 1} {show(message.role) or ('model' if message.by_model else 'item')}")]
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
             beginning = search.beginning(_written(document, part.arguments), _BEGINNING)
-            lines.append(said(f"    {_call(part, show, hidden)}: {beginning}"))
+            lines.append(quoted(f"    {_call(part, show, hidden)}: {beginning}"))
         elif part.kind is Kind.RESULT:
-            lines += [said(f"    result {line}") for line in result(part)]
+            lines += [quoted(f"    result {line}") for line in result(part)]
         elif part.kind is Kind.REASONING:
             lines.append(note(f"    reasoning, {len(document.source(part.block)):,} bytes"))
         else:
             for text in part.texts:
                 words = document.string(text) or ""
                 size = f" ({len(words):,} characters)" if len(words) > _BEGINNING else ""
-                lines.append(said(f"    {' '.join(search.beginning(words, _BEGINNING).split())}{size}"))
+                lines.append(quoted(f"    {' '.join(search.beginning(words, _BEGINNING).split())}{size}"))
     return lines + _left_out(message)
 
 
@@ -191,15 +191,15 @@ def in_full(document: Document, message: Message, search: Search, show: Show, hi
         if part.kind is Kind.CALL:
             lines.append(note(_call(part, show, hidden)))
             arguments = search.text(_pretty(document, part.arguments)).split("\n")
-            lines += bounded([said(f"    {line}") for line in arguments], _MOST_ARGUMENTS)
+            lines += bounded([quoted(f"    {line}") for line in arguments], _MOST_ARGUMENTS)
         elif part.kind is Kind.REASONING:
             lines.append(note(f"reasoning, {len(document.source(part.block)):,} bytes"))
             words = document.string(document.members(part.block).get("thinking")) or ""
-            lines += [said(f"    {line}") for line in search.text(words).split("\n")] if words else []
+            lines += [quoted(f"    {line}") for line in search.text(words).split("\n")] if words else []
         else:
             for text in part.texts:
                 words = search.text(document.string(text) or "")
-                lines += bounded([said(line) for line in words.split("\n")], _MOST_TEXT)
+                lines += bounded([quoted(line) for line in words.split("\n")], _MOST_TEXT)
     return lines + _left_out(message)
 
 
@@ -288,7 +288,7 @@ class RequestContext:
     line: str
     """Summary of the outcome; empty if it is unknown."""
     result: Callable[[str, str, str], ResultContext]
-    """Function that returns the facts about a result, given its call, tool and sent text."""
+    """The function that returns the facts about a result by its call, tool and sent text."""
     originals: str = ""
     """Reason why no originals are known; empty if some may be known."""
     injected_tool: str = ""
@@ -334,13 +334,13 @@ def lines(api: Api, body: bytes, context: RequestContext, search: Search, show: 
     top = _top(api, document, conversation, results, context, show)
     shown: list[Line] = []
     if new:
-        shown += [said(""), head("NEW RESULTS")]
+        shown += [quoted(""), head("NEW RESULTS")]
         shown += _in_detail(new[-_MOST_NEW:], document, context, search, budget, _LINES_OF_NEW)
-    shown += [said(""), head("CONVERSATION")]
+    shown += [quoted(""), head("CONVERSATION")]
     shown += _outline(api, document, results, context, search, show)
     if earlier:
         title = "EARLIER RESULTS, the latest first" if new else "RESULTS, the latest first"
-        shown += [said(""), head(title)]
+        shown += [quoted(""), head(title)]
         shown += _in_detail(earlier, document, context, search, budget, _LINES_OF_EARLIER)
     return bounded([*top, *search.warning(), *shown], MOST_LINES)
 
@@ -444,7 +444,7 @@ def _in_detail(
         shown += wrapped(note, result.done(), "    ")
         call = result.text.call
         if call is not None and (arguments := _written(document, call.arguments)):
-            shown.append(said(f"    {search.beginning(arguments, _BEGINNING)}"))
+            shown.append(quoted(f"    {search.beginning(arguments, _BEGINNING)}"))
         shown += bounded(_text(result, context, search, budget), most)
     return shown
 
@@ -465,7 +465,7 @@ def _text(result: _Result, context: RequestContext, search: Search, budget: _Bud
 
 def _sent(text: str) -> list[Line]:
     every = text.split("\n")
-    shown = [Line(Mark.TEXT, said(f"      {line}").text) for line in every[:_LINES_OF_SENT]]
+    shown = [Line(Mark.TEXT, quoted(f"      {line}").text) for line in every[:_LINES_OF_SENT]]
     if len(every) > _LINES_OF_SENT:
         shown.append(note(f"        … {len(every) - _LINES_OF_SENT:,} more lines"))
     return shown

@@ -20,7 +20,7 @@ from penumbra.explain.text_lines import (
     head,
     is_too_much,
     note,
-    said,
+    quoted,
     wrapped,
 )
 from penumbra.wire.document import Document
@@ -55,12 +55,12 @@ def of_turn(wire: ApiFormat, turn: Turn, context: ResponseContext, search: Searc
     shown += [line for each in context.hidden for line in wrapped(note, each)]
     message = _message(wire, turn, search, show, context.injected_tool)
     shown += search.warning()
-    shown += [*([said("")] if shown else ()), *message]
+    shown += [*([quoted("")] if shown else ()), *message]
     if turn.failed or not turn.finished:
-        shown.append(note("The response ended before the provider said that it was complete."))
+        shown.append(note("The response ended before the provider quoted that it was complete."))
     if turn.usage:
         figures = ", ".join(f"{show(name)} {count:,}" for name, count in turn.usage.items())
-        shown += [said(""), *wrapped(note, f"tokens: {figures}")]
+        shown += [quoted(""), *wrapped(note, f"tokens: {figures}")]
     return bounded(shown, MOST_LINES)
 
 
@@ -73,7 +73,7 @@ def _message(wire: ApiFormat, turn: Turn, search: Search, show: Show, hidden: st
         messages = []
     shown = [line for message in messages for line in in_full(document, message, search, show, hidden)]
     if not shown:
-        shown = [said(line) for line in search.text(turn.text).split("\n")] if turn.text else []
+        shown = [quoted(line) for line in search.text(turn.text).split("\n")] if turn.text else []
     return shown or [note("There is no message in it.")]
 
 

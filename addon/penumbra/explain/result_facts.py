@@ -157,5 +157,5 @@ def _digest(text: str) -> bytes:
 def listed(results: Iterable[ResultFacts], before: Any = ()) -> list[dict[str, Any]]:
     """Return the metadata of a flow with `results` after the results that are already listed."""
     earlier = list(before) if isinstance(before, list | tuple) else []
-    room = max(0, MOST_IN_FLOW - len(earlier))
-    return [*earlier[:MOST_IN_FLOW], *(facts.record() for facts in islice(results, room))]
+    space = max(0, MOST_IN_FLOW - len(earlier))
+    return [*earlier[:MOST_IN_FLOW], *(facts.record() for facts in islice(results, space))]

@@ -59,7 +59,7 @@ def wrapped(mark: Callable[[str], Line], text: str, indent: str = "") -> list[Li
     return [mark(f"{indent}{line}") for line in textwrap.wrap(plain(text), _COLUMNS)]
 
 
-def said(text: str) -> Line:
+def quoted(text: str) -> Line:
     """Return a line of quoted words."""
     return Line(Mark.TEXT, plain(text))
 

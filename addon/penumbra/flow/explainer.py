@@ -26,7 +26,7 @@ from penumbra.explain import request_text, response_text
 from penumbra.explain.request_text import RequestContext, ResultContext
 from penumbra.explain.response_text import ResponseContext
 from penumbra.explain.result_facts import ResultMemory, read_all
-from penumbra.explain.text_lines import Line, Mark, Search, head, note, said
+from penumbra.explain.text_lines import Line, Mark, Search, head, note, quoted
 from penumbra.flow import destination
 from penumbra.flow.current_settings import EngineHandle
 from penumbra.flow.destination import headers_of
@@ -102,7 +102,7 @@ class Explainer:
             return self._of_socket(flow, flow.websocket.messages)
         shown = self.lines(flow, flow.request, _content(flow.request))
         if flow.response is not None and self._is_ours(flow, flow.response):
-            shown += [said(""), head("RESPONSE"), *self.lines(flow, flow.response, _content(flow.response))]
+            shown += [quoted(""), head("RESPONSE"), *self.lines(flow, flow.response, _content(flow.response))]
         return shown
 
     def _of_socket(self, flow: http.HTTPFlow, messages: Sequence[WebSocketMessage]) -> list[Line]:
@@ -110,7 +110,7 @@ class Explainer:
         for message in reversed(messages):
             is_end = not message.from_client and not message.dropped and response_text.is_end(message.content)
             if is_end and not shown:
-                shown = [said(""), head("RESPONSE"), *self.lines(flow, message, message.content)]
+                shown = [quoted(""), head("RESPONSE"), *self.lines(flow, message, message.content)]
             elif message.from_client and not message.injected and response_text.is_request(message.content):
                 return [*self.lines(flow, message, message.content), *shown]
         return shown

@@ -66,7 +66,7 @@ def last_request(conversation: LoggedConversation, model: str) -> LoggedBody | N
             turns.append(turn)
             if isinstance(entry, LoggedResponse):
                 names |= {call.name: None for call in entry.calls}
-                messages.append(_said(entry))
+                messages.append(_response(entry))
                 turn += 1
             elif isinstance(entry, LoggedPrompt):
                 messages.append({"role": "user", "content": entry.text})
@@ -82,7 +82,7 @@ def _dumped(value: Any) -> bytes:
         return json.dumps(value, default=str).encode()
 
 
-def _said(response: LoggedResponse) -> Message:
+def _response(response: LoggedResponse) -> Message:
     blocks: list[Message] = [{"type": "text", "text": response.text}] if response.text else []
     blocks += [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
@@ -205,32 +205,32 @@ def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
 
 def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) -> Requests:
     """Return the sums over the counted requests of a conversation."""
-    total, held, new, number = Requests(), 0, 0, 0
+    total, resent, new, number = Requests(), 0, 0, 0
     for entry in entries:
         if isinstance(entry, LoggedResponse):
             if turns[number].counts:
-                total += _request(entry, turns[number], held, new, declared, is_first=not number)
-            held, new, number = held + new, 0, number + 1
+                total += _request(entry, turns[number], resent, new, declared, is_first=not number)
+            resent, new, number = resent + new, 0, number + 1
         new += _tokens(entry)
     return total
 
 
 def _request(
-    response: LoggedResponse, turn: Turn, held: int, new: int, declared: int, *, is_first: bool
+    response: LoggedResponse, turn: Turn, resent: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
-    """Return the sums of a request. `held` is the number of tokens from an earlier request, `new` of the
+    """Return the sums of a request. `resent` is the number of tokens from an earlier request, `new` of the
     others."""
     usage, price = response.usage, turn.price or 0.0
-    if usage is not None and usage.input * _LEAST_COUNTED < held + new:
+    if usage is not None and usage.input * _LEAST_COUNTED < resent + new:
         usage = None
     if usage is not None:
         rest = usage.input - usage.cached - usage.written
         cost = rest + usage.written * turn.new + usage.cached * turn.cached
     else:
-        cost = held * turn.again + new * turn.new
+        cost = resent * turn.again + new * turn.new
     return Requests(
         count=1,
-        input=usage.input if usage is not None else held + new,
+        input=usage.input if usage is not None else resent + new,
         counted_input=usage.input if usage is not None else 0,
         dollars=cost * price,
         declared=declared,

@@ -37,7 +37,7 @@ class Portions:
     """Limits to remember when the provider has accepted the next request."""
     _tries: int = 0
     """The number of times that the last question was answered again."""
-    _given: int = 0
+    _sent: int = 0
     """The number of bytes of the last texts."""
     _most: int | None = None
     """The limit in bytes for all further texts together; None if no request was refused."""
@@ -59,9 +59,9 @@ class Portions:
 
     def gave(self, texts: list[str]) -> None:
         """Count the texts that answer the last question."""
-        self._given = sum(map(size, texts))
+        self._sent = sum(map(size, texts))
         if self._most is not None:
-            self._most = max(0, self._most - self._given)
+            self._most = max(0, self._most - self._sent)
 
     def less(self, refusal: Refusal, body: bytes, *, elsewhere: bool) -> int | None:
         """Return the limit in bytes for another answer to the last question, after a refusal of `body`; None
@@ -72,7 +72,7 @@ class Portions:
         limit = 0
         if self._tries < TRIES:
             share = 2 ** (2 * self._tries - 1)
-            limit = min(self._given // share, (self._given - _over(refusal, body)) // 2)
+            limit = min(self._sent // share, (self._sent - _over(refusal, body)) // 2)
         estimated = 0 if elsewhere else tokens.estimate(body.decode("utf-8", "replace"))
         left = bounds_after(self.bounds, refusal)
         self._named |= left.tokens != self.bounds.tokens

@@ -244,10 +244,10 @@ def _apply(rule: _Rule, error: ErrorObject) -> Refusal | None:
 def _refusal(rule: _Rule, numbers: Mapping[str, int]) -> Refusal | None:
     kind, leave = rule.kind, rule.leave
     have, limit, over = numbers.get("have"), numbers.get("limit"), numbers.get("over")
-    given = numbers.get("input", 0) + numbers.get("tools", 0)
+    prompt = numbers.get("input", 0) + numbers.get("tools", 0)
     if have is None and "output" in numbers:
-        have = given + numbers["output"]
-    if kind is Kind.RESERVE and limit is not None and given >= limit:
+        have = prompt + numbers["output"]
+    if kind is Kind.RESERVE and limit is not None and prompt >= limit:
         kind, leave = Kind.INPUT, False
     if kind is Kind.WINDOW and (have is None or limit is None or have <= limit):
         return None

@@ -241,24 +241,28 @@ def text(index, original, **part):
     return SentText(index, original, original, **part)
 
 
-def test_the_largest_old_result_is_cut_first_and_no_more_than_needed():
-    texts = [text(0, LOG[:6000]), text(1, LOG), text(2, LOG[:9000]), text(3, LOG * 2, unread=True)]
-    assert list(fitted(texts, Need(bytes=2000))) == [1]
-    assert sorted(fitted(texts, Need(bytes=16_000))) == [1, 2]
+OLD_ONES = [text(0, LOG[:6000]), text(1, LOG), text(2, LOG[:9000]), text(3, LOG * 2, unread=True)]
 
 
-def test_the_unread_tail_is_last_and_keeps_more():
-    texts = [text(0, LOG), text(1, LOG * 3, unread=True)]
-    plan = fitted(texts, Need(bytes=30_000))
-    assert sorted(plan) == [0, 1]
-    assert len(plan[0]) < 1100
-    assert 12_000 < len(plan[1]) <= 16_000
-
-
-def test_superseded_results_keep_least():
-    plan = fitted([text(0, LOG[:6000], superseded=True), text(1, LOG)], Need(bytes=7_000))
-    assert len(plan[0]) <= 400
-    assert 1_000 < len(plan[1]) <= 4_000
+@pytest.mark.parametrize(
+    ("texts", "need", "sizes"),
+    [
+        (OLD_ONES, Need(bytes=2_000), {1: (1, 4_000)}),
+        (OLD_ONES, Need(bytes=16_000), {1: (1, 4_000), 2: (1, 4_000)}),
+        ([text(0, LOG), text(1, LOG * 3, unread=True)], Need(bytes=30_000), {0: (1, 1_100), 1: (12_000, 16_000)}),
+        ([text(0, LOG[:6000], superseded=True), text(1, LOG)], Need(bytes=7_000), {0: (1, 400), 1: (1_000, 4_000)}),
+        ([text(0, "x" * 512), text(1, "y " * 300), text(2, LOG, unread=True)], Need(most=512), {1: (1, 512), 2: (1, 512)}),
+        ([text(0, LOG), text(1, LOG, unread=True)], Need(tokens=10**9), {0: (1, 400), 1: (1, 1_500)}),
+    ],
+    ids=["the largest old one first", "no more than needed", "unread ones last, and less", "superseded ones most",
+         "only those above the most", "all that is possible"],
+)  # fmt: skip
+def test_texts_are_cut_in_order_and_as_far_as_needed(
+    texts: list[SentText], need: Need, sizes: dict[int, tuple[int, int]]
+) -> None:
+    forms = fitted(texts, need)
+    assert sorted(forms) == sorted(sizes)
+    assert all(least <= len(forms[index]) <= most for index, (least, most) in sizes.items())
 
 
 def test_the_prefix_counts():
@@ -266,19 +270,6 @@ def test_the_prefix_counts():
     form = fitted([one], Need(most=512))[0]
     assert form.startswith(one.prefix)
     assert len(form) <= 512
-
-
-def test_only_texts_above_the_most_are_touched_newest_included():
-    texts = [text(0, "x" * 512), text(1, "y " * 300), text(2, LOG, unread=True)]
-    plan = fitted(texts, Need(most=512))
-    assert sorted(plan) == [1, 2]
-    assert all(len(form) <= 512 for form in plan.values())
-
-
-def test_all_that_can_be_had_is_had_when_the_need_is_larger():
-    plan = fitted([text(0, LOG), text(1, LOG, unread=True)], Need(tokens=10**9))
-    assert len(plan[0]) <= 400
-    assert len(plan[1]) <= 1500
 
 
 @settings(max_examples=examples(60), deadline=None)
