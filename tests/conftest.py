@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
     """Name a container by its value, where pytest would give its place in the table."""
     if isinstance(val, frozenset):
-        # All workers have to use one name for a case, while each has an order of its own for a frozenset.
+        # Workers iterate over a frozenset in different orders, but have to use equal names of cases.
         return repr(sorted(val, key=repr))[:60]
     return repr(val)[:60] if isinstance(val, (tuple, list, dict)) else None
 
@@ -78,8 +78,8 @@ def log_level() -> Iterator[None]:
 
 StartProxy = Callable[..., Mitmdump]
 PROXIES_AT_ONCE = 5
-"""The number of shared proxies that run at once; the one that was used the longest time ago is stopped for a
-new one. Each takes about 100 MB."""
+"""Greatest number of running shared proxies, which take about 100 MB each. A new one replaces the least
+recently used one."""
 
 
 @pytest.fixture(scope="session")
@@ -210,8 +210,8 @@ class Clients:
         return other
 
     def http(self, proxy: Mitmdump | None, *, http2: bool = False, **more: Any) -> Any:
-        """Return an HTTP client that goes through a proxy in regular mode, and else may call a proxy's
-        address."""
+        """Return an HTTP client that uses a proxy in regular mode. For other modes, the client trusts the
+        proxy's CA."""
         if proxy is not None:
             more["verify"] = proxy.trust()
             more["proxy"] = None if proxy.is_reverse else proxy.url

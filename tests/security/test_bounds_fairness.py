@@ -1,5 +1,5 @@
-"""The order in which work of several callers begins, counted in pieces of work: nobody waits for all that
-another caller has brought."""
+"""The order in which work of several callers begins, counted in pieces of work. No caller waits for all work
+of another one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_credentials_that_are_made_up_take_no_turns_of_other_addresses():
 def test_callers_at_one_address_take_turns():
     one, other = WorkOwner("192.0.2.1", b"a"), WorkOwner("192.0.2.1", b"b")
     given = [(one, f"a{n}") for n in range(30)] + [(other, f"b{n}") for n in range(3)]
-    # One of the two threads is not for this address, so that its pieces begin one after the other.
+    # This address has one of the two threads, so its pieces begin one after the other.
     log, _ = _run(given, threads=2)
     assert log.order[:7] == ["a0", "a1", "b0", "a2", "b1", "a3", "b2"]
     assert log.most == 1
@@ -128,7 +128,7 @@ def test_an_error_comes_back_to_its_caller_and_others_go_on():
 
 
 def _requests(callers: list[WorkOwner], each: int) -> list[str]:
-    """Return the order in which requests of two pieces each are worked on, all of which arrive at once."""
+    """Return the order of work for simultaneous requests of two pieces each."""
     log, workers = Log(), Workers(2)
 
     async def request(caller: WorkOwner, name: str) -> None:
@@ -207,7 +207,7 @@ def test_a_small_request_does_not_wait_for_larger_ones_of_others(peers: int) -> 
 
 @pytest.mark.parametrize("peers", [1, 41])
 def test_a_large_request_comes_to_its_turn_among_small_ones(peers: int) -> None:
-    """The large request has its turn however many small ones there are."""
+    """The large request is processed beside any number of small ones."""
     small = [(WorkOwner(f"192.0.2.{n % peers}", b"%d" % n), f"small {n}", 40_000) for n in range(40)]
     order = _in_turn([small[0], (WorkOwner("192.0.2.200", b"l"), "large", 1_000_000), *small[1:]])
     assert order.index("large") <= 6

@@ -165,7 +165,7 @@ def _bomb(coding: str, begin: bytes) -> bytes:
         return b"".join([frames.compress(part) for part in parts]) + frames.flush()
     gzip = zlib.compressobj(9, zlib.DEFLATED, 31)
     head = gzip.compress(begin) + gzip.flush(zlib.Z_FULL_FLUSH)
-    # Nothing after a full flush refers to earlier bytes, so that one part can stand for all.
+    # Bytes after a full flush do not refer to earlier ones, so one part represents all.
     return head + (gzip.compress(parts[1]) + gzip.flush(zlib.Z_FULL_FLUSH)) * (len(parts) - 1)
 
 

@@ -1,5 +1,5 @@
-"""Patterns, stages, the search for secrets and the readers of requests take time that grows with a text, and no faster:
-each is asked about repetitions of what its patterns and modules are made of."""
+"""The time of patterns, stages, redaction and readers of requests grows no faster than the text. Each is
+tried with repetitions of the pieces of its patterns and modules."""
 
 from __future__ import annotations
 
@@ -34,16 +34,15 @@ Ask = Callable[[Any], object]
 
 @dataclass(frozen=True)
 class Scale:
-    """A `Scale` says which texts show that the work grows faster than they do."""
+    """A `Scale` has the sizes of texts that are compared, and the allowed growth of work."""
 
     size: int
     """Characters of the first text."""
     least: float
     """Seconds of processor time below which nothing is concluded."""
     steps: tuple[tuple[int, int, float], ...]
-    """The comparisons: the size of the smaller text, how many times larger the other one is, and how many
-    times the work has to grow. Work that is bounded grows up to its bound, so that the last comparison
-    decides."""
+    """Comparisons, each with the size of the smaller text, the factor to the larger one, and the factor of
+    work that is too much. Bounded work grows up to its bound, so the last comparison decides."""
 
 
 # Four times the text takes four times the work, sixteen times where a place is looked at from each other.
@@ -72,7 +71,7 @@ def grows(ask: Ask, start: str, unit: str, scale: Scale) -> bool:
 
 
 def repetitions(tokens: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield what stands before the repetition, and the unit that is repeated."""
+    """Yield a text before the repetition, and the repeated unit."""
     for unit in itertools.chain(tokens, map("".join, itertools.permutations(tokens, 2))):
         yield "", unit
         yield tokens[0], unit
@@ -119,7 +118,7 @@ def patterns_in(value: object, depth: int = 0) -> Iterator[re.Pattern[Any]]:
 
 
 def all_patterns() -> Iterator[tuple[str, str, re.Pattern[Any]]]:
-    """Yield where each pattern stands, and the method by which its module asks it."""
+    """Yield place, method and pattern for each pattern of a module."""
     seen: set[tuple[str | bytes, int]] = set()
     for module in modules("penumbra"):
         parts = module.__name__.split(".")
@@ -178,7 +177,7 @@ def test_a_quadratic_pattern_is_seen(pattern: str) -> None:
 
 
 SAMPLE = 300
-"""One text in so many is tried, without `--all`."""
+"""Every Nth text is tried without `--all`."""
 CALLS = {
     "command": SHELL,
     "diff": DIFF,
@@ -228,7 +227,7 @@ READERS = {
 
 @cache
 def texts(package: str) -> list[tuple[str, str]]:
-    """Return the repetitions of what the modules of a package are made of."""
+    """Return repetitions of the pieces of a package's modules."""
     made: dict[tuple[str, str], None] = {}
     for module in modules(f"penumbra.{package}"):
         made |= dict.fromkeys(repetitions([*of_module(module)[:9], "\n"]))

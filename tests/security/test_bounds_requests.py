@@ -1,4 +1,4 @@
-"""The work and the memory for a request grow with its size, whatever the request holds."""
+"""Work and memory for any request grow no faster than its size."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_twice_as_many_results_are_twice_the_work_to_read(name, order, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", MAKERS)
 def test_twice_as_many_results_are_twice_the_work(name, shape):
-    """The order makes no difference once the results are read, so that one order for each shape is enough."""
+    """The order has no influence after the results are read, so each shape is tried with one order."""
     order = list(ORDERS.values())[list(SHAPES).index(shape)]
     bodies = [MAKERS[name][0](order(size), **SHAPES[shape]) for size in (25, 50, 100)]
     assert _growth(_all_of, name, bodies) < 2.4

@@ -277,7 +277,7 @@ def test_a_host_header_makes_no_host_a_provider(proxy: Any, upstream: Any) -> No
 
 
 def test_a_host_header_takes_no_request_away_from_its_provider(proxy: Any, upstream: Any) -> None:
-    """A request to a provider is searched and rewritten whatever name its header has."""
+    """A request to a provider is searched and rewritten with any host header."""
     upstream.pages[PATH] = Raw(body=b"{}")
     body = CHAT.body(TURNS)
     tunnelled(proxy("regular"), "api.openai.com", "api.openai.com", "attacker.example.org", body)

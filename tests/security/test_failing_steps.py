@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 WHOLE = "flow/request.py:RequestWay.request"
 STEPS = ("addon.py", "errors.py", "flow/", "apis/recognise.py", "wire/", "config/per_request.py")
-"""The modules that hooks are made of. `scripts/fail_closed` tries every function that a request passes."""
+"""The modules of hooks. `scripts/fail_closed` tries every function that a request passes."""
 TESTED = [kind for kind in KINDS if kind.name not in ("stream", "call without TLS", "line in pieces")]
 WHOSE = ("destination.py", "recognise.py", "request_path.py", "listening.py", "mitm.py", "_is_at_ours")
 """Functions that find out whether a request is one of a provider's."""

@@ -44,7 +44,7 @@ class Mitmweb:
         self._log = folder / "log"
         command = [str(Path(sys.executable).with_name("mitmweb")), "--no-web-open-browser"]
         command += ["--listen-host", "127.0.0.1", "-p", "0", "--web-port", str(self.web)]
-        # Everybody may reach the port, so that the machine's own addresses are tried, too.
+        # The port is open to all, so the machine's own addresses are tried, too.
         command += ["--web-host", "0.0.0.0", "--set", "block_private=false"]
         command += ["-s", str(ADDON)] if addon else []
         environment = {

@@ -173,7 +173,7 @@ def test_a_line_index_belongs_to_one_caller(callers: Callers) -> None:
 
 
 def test_a_provider_that_keeps_histories_decides_by_its_ids(callers: Callers) -> None:
-    """Requests carry new items alone, so that the id and the credential identify the conversation."""
+    """Requests have new items only, so the id and the credential identify the conversation."""
     api = APIS[2]
     response_id = "resp_0123456789abcdef0123456789"
     tools = {"store": True}
@@ -221,7 +221,7 @@ def callers() -> Iterator[Callers]:
 
 
 def stored_log(callers: Callers, headers: dict[str, str]) -> str:
-    """Return the reference to a long log, in a chain whose provider holds the log."""
+    """Return the reference to a long log in a chain that is stored at the provider."""
     first = callers.send(RESPONSES, RESPONSES.body([ASK], store=True), headers)
     callers.answer(first, RESPONSES, KEPT_CALL, shows=True, ids=(RESPONSE,))
     sent = goes_on(callers, headers, ("result", KEPT_CALL[1], TEXT))

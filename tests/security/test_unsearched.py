@@ -85,7 +85,7 @@ def test_strings_that_are_searched(name: str) -> None:
         assert GITHUB.encode() not in found.body
         assert PASSWORD.encode() not in found.body
         assert b"[REDACTED:" in found.body
-        # Only strings that held a secret change.
+        # Only strings with a secret change.
         before, after = json.loads(body), json.loads(found.body)
         pairs = zip(strings(before), strings(after), strict=True)
         assert all((old == new) is (GITHUB not in old and PASSWORD not in old) for old, new in pairs)
@@ -333,7 +333,7 @@ def test_every_example(name: str, example: Any) -> None:
     assert found.id == name
     if found.passes or "{secret}" not in example["body"]:
         return
-    # The secret stands on a line with its name, as in files and logs, and alone, as a tool may print it.
+    # The secret is on a line with its name, as in files and logs, and alone, as in prints of tools.
     for text in (f"line one\\nGITHUB_TOKEN={GITHUB}\\n", f"see {GITHUB} there"):
         body = example["body"].replace("{secret}", text).encode()
         searched = search(body, files=found.files)

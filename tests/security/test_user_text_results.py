@@ -59,7 +59,7 @@ def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
 @pytest.mark.parametrize("api", FORMS)
 @pytest.mark.parametrize("example", WITH, ids=lambda one: one["text"][:50])
 def test_secrets_go_and_nothing_else_changes(api: str, example: dict[str, Any]) -> None:
-    """No other byte of the user's text changes, whatever its spelling."""
+    """No other byte of the user's text changes in any spelling."""
     old = example["results"][-1]
     text = example["text"]
     document = Document(json.dumps(chat(example["said"], text)["messages"]).encode())

@@ -235,8 +235,7 @@ def test_a_key_in_the_query_goes_to_google_alone(
 
 
 def test_the_shape_of_an_object_stays(clients: Any, api_key: str, proxy: Any, upstream: Any) -> None:
-    """Texts become shorter where they stand, and members keep their names, which say what their values
-    are."""
+    """Texts are shortened in place, and members keep their names."""
     running = proxy("regular", penumbra_adopt="compress")
     response = {
         "exit": 1.10,

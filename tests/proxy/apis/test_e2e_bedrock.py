@@ -193,7 +193,7 @@ def test_a_failing_continuation(api: str, stream: bool, start: Start, upstream: 
         with pytest.raises(ProtocolError, match="ended prematurely"):
             agent.say("What is in the log?")
         return
-    # The client's own request was right, so that the status is one that clients try again.
+    # The client's own request was valid, so the status is one after which clients try again.
     with pytest.raises(ClientError, match="status 400") as caught:
         agent.say("What is in the log?")
     assert caught.value.response["Error"]["Code"] == "InternalServerException"

@@ -210,7 +210,7 @@ def test_newer_parts_of_anthropics_requests_are_left_alone(
     ((name, shown),) = results(sent)
     assert name == "Bash"
     assert len(shown) < len(LOG)
-    # All but the one result and the injected tool is unchanged.
+    # Only the one result and the injected tool differ.
     sent["messages"][2]["content"][0]["content"] = LOG
     assert [tool["name"] for tool in sent["tools"]] == ["Bash", "Read", PHANTOM]
     assert {**sent, "tools": sent["tools"][:-1]} == body

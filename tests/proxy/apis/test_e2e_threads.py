@@ -1,4 +1,4 @@
-"""Histories that the provider holds: results without their calls, hidden exchanges, lost threads."""
+"""Histories at the provider: results without their calls, hidden exchanges, lost threads."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_thread_with_hidden_exchanges(stream: bool, start: Any, upstream: Any)
 def test_a_hidden_request_that_does_not_fit(
     api: str, stream: bool, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refused request has not continued the earlier answer, so that the next one may."""
+    """The refused request has not continued the earlier response, so the next one can."""
     monkeypatch.setitem(PRINTS, "cat worker.log", log("big", 380))
 
     def asks(received: Any) -> Any:
@@ -167,7 +167,7 @@ def test_a_hidden_request_that_does_not_fit(
 
 @both_ways
 def test_items_by_reference(stream: bool, start: Any, upstream: Any) -> None:
-    """Stored items may stand in the input as their ids alone."""
+    """The input may refer to stored items by their ids."""
     upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
     agent = start("responses", stream=stream, at_provider=False)
     agent.extra = {"store": True}

@@ -170,7 +170,7 @@ def test_a_failed_start_ends_with_one_line_that_gives_the_reason(case, starts, t
     assert lines[-1].startswith("penumbra")
     assert "Traceback" not in output
     assert "HTTPS_PROXY" not in output or "mitmweb" in case
-    # mitmproxy's own log says nothing more about errors of the start.
+    # mitmproxy's own log does not repeat errors of the start.
     assert output.count("failed to listen") == 0
 
 

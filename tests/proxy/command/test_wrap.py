@@ -110,8 +110,8 @@ class Terminal:
         return found
 
     def heard(self, key, line=""):
-        """Return what the agent has received after a line was typed. Python handles a signal that comes just
-        before a read after it, so that empty lines are needed."""
+        """Type a line and return the agent's next message of this kind. Empty lines follow, since Python may
+        handle a signal only after its next read."""
         if line:
             self.type(f"{line}\n")
         limit = time.monotonic() + 60

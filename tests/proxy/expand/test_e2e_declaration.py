@@ -22,7 +22,7 @@ def agent(clients: Any, proxy: Any, **more: Any) -> AnthropicAgent:
 
 
 def declared(received: Received) -> tuple[bool, list[int]]:
-    """Return whether the tool stands in `tools`, and after how many messages it is added."""
+    """Return whether `tools` has the tool, and the numbers of messages before its later declarations."""
     body = received.json
     places = [index for index, message in enumerate(body["messages"]) if message["role"] == "system"]
     return PHANTOM in [tool["name"] for tool in body["tools"]], places
@@ -61,7 +61,7 @@ def test_the_tool_is_declared_with_the_first_loss_and_stays_in_its_place(
 
 
 def test_a_conversation_met_under_way_gets_it_too(clients: Any, proxy: Any, upstream: Any) -> None:
-    """The provider holds the earlier turns raw, and thinking bound to them: none of that changes."""
+    """The provider has the raw earlier turns and thinking that is bound to them, so these turns stay raw."""
     upstream.script(Model(turn(Thinking("Hm."), bash("cat db.log")), turn(Thinking("Oh."), "Read.")))
     direct = agent(clients, proxy("regular", addon=False), thinking=True)
     direct.say("Read the log.")
@@ -137,8 +137,7 @@ def test_a_provider_that_refuses_the_tool_gets_the_request_without_it(
 def test_a_provider_that_refuses_it_later_gets_it_with_the_others(
     clients: Any, own_proxy: Any, upstream: Any
 ) -> None:
-    """The tool is declared whatever that costs, so that the model can ask for the references that it has
-    read."""
+    """The tool is declared at any cost, since the model has read references."""
     proxy = own_proxy(penumbra_max_output_bytes=CAP)
     caller = agent(clients, proxy, thinking=True)
     hm = Thinking("Hm.")

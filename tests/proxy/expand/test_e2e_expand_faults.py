@@ -1,4 +1,4 @@
-"""Failures between a hidden call and its answer, and who learns of them."""
+"""Failures between a hidden call and its response, and their reports."""
 
 from __future__ import annotations
 
@@ -411,7 +411,7 @@ def test_an_unknown_mitmproxy_gets_whole_answers(
             assert PHANTOM.encode() not in answer.content
         upstream.script(failing(Fault(400, WORDS)))
         answer = api.post(client, api_key, stream)
-        # Nothing has been sent yet, so that a stream, too, can still get a status.
+        # Before the first byte, a stream can still get a status, too.
         assert answer.status_code == 502
         assert api.error(answer.json()) == "the upstream answered with status 400"
     assert running.log().count("PENUMBRA_SPLICE_UNAVAILABLE") == 1

@@ -39,7 +39,7 @@ def test_once(
     assert hidden_results(upstream.asked()[-1]) == [LOG]
     assert_prefix_kept(upstream.asked())
     assert running.flows()
-    # mitmproxy keeps flows for as long as it likes; what was read of their requests goes.
+    # mitmproxy may keep flows, but parsed requests are dropped.
     assert eventually(lambda: running.command("tests.read") == "0")
 
 

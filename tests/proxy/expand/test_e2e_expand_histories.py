@@ -87,13 +87,13 @@ def is_converse(messages: list[Any]) -> bool:
 
 
 def edited(messages: list[Any]) -> None:
-    """The user edits the model's last message."""
+    """Edit the model's last message, as a user may."""
     for place, member in texts(messages[-1]):
         place[member] = "Something else."
 
 
 def branched(messages: list[Any]) -> None:
-    """The user goes back to the point before the answer."""
+    """Go back to the point before the response, as a user may."""
     while messages[-1].get("role") in ("assistant", "model") or messages[-1].get("type") == "reasoning":
         del messages[-1]
     if messages[-1].get("role") == "user" and "content" in messages[-1]:
@@ -102,7 +102,7 @@ def branched(messages: list[Any]) -> None:
 
 
 def compacted(messages: list[Any]) -> None:
-    """The client keeps a summary alone."""
+    """Replace the history by a summary."""
     summary = "You have read a log: NEEDLE-90."
     content: dict[str, Any] = {"content": summary}
     if "parts" in messages[0] or is_converse(messages):
@@ -111,7 +111,7 @@ def compacted(messages: list[Any]) -> None:
 
 
 def trimmed(messages: list[Any]) -> None:
-    """White space at the ends goes, and an empty line, too."""
+    """Remove blanks at both ends and empty lines."""
     for place, member in texts(messages[-1]):
         place[member] = " ".join(place[member].split())
 

@@ -1,4 +1,5 @@
-"""Hidden requests that don't fit or fail for good: the model gets less, exactly told, and the client never notices."""
+"""Hidden requests that don't fit or fail for good: the model gets less with exact numbers, and the client
+gets no sign."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ def big_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exact(text: str) -> int:
-    """Return how many lines a portion holds, which must be those that its heading states, to the byte."""
+    """Return the number of lines in a portion, and assert that these are exactly the lines in its heading."""
     found = HEAD.match(text)
     assert found, text[:80]
     body, _, rest = text[found.end() :].rpartition(
@@ -165,7 +166,7 @@ def test_an_original_is_cut_to_what_fits(api: Client, stream: bool, start: Any, 
 
 @every_api
 def test_nothing_fits(api: Client, start: Any, upstream: Any) -> None:
-    """The model is told so, and goes on."""
+    """The model gets a text about it and continues."""
     upstream.script(Model(turn(bash("cat big.log")), asks(upstream, 180), turn("Then without.")))
     caller = start(api, stream=True)
     assert caller.say("What is in the log?").endswith("Then without.")

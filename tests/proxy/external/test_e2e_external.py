@@ -104,7 +104,7 @@ def test_small_and_huge_results_pass_and_others_are_shortened_for_good(
     small, middle, huge = prose("small", 5), prose("middle"), prose("huge", 2_400)
     talk.run(f"\x1b[31m{small}\x1b[0m", middle, huge)
     sent = forwarded(upstream)
-    # A result that goes to no service is shortened as without one: 94 KB to an excerpt.
+    # Results that are sent to no service are shortened as usual: 94 KB become an excerpt.
     assert sent[0] == small
     assert sent[2].startswith("<<<SHADOW:")
     assert len(sent[2]) < 10_000
@@ -147,7 +147,7 @@ def test_the_log_and_the_figures_tell(
     [ref] = refs(upstream.asked()[-1])
     assert f"strategy api: toolu_own{1:021} (Bash): miss, " in proxy.log()
     assert f"mapped to {ref}" in proxy.log()
-    # The result is known in another place of the conversation, so that the service is not asked.
+    # The service is not called for a result that is known from another place.
     talk.said("So it is.")
     other = Talk(talk.client, api_key, TOOLS, first_call=7)
     other.run(prose("report"), command="./report")
@@ -409,7 +409,7 @@ def test_a_missing_login_is_reported_at_the_start_and_once_for_a_host(start: Sta
 def test_a_proxy_of_the_environment_is_used_and_a_call_that_comes_back_is_left_alone(
     start: Start, own_proxy: Any, service: Service, upstream: Any
 ) -> None:
-    """The environment names Penumbra's own proxy, so that the call comes back to where it began."""
+    """The environment names Penumbra's own proxy, so the call returns to its sender."""
     port = str(free_port())
     front = own_proxy(f"upstream:http://127.0.0.1:{port}", addon=False)
     proxy, talk = start(

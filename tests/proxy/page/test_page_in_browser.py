@@ -20,7 +20,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penu
 
 
 def lacking(what):
-    """Skip the test with a warning that nobody can overlook."""
+    """Skip the test with a warning."""
     warnings.warn(f"the page is not looked at: this machine has no {what}", stacklevel=2)
     pytest.skip(f"needs {what}")
 

@@ -246,7 +246,7 @@ def spellings(secret: str) -> Iterator[bytes]:
 
 
 class Search:
-    """A `Search` looks for secrets in all their spellings at once."""
+    """A `Search` finds secrets in all their spellings."""
 
     def __init__(self, secrets: list[str]) -> None:
         forms = [(form, secret) for secret in secrets for form in spellings(secret)]
@@ -360,7 +360,7 @@ def test_results_alone(name: str, running: Any, clients: Any, upstream: Any) -> 
     body = kind.make(planted)
     proxy = running("results")
     arrived = send(kind, proxy, clients, body, upstream)
-    # The client's own texts stay, whatever they hold; its tools' secrets go.
+    # Secrets in the client's own texts stay, and those in results of tools are replaced.
     printed = [secret for secret in planted.secrets if secret.encode() not in arrived]
     said = re.findall(r"token xoxb-[0-9]+-(\w+) for", json.dumps(body))
     assert said

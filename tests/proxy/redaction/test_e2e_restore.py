@@ -124,7 +124,7 @@ def test_not_into_other_files(disk: Disk, clients: Any, api_key: str, proxy: Any
 def test_not_for_other_conversations(
     disk: Disk, clients: Any, api_key: str, proxy: Any, upstream: Any
 ) -> None:
-    """Placeholders are the same everywhere, so that anyone who has seen one can make a model write it."""
+    """Equal values have equal placeholders, so a caller who knows one can make a model write it."""
     running = proxy("regular", **OPTIONS)
     play(upstream, *SESSION[:2])
     start("anthropic", clients, running, api_key).say("Add a name.")
@@ -317,7 +317,7 @@ def test_a_patch_of_codex(expand: str, clients: Any, api_key: str, proxy: Any, u
 
 
 def test_members_of_one_name(disk: Disk, clients: Any, api_key: str, proxy: Any, upstream: Any) -> None:
-    """A reader of JSON sees the last of two members of one name; the first one goes back to the provider,
+    """Readers of JSON see the last of two members with one name. Values in the first one are replaced,
     too."""
     running = proxy("regular", **OPTIONS)
     client = clients.http(running)

@@ -19,7 +19,7 @@ from support.mitm import NotStarted
 from support.planted import GITHUB, PASSWORD, anthropic, results
 from support.upstream import Received, ToolCall, turn
 
-# The secrets are made for this test, in pieces, so that no scanner of this repository takes them for real.
+# The secrets are invented and written in pieces, so that scanners of this repository ignore them.
 SECRETS = {
     "github": "ghp_" + "k3J9xQ7vB2mN8cR5tY1wZ4aS6dF0gH3jL5pQ",
     "aws": "AKIA" + "Q3EGRVUJ7LNB5XKM",

@@ -196,7 +196,8 @@ def test_a_stream_and_its_hidden_request_keep_their_settings_to_the_end(
 def test_requests_that_are_being_rewritten_are_sent(
     started: Any, quick: Any, clients: Any, upstream: Any
 ) -> None:
-    """A new engine's first requests wait for its rules, so that the next change meets them under way."""
+    """The first requests of a new engine wait for its rules, so the next change occurs before they are
+    sent."""
     proxy, _ = started()
     script(upstream)
     for number in range(4):

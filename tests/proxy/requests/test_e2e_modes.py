@@ -74,7 +74,7 @@ def test_safe_mode_keeps_earlier_forms(talk: Any) -> None:
     begun = talk(**PRICED)
     last = grown(begun, "safe")[-1]
     assert list(result_texts(last.json))[:2] == [listing("first"), listing("second")]
-    # The mode may truncate, so that the model may ask.
+    # The mode may truncate, so the model has the tool.
     assert PHANTOM in tool_names(last)
 
 
@@ -153,7 +153,8 @@ def test_observing_changes_nothing_and_shows_the_possible_changes(own_proxy, sen
 
 
 def test_a_stream_arrives_as_it_is_made(own_proxy, clients, api_key, upstream):
-    """The first request, which is worked out long after, streams at once, too, and so does one in a pause."""
+    """The response to the first request streams at once, although the request is evaluated later, and so does
+    one during a pause."""
     proxy = own_proxy(penumbra_observe="true")
     for pause in ("false", "true"):
         proxy.set("penumbra_pause", pause)

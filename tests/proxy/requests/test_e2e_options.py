@@ -56,7 +56,7 @@ BAD = {
 
 
 def assert_refused(proxy: Any, words: str) -> None:
-    """Assert that the proxy ends at once, with one line that says why."""
+    """Assert that the proxy ends at once with one line about the reason."""
     assert proxy.launch().wait(60) != 0
     assert len([line for line in proxy.log().split("\n") if words in line]) == 1, proxy.log()
     assert "Traceback" not in proxy.log()

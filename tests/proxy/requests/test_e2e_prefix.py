@@ -1,4 +1,4 @@
-"""A request that was sent once is sent again with the same bytes, whatever happens in between."""
+"""A request that was sent once is sent again with the same bytes after any change."""
 
 from __future__ import annotations
 
@@ -117,8 +117,7 @@ def compare(messages: Any, upstream: Any, known: int) -> tuple[list[bool], list[
 
 @pytest.mark.parametrize("adopt", ["auto", "raw", "compress"])
 def test_bound_thinking(adopt: str, clients: Any, proxy: Any, upstream: Any) -> None:
-    """The test provider refuses a thinking block whose prefix has changed, so that nothing may change before
-    it."""
+    """The test provider refuses a thinking block whose prefix has changed."""
     old = begun("anthropic", clients, proxy, upstream, THINKING_SESSION, thinking=True)
     upstream.answers(*MORE_THINKING)
     running = proxy("regular", penumbra_adopt=adopt, penumbra_recover="off")
@@ -163,8 +162,8 @@ def test_adoption_is_final(clients: Any, own_proxy: Any, proxy: Any, upstream: A
 
 
 def test_results_that_wait_for_an_answer_are_new(clients: Any, proxy: Any, upstream: Any) -> None:
-    """Penumbra is switched on between a call and its results: no answer has followed them, so that they are
-    new."""
+    """If Penumbra is switched on between a call and its results, the results are new, since no response has
+    followed them."""
     old = begun("anthropic", clients, proxy, upstream, THINKING_SESSION, thinking=True)
     upstream.answers(turn("Done."))
     caller = agent("anthropic", clients, proxy("regular"), messages=old[:3], thinking=True)
@@ -175,7 +174,7 @@ def test_results_that_wait_for_an_answer_are_new(clients: Any, proxy: Any, upstr
 
 
 def test_no_cache_and_no_thinking_means_that_all_may_shrink(clients: Any, proxy: Any, upstream: Any) -> None:
-    """Without breakpoints Anthropic caches nothing, so that there is nothing to lose."""
+    """Without breakpoints, Anthropic caches no prefix."""
     old = begun("anthropic", clients, proxy, upstream, SESSION)
     upstream.answers(turn("Done."))
     caller = agent("anthropic", clients, proxy("regular"), messages=old)
@@ -281,7 +280,7 @@ def test_a_prefix_that_holds_is_counted_as_compared(
 
 
 def test_a_prefix_that_is_broken_on_purpose_is_counted(clients: Any, own_proxy: Any, upstream: Any) -> None:
-    """The store is emptied and results stay raw, so that a result which was sent shortened changes."""
+    """After the store is emptied, results stay raw, so a result that was sent shortened changes."""
     proxy = own_proxy("regular")
     upstream.answers(*SESSION)
     caller = Diagnosing(agent("anthropic", clients, proxy).client)

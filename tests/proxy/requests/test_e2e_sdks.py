@@ -96,7 +96,7 @@ def test_plain_http_to_a_gateway(clients: Any, proxy: Any, upstream: Any) -> Non
 def test_words_of_a_request_without_tools_arrive_while_the_model_still_writes(
     api: str, http2: bool, clients: Any, proxy: Any, upstream: Any
 ) -> None:
-    """The test provider holds every word back until the client has read the one before it."""
+    """The test provider sends each word after the client has read the word before it."""
     words = [f"word{number} " for number in range(6)]
     begun = 3 if api == "anthropic" else 1
     gates = {begun + number: threading.Event() for number in range(1, len(words))}

@@ -143,7 +143,7 @@ def test_headers_stay_when_the_body_changes(clients: Any, proxy: Any, upstream: 
 
 
 def test_other_hosts_are_not_decrypted(clients: Any, proxy: Any, upstream: Any) -> None:
-    """A client that trusts only the real server gets through, since nobody decrypts its tunnel."""
+    """A client that trusts only the real server succeeds, since its tunnel is not decrypted."""
     upstream.pages["/v1/chat/completions"] = Raw(body=b'{"a": 1}')
     running = proxy("regular")
     with socket.create_connection(("127.0.0.1", running.port), 10) as tunnel:
@@ -329,7 +329,7 @@ def test_lone_surrogates_and_control_characters_survive(post: Any) -> None:
 
 
 def test_a_large_body(post: Any) -> None:
-    """The body holds two megabytes of results of every kind."""
+    """The body has two megabytes of results of every kind."""
     texts = [f"run {number}\n{text}" for number in range(70) for text in PRINTS.values()]
     body = json.dumps(chat(*texts)).encode()
     assert len(body) > 1_500_000

@@ -98,7 +98,7 @@ def test_error_without_words_shortens_every_tool_message(stream: bool, client: C
     assert [message.get("tool_call_id") for message in sent.json["messages"]] == [
         message.get("tool_call_id") for message in body["messages"]
     ]
-    # The next turn is not refused, and its new result is small enough at once.
+    # The next turn is not refused, since its new result is shortened enough.
     grown = chat(7, stream=stream)
     grown["messages"][:13] = body["messages"]
     assert client.post(grown).status_code == 200
@@ -245,7 +245,7 @@ def test_a_stream_that_begins_with_a_refusal_is_another_stream(
 
 @pytest.mark.parametrize("events", [START + EVENT, EVENT])
 def test_streams_for_small_requests_wait_for_nothing(events: bytes, client: Client, upstream: Any) -> None:
-    """The request is far below the limit of its model, so that every byte goes out when it comes."""
+    """The request is far below the limit of its model, so each byte is forwarded at once."""
     upstream.answers(Raw(200, SSE, events))
     answer = client.post(claude(12, stream=True), "api.anthropic.com")
     assert (answer.status_code, answer.content) == (200, events)
@@ -416,7 +416,7 @@ def test_codex_own_endpoint_for_compaction_is_bounded_too(
 def test_a_compaction_request_is_bounded_before_it_is_refused(
     stream: bool, client: Client, upstream: Any
 ) -> None:
-    """A compaction request brings a prompt of its own, so that none of it is cached."""
+    """A compaction request has its own prompt, so no part of it is cached."""
     upstream.answers(turn("<summary>all of it</summary>"))
     body = claude(90, stream=stream)
     body |= {

@@ -218,7 +218,7 @@ def test_a_refused_request_is_recovered_scaled_and_remembered(
     second = Caller(clients, running, api_key, api, stream).send(10)
     assert second.status_code == 200
     assert "Next." in second.text
-    # The request is small at once, and begins with the messages that were taken.
+    # The request is small at the first try, and begins with the accepted messages.
     assert len(upstream.asked()) == 3
     *_, last = (found.start() for found in re.finditer(rb"part\W+8\b", taken))
     assert last > len(taken) / 2

@@ -333,7 +333,7 @@ def answered(*faults: Any) -> Model:
 def test_a_passing_failure_is_tried_again(
     faults: Any, stored: bool, stream_id: str, talk: Any, upstream: Any
 ) -> None:
-    """The provider forgets the response that a failed request continues, so that everything is sent again."""
+    """The provider drops the response that a failed request continues, so the whole history is sent again."""
     upstream.script(answered(*faults))
     caller = talk(stream_id=stream_id, extra={"store": stored})
     caller.prewarm()
@@ -507,7 +507,7 @@ def test_a_frame_is_sent_again_smaller(
     assert [request.status for request in asked][:2] == [200, 400]
     assert asked[-1].status == 200
     refused, *_, taken = asked[1:]
-    # The response that the request continues is lost with the refusal, so that everything is sent again.
+    # The refusal drops the response that the request continues, so the whole history is sent again.
     assert refused.json["previous_response_id"]
     assert "previous_response_id" not in taken.json
     assert (len(refs(refused)), len(refs(taken))) == (0, 1)

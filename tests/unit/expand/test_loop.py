@@ -169,7 +169,7 @@ def test_a_client_that_leaves() -> None:
     done = one.interrupted()
     assert not done.sound
     assert done.text == "Let me see "
-    # What breaks off before anything was hidden is the client's own.
+    # A response that breaks off before a hidden call is the client's own.
     assert done.hidden is None
 
 

@@ -72,7 +72,7 @@ def test_half_of_the_free_window_may_be_used() -> None:
     # Without figures the body tells, if all of the history is in it.
     assert known.left({}, BODY, elsewhere=False) == 190_000 * 3 // 2
     assert known.left({}, BODY, elsewhere=True) is None
-    # What took more than should fit has another limit.
+    # A turn with more tokens than the limit shows that the limit is another one.
     assert known.left({"input_tokens": 200_001}, BODY, elsewhere=False) is None
     assert Bounds().left({"input_tokens": 5}, BODY, elsewhere=False) is None
     assert Bounds(body_bytes=41_000).left({}, BODY, elsewhere=False) == 5_000

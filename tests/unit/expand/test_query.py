@@ -152,7 +152,7 @@ def test_odd_numbers_are_left_out() -> None:
     for value in (-1, True, "x", 1.5, None, [], 1 << 60):
         assert query(offset=value, context=value) == query()
     assert query(offset="12").offset == query(lines="@12").offset == 12
-    # As conversations have it that began before the same stood in the lines.
+    # Conversations of earlier releases have this form.
     assert query(lines="2-5", offset=40) == query(lines="2-5 @ 40")
     assert query(lines="2-5@x") == query(lines="2-5")
     assert query(context=1000).context == 50
@@ -207,7 +207,7 @@ def test_a_very_long_line_is_shown_around_its_match() -> None:
 
 
 def follow(text: str, page_bytes: int, **more: Any) -> tuple[list[str], int]:
-    """All pages, by the calls that each of them suggests, and how many there were."""
+    """Return all pages, by following the call that each page suggests, and their number."""
     pieces: list[str] = []
     arguments: dict[str, Any] = more
     for count in range(1, 1000):

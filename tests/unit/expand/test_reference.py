@@ -1,4 +1,4 @@
-"""References, and what stands in front of a shortened text."""
+"""References and the first lines of shortened texts."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def asking(*refs: str) -> bytes:
 
 
 def test_malformed_references_are_stored_nowhere() -> None:
-    """The model may give anything for one: what a file says that it reads, or what a user has told it."""
+    """The model may pass any text as a reference."""
 
     async def go() -> None:
         expansions = made()

@@ -18,7 +18,7 @@ def test_every_module_is_imported() -> None:
 
 
 def test_no_two_modules_have_one_name() -> None:
-    """A name stands for one thing, so that a file is found by it."""
+    """Each module has a name of its own."""
     names = Counter(
         found.name.rpartition(".")[2]
         for found in pkgutil.walk_packages(penumbra.__path__, "penumbra.")

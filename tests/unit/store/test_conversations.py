@@ -56,7 +56,7 @@ def test_idle_times_and_lessons_survive_a_restart(tmp_path: Path) -> None:
 
 
 async def test_one_of_several_proxies_on_a_file_declares_the_tool_for_all(tmp_path: Path) -> None:
-    """A tool that comes and goes with each turn costs the provider's cache each time."""
+    """A tool that is declared in some turns only costs the provider's cache at each change."""
     clock = Clock()
     ours, theirs = (Database(tmp_path / "x.sqlite", 1 << 26) for _ in range(2))
     here, there = (opened(database, 86_400, clock) for database in (ours, theirs))

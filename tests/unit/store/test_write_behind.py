@@ -1,4 +1,5 @@
-"""Background writes share one transaction, are found at once, and are done when a caller waits for them."""
+"""Background writes share one transaction, are visible at once, and are finished when a caller waits for
+them."""
 
 from __future__ import annotations
 
