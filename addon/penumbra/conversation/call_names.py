@@ -146,15 +146,11 @@ class ShownTexts:
         return known
 
 
-def _as_it_is(text: str) -> str:
-    return text
-
-
 def call_name(
     tool: str,
     arguments: Any,
-    clean: Clean = _as_it_is,
-    show: Callable[[str], str] = _as_it_is,
+    clean: Clean = str,
+    show: Callable[[str], str] = str,
     remembered: ShownTexts | None = None,
     call: Call | None = None,
 ) -> str:
@@ -171,8 +167,8 @@ def call_name(
         what = shown(asked.text, asked.is_path, clean)
     except RedactionError:
         what = ""
-    what = f"{asked.before}{what}{asked.after}" if what else ""
-    return _plain(f"{show(tool)} {what}" if what else show(tool))
+    name = f"{show(tool)} {asked.before}{what}{asked.after}" if what else show(tool)
+    return "".join(character if character.isprintable() else "?" for character in name)
 
 
 class _Asked(NamedTuple):
@@ -232,9 +228,3 @@ def _around(text: str, place: int) -> tuple[int, int]:
     """Return the range of the placeholder around a place, or an empty range if there is none."""
     found = _PLACEHOLDER.finditer(text, max(0, place - 120), place + 120)
     return next((each.span() for each in found if each.start() < place < each.end()), (place, place))
-
-
-def _plain(name: str) -> str:
-    if name.isprintable():
-        return name
-    return "".join(character if character.isprintable() else "?" for character in name)

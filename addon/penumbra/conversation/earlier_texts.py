@@ -219,7 +219,8 @@ class EarlierTexts:
         if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
             return
         document = self.request.document
-        if self._compaction >= 0 and self._is_dropped(result.call.arguments, result.turn):
+        if 0 <= self._compaction <= result.turn and document.place(result.call.arguments)[0] < self._front:
+            # The compaction is between the call and its result.
             return
         size, hashed = document.about(result.call.arguments, _size_and_hash)
         if hashed and is_plain(result.call_id):
@@ -227,10 +228,6 @@ class EarlierTexts:
             self.so_far.lasting[key] = True
             if result.call_id in self.so_far.unique:
                 self._add(key, size, key, result, is_call=True)
-
-    def _is_dropped(self, arguments: Raw, turn: int) -> bool:
-        """Return whether a compaction is between a call and its result."""
-        return turn >= self._compaction and self.request.document.place(arguments)[0] < self._front
 
     def _go_on(self, turn: int) -> None:
         """Go on to the message of the next result. A compaction removes all texts before it, and perhaps
@@ -284,7 +281,7 @@ class EarlierTexts:
         return self.so_far.reformed.isdisjoint(keys) and all(lasting.get(key, False) for key in keys)
 
     def same(self, item: Item) -> Referent | None:
-        """Return the first result with the same incoming text; None if there is none."""
+        """Return the first result with the same incoming text, if any."""
         return self.so_far.referents.get(item.digest)
 
     def name(self, referent: Referent) -> Name | None:
@@ -323,7 +320,8 @@ class EarlierTexts:
         text = self.so_far.texts[position]
         if text.result is None:
             # Penumbra remembers only the latest of the provider's results.
-            index.calls.note(text.key, text.provider_name, lasts=self._is_first(text))
+            is_first = self._is_referable(text.key) and self._is_all()
+            index.calls.note(text.key, text.provider_name, lasts=is_first)
         elif text.is_call:
             name = f"what {self._name(text.result)} was given"
             index.calls.note(text.key, name)
@@ -359,11 +357,6 @@ class EarlierTexts:
         if last is None or last[0] is not text or last[1] is not call:
             last = self._output = text, call, output_of(text, call)
         return last[2]
-
-    def _is_first(self, text: _Text) -> bool:
-        """Return whether this is the first result of its name, also in the history that the provider
-        stores."""
-        return self._is_referable(text.key) and self._is_all()
 
     def _is_all(self) -> bool:
         """Return whether Penumbra knows the provider's whole history before the request."""
