@@ -386,25 +386,17 @@ class OtherRequests:
         settings = handle.settings
         if not settings.redact_secrets:
             return frame
-        passes = not known and settings.unknown_paths == "pass"
         try:
             if len(frame) > settings.max_body_bytes:
                 raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
             searched = await self._searched(flow, Body(frame, kind, strict), handle)
         except Exception as error:
-            if passes or not settings.must_search:
+            if not settings.must_search or (not known and settings.unknown_paths == "pass"):
                 return frame
             raise (
                 error if isinstance(error, RedactionError) else RedactionError(errors.place(error))
             ) from None
-        if not known and (searched.body is not frame or searched.results):
-            self._warn(flow, settings.unknown_paths)
-            if settings.unknown_paths == "refuse":
-                raise Unreadable("its path is not known")
-        if passes or searched.body is frame:
-            return frame
-        self._report(flow, searched)
-        return searched.body
+        return self._to_send(flow, frame, searched, settings, known=known)
 
     async def _search(
         self, flow: Flow, handle: EngineHandle, strict: bool, files: bool, unknown: bool
@@ -422,17 +414,26 @@ class OtherRequests:
                 return  # The body may be as large as any file.
             raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
         searched = await self._searched(flow, Body(data, kind, strict, files), handle)
-        changed = searched.body is not data
-        if unknown and (changed or searched.results):
-            self._warn(flow, settings.unknown_paths)
-            if settings.unknown_paths == "pass":
-                return
-            if settings.unknown_paths == "refuse":
-                raise Unreadable("its path is not known")
-        if changed:
-            await bodies.put(flow.request, searched.body)
+        body = self._to_send(flow, data, searched, settings, known=not unknown)
+        if body is not data:
+            await bodies.put(flow.request, body)
             sign(flow.request, settings)
+
+    def _to_send(
+        self, flow: Flow, data: bytes, searched: Searched, settings: Settings, *, known: bool
+    ) -> bytes:
+        """Return the body to send after a search. Raises Unreadable if requests to an unknown path are
+        refused."""
+        changed, policy = searched.body is not data, settings.unknown_paths
+        if not known and (changed or searched.results):
+            self._warn(flow, policy)
+            if policy == "refuse":
+                raise Unreadable("its path is not known")
+            if policy == "pass":
+                return data
+        if changed:
             self._report(flow, searched)
+        return searched.body
 
     async def _searched(self, flow: Flow, body: Body, handle: EngineHandle) -> Searched:
         request, peer = flow.request, flow.client_conn.peername
