@@ -78,7 +78,7 @@ class ResponseWay:
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         state.format = incoming.api.format
-        state.has_placeholders = placeholder.stands_in(accepted.rewritten.body)
+        state.has_placeholders = placeholder.is_in(accepted.rewritten.body)
         for step in self.steps:
             step.sent(flow, state, incoming, accepted)
 

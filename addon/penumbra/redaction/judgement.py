@@ -280,12 +280,10 @@ def _is_mixed_phrase(value: str) -> bool:
     if has_digit(value) or _SIGNS.search(value):
         are_phrased = all(has_shape(word, "phrased") for word in words)
         return are_phrased and 3 * sum(map(is_program_word, plain)) <= len(plain)
-    return len(words) > 3 and value.islower() and all(map(str.isalpha, words)) and _is_free(plain)
-
-
-def _is_free(words: list[str]) -> bool:
-    """Return whether words were chosen one by one: none is a joining word, and few are words of programs."""
-    return not any(word in _JOINING for word in words) and sum(map(is_program_word, words)) * 4 <= len(words)
+    # A phrase has no joining words, and few words of programs.
+    if any(word in _JOINING for word in plain) or 4 * sum(map(is_program_word, plain)) > len(plain):
+        return False
+    return len(words) > 3 and value.islower() and all(map(str.isalpha, words))
 
 
 def _is_letter_password(value: str, style: Style) -> bool:

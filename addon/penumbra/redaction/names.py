@@ -135,7 +135,7 @@ def is_program_word(word: str) -> bool:
 
 
 class Strength(IntEnum):
-    """A `Strength` says how strongly a name suggests that its value is a secret."""
+    """A `Strength` is the degree to which a name suggests that its value is a secret."""
 
     NONE = 0
     HINT = 1

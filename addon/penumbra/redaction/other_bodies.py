@@ -82,7 +82,7 @@ class _Zone:
     """Name of the nearest member that contains the value."""
     result: bool = False
     text: bool = False
-    """True inside of a member that contains text or messages."""
+    """True if the value is inside of a member that contains text or messages."""
     inner: bool = False
     """True if the value contains nothing that is meant for the provider itself."""
     call: bool = False
@@ -308,11 +308,11 @@ class Body:
     strict: bool = False
     """True if the request can only be JSON."""
     files: bool = False
-    """True for files and forms with files. Only batches are searched in them."""
+    """True if the body is a file, or a form with files. Redaction searches only the batches in it."""
 
     @property
     def says_json(self) -> bool:
-        """Return whether the content type or the beginning of the body says that the body is JSON."""
+        """Return whether the content type or the beginning of the body shows that it is JSON."""
         return "json" in self.content_type.lower() or bool(_LIKE_JSON.match(self.data.lstrip(_MARKS)))
 
 

@@ -59,7 +59,7 @@ def ends(data: bytes, at: int) -> bool:
     return start >= 0 and PATTERN_BYTES.fullmatch(data, start, at) is not None
 
 
-def stands_in(data: bytes) -> bool:
+def is_in(data: bytes) -> bool:
     """Return whether a text contains a placeholder."""
     found = _MARKS.find_matches_as_indexes(data)
     return any(PATTERN_BYTES.match(data, start) is not None for _, start, _ in found)

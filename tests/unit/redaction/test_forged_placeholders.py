@@ -166,4 +166,4 @@ def test_a_body_holds_a_placeholder_or_only_what_looks_like_one() -> None:
         (b"[" + real[1:-1], False),
         (b"[REDACTED:" * 9 + real[1:], False),
     ):
-        assert placeholder.stands_in(body) == there == bool(placeholder.spans(body)), body
+        assert placeholder.is_in(body) == there == bool(placeholder.spans(body)), body

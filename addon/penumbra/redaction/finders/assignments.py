@@ -399,7 +399,7 @@ def _values(
     for value in chain(values_after(data, start, end), typed(data, start, end)):
         span = _judged(data, value, name, long_values)
         if span and (
-            _says_passed(data, start, end, value)
+            _means_passing(data, start, end, value)
             or _repeats(data, value, written)
             or _is_below_type(data, start, end, value)
             or _is_content_key(data, start, end, value)
@@ -449,7 +449,7 @@ def _is_file(data: bytes, start: int, end: int) -> bool:
     return not before or before[-1:] in b"\n\"'"
 
 
-def _says_passed(data: bytes, start: int, end: int, value: Value) -> bool:
+def _means_passing(data: bytes, start: int, end: int, value: Value) -> bool:
     """Return whether `pass` is a verb, as in `PASS: TestName/with_part`, `PASS event-api` and "all files pass
     `lint`"."""
     if data[start:end].lower() != b"pass":

@@ -409,7 +409,9 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     match = _CALL.match(data, end)
     if match and (match[1] or not _KEYWORD.match(data, match.end())):
         value = read(data, match.end(), match[1] or b"", Style.APART, RUN_CODE)
-        is_value = match[1] and (_is_given_to(data, begin, end) or _is_declared(data, begin))
+        # A string type before the name shows that the brackets after it contain its value.
+        is_declared = _DECLARED.search(data, max(0, begin - 24), begin) is not None
+        is_value = match[1] and (is_declared or _is_given_to(data, begin, end))
         if value and is_value and _ONLY_ARGUMENT.match(data, value.end):
             return value._replace(style=Style.QUOTED)
         return value
@@ -424,11 +426,6 @@ def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
         _IS_LAST.match(data, value.end) is not None
         and _LIST_BEGAN.search(data, max(0, begin - 80), begin) is not None
     )
-
-
-def _is_declared(data: bytes, begin: int) -> bool:
-    """Return whether a string type is before the name, so that the brackets after it contain its value."""
-    return _DECLARED.search(data, max(0, begin - 24), begin) is not None
 
 
 def _is_given_to(data: bytes, begin: int, end: int) -> bool:
@@ -469,7 +466,7 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     if not match[2] and _begins_code(data, value, gap):
         return None
     if data[value.start : value.start + 2] == b"--" and not match[2]:
-        return None  # "pass --verbose" tells a person to pass an option.
+        return None  # In "pass --verbose", `pass` is a verb: an instruction for the reader.
     if data[begin - 1 : begin] == b"/":
         return None  # The name is the last part of a path, as in "~/.ssh/deploy-key user@host".
     style = Style.APART

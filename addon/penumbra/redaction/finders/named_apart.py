@@ -76,7 +76,7 @@ _MARK = Linear(
     ).encode()
     + rb")\b"
 )
-"""This pattern matches a member which says that the record contains a secret."""
+"""This pattern matches a member that marks its record as one with a secret."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(

@@ -1,4 +1,4 @@
-"""This module finds private keys, most of which stand between a BEGIN line and an END line.
+"""This module finds private keys. Most are between a BEGIN line and an END line.
 
 The lines of a key may follow line numbers, diff signs or quotes. Escaped newlines may separate them. The
 BEGIN or END line may be missing, and the whole key may be encoded in base64 again. A line that only mentions

@@ -22,7 +22,7 @@ from penumbra.compress.calls.shell import Part, parse
 from penumbra.linear import LinearText
 from penumbra.redaction import shared_patterns
 from penumbra.redaction.judgement import is_secret
-from penumbra.redaction.names import Name, Names, Strength
+from penumbra.redaction.names import NAMES, Name, Strength
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder, Rank, Span
@@ -74,9 +74,6 @@ def _patterns() -> tuple[Any, Any]:
     return LinearText("|".join(_knowledge()["paths"])), LinearText(_knowledge()["never"])
 
 
-_names = cache(Names)
-
-
 def printed_by(call: str) -> Printed | None:
     """Return the secret that `call` prints, or None. `call` is a command line, or the path of a file that is
     read."""
@@ -114,11 +111,12 @@ def _of_command(argv: Sequence[str], depth: int) -> Name | None:
         return _ANYTHING
     words = argv[1:]
     if naming.name_of(argv):
-        return _strongest(match[0] for word in words for match in _IDENTIFIER.finditer(word[:2_000]))
+        found = (match[0] for word in words for match in _IDENTIFIER.finditer(word[:2_000]))
+        return _strongest(map(NAMES.judge, found))
     if argv[0] in shell_rules().echoes or argv[0].startswith("$"):
         return _echoed(argv, depth)
     if argv[0] in _knowledge()["readers"]:
-        return _strongest_name(_file(word) for word in words if not word.startswith("-"))
+        return _strongest(_file(word) for word in words if not word.startswith("-"))
     return None
 
 
@@ -129,14 +127,10 @@ def _echoed(argv: Sequence[str], depth: int) -> Name | None:
         if (name := _of_parts(parse(match[1] or match[2]), depth + 1)) is not None:
             return name.name
     variables = (match for word in argv for match in _VARIABLE.finditer(word[:2_000]))
-    return _strongest(match[1] or match[2] for match in variables)
+    return _strongest(NAMES.judge(match[1] or match[2]) for match in variables)
 
 
-def _strongest(words: Iterable[str]) -> Name | None:
-    return _strongest_name(_names().judge(word) for word in words)
-
-
-def _strongest_name(names: Iterable[Name | None]) -> Name | None:
+def _strongest(names: Iterable[Name | None]) -> Name | None:
     strong = [name for name in names if name is not None and name.strength >= Strength.STRONG]
     return max(strong, key=lambda name: name.strength, default=None)
 
@@ -152,7 +146,7 @@ def _file(path: str) -> Name | None:
     stem, dot, ending = path.rpartition("/")[2].lstrip(".").rpartition(".")
     if dot and ending not in _knowledge()["path_endings"]:
         return None
-    return _ANYTHING if _strongest([stem or ending]) else None
+    return _ANYTHING if _strongest([NAMES.judge(stem or ending)]) else None
 
 
 def values(data: bytes, what: Printed) -> Iterator[Span]:

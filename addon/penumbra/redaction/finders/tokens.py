@@ -233,7 +233,7 @@ _QUOTES = (b'"', b"'", b"`")
 _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
 """Greatest number of bytes before a value that are searched for an opening bracket."""
-_GLIMPSE = 600
+_BEGINNING = 600
 """Number of bytes after an anchor that suffice to see whether a long value is random."""
 _LOOK = 256
 """Greatest number of characters of a value that are tested. The limit keeps hostile texts from taking too
@@ -299,7 +299,7 @@ class Anchor:
     def _pattern(self) -> Linear | None:
         """One pattern for all rules in `begins`; None if a rule does not allow that, so that each rule has to
         be tried. The first use compiles the pattern, since most anchors never occur."""
-        looks = [_whatever_is_around(rule) for rule in self.begins]
+        looks = [_loosened(rule) for rule in self.begins]
         if not all(looks):
             return None
         return Linear(b"|".join(b"(?:%b)" % look for look in looks), latin1(_MEMORY * len(looks)))
@@ -347,7 +347,7 @@ class Anchor:
         return [span for span in begun if b"\n" not in data[span.start : span.end]] or begun
 
 
-def _whatever_is_around(rule: Rule) -> bytes:
+def _loosened(rule: Rule) -> bytes:
     """Return a pattern without groups that matches wherever the rule does, and perhaps elsewhere. It is empty
     if there is no such pattern for the rule."""
     if rule.checksum:
@@ -377,7 +377,7 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
 
 def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
     """Return whether the beginning of a long value shows that it is not random."""
-    stop = anchor + _GLIMPSE
+    stop = anchor + _BEGINNING
     match = rule.pattern.match(data, anchor, stop)
     if match is None or match.end(1) < stop:
         return False
