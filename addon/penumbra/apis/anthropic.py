@@ -259,15 +259,14 @@ class AnthropicFormat(ApiFormat):
 
 
 def _continued(request: Document) -> str:
-    """Return the id of the response that a request continues. It is empty unless the provider stores the
+    """Return the id of the response that a request continues; empty unless the provider stores the
     history."""
     thread = request.members(request.top.get("thread"))
     return request.text_of(thread.get("previous_message_id"))
 
 
 def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
-    """Insert hidden results beside those of real calls. The provider already has the other hidden
-    messages."""
+    """Insert hidden results beside those of real calls. The provider has the other hidden messages."""
     if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
         return False
     thread = request.members(request.top.get("thread"))

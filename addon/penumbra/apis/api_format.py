@@ -169,8 +169,7 @@ class ApiFormat(ABC):
         return (self.members(document).get("tools"),)
 
     def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
-        """Return the call that a result answers: a call in `by_id`, or one of those that are `waiting` for a
-        result."""
+        """Return the call that a result answers: a call in `by_id`, or one that is `waiting` for a result."""
         return by_id.get(result.id)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
@@ -228,7 +227,7 @@ class ApiFormat(ABC):
         return part.id
 
     def thinking(self, request: Document) -> Raw | None:
-        """Return the thinking settings of a request. They are None if the API does not bind reasoning to its
+        """Return the thinking settings of a request. None if the API does not bind reasoning to its
         prefix."""
         return None
 
@@ -246,8 +245,7 @@ class ApiFormat(ABC):
         return document.render()
 
     def reasoning(self, request: Document) -> list[Reasoning]:
-        """Return the reasoning in a request. The list is empty if the API accepts reasoning without anything
-        after it."""
+        """Return the reasoning in a request. Empty if the API accepts reasoning without anything after it."""
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:

@@ -140,8 +140,7 @@ class CacheDiagnosis:
     cause: str = ""
     """The provider's name for the first difference, such as `messages_changed`; empty if there is none."""
     tokens: int = 0
-    """Input tokens after that difference, as the provider estimates them; 0 if the provider gives no
-    number."""
+    """The provider's estimate of the input tokens after that difference; 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +163,13 @@ class Turn:
     signatures: tuple[str, ...] = ()
     """Signatures or encrypted blocks by which the provider recognises its own reasoning."""
     orphans: tuple[str, ...] = ()
-    """Signatures of reasoning without visible content after it. The tuple is empty if the API accepts such
-    reasoning."""
+    """Signatures of reasoning without visible content after it. Empty if the API accepts such reasoning."""
     finished: bool = False
     """True if the provider declared the turn complete, False if the stream ended before."""
     failed: bool = False
     """True if the provider reported an error within the turn."""
     failure: Failure | None = None
-    """An error that the client did not get, since the client's request did not cause it; None if there is
-    none."""
+    """An error that the client did not get, since its request is not the cause; None if there is none."""
     continuable: bool = True
     """True if results can be added after this turn, False after a refusal or with several choices."""
     response_id: str = ""

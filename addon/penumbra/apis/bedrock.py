@@ -153,8 +153,7 @@ def _more(request: Document) -> Raw | None:
 
 
 def may_drop(request: Document, where: Raw) -> bool:
-    """Return whether the body lists Anthropic's beta for dropping thinking; other APIs list betas in a
-    header."""
+    """Return whether the body lists Anthropic's beta for dropping thinking. Other APIs use a header."""
     betas = request.members(where).get("anthropic_beta")
     return betas is not None and _DROP_BETA in request.source(betas)
 

@@ -36,8 +36,7 @@ class Open(Protocol):
     """A function that returns an editor for a call's arguments."""
 
     def __call__(self, tool: str, *, freeform: bool = False) -> Arguments | None:
-        """Return the editor, or None if the arguments stay. With `freeform` the arguments are text, not
-        JSON."""
+        """Return the editor, or None if the arguments stay. With `freeform` the arguments are free text."""
         ...
 
 
@@ -141,8 +140,7 @@ class CallArguments(ABC):
 
 
 class NumberedArguments(CallArguments):
-    """The filter for APIs that number calls. Each call has events for its beginning, its fragments and its
-    end."""
+    """The filter for APIs that number calls. Each call has events for its beginning, fragments and end."""
 
     index: ClassVar[str]
     """The member of an event that has the number of the call."""

@@ -439,8 +439,7 @@ class GeminiTurns(PieceTurns):
             document.rewrite(array, b"[" + b",".join(visible) + b"]" if visible else _EMPTY)
 
     def _visible(self, document: Document) -> list[bytes]:
-        """Return the parts for the client, with a separator between the texts of earlier turns and of this
-        one."""
+        """Return the parts for the client, with a separator after the text of earlier turns."""
         joined = Document(document.data)
         self.seam.edit(joined, GeminiReading(self.injected_tool).note(joined).texts)
         joined = Document(joined.render())

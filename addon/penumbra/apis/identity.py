@@ -36,7 +36,7 @@ names beyond these limits count as credentials."""
 
 @dataclass(frozen=True)
 class Caller:
-    """A `Caller` identifies the caller and the conversation of a request. All scopes are keyed hashes of 32
+    """A `Caller` identifies the caller and conversation of a request. All scopes are keyed hashes of 32
     bytes."""
 
     scope: bytes
@@ -44,8 +44,7 @@ class Caller:
     session: str = ""
     """Name of the conversation, which all its requests share."""
     session_as_sent: str = ""
-    """The name of the conversation by its opening before redaction; empty if this is the same as
-    `session`."""
+    """The name of the conversation by its opening before redaction; empty if `session` is the same."""
     possession: bytes = b""
     """The scope without parts that change when a login is renewed; empty if no part changes."""
     is_open: bool = False
@@ -230,8 +229,7 @@ def _says_credential(name: str) -> bool:
 
 
 def _signed(host: str, name: str, value: str) -> str | None:
-    """Return the constant part of a signature; None if the value is no signature or the host does not check
-    signatures."""
+    """Return the constant part of a signature; None if it is no signature or the host does not check it."""
     for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value)

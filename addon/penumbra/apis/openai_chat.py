@@ -51,8 +51,7 @@ class ChatCall:
     pieces: list[str] = field(default_factory=list)
     """Pieces of a function's arguments."""
     is_real: bool | None = None
-    """True for a call of another tool, False for the injected tool; None while the incomplete name allows
-    both."""
+    """True for a call of another tool, False for the injected tool; None while the name allows both."""
     shown: int | None = None
     """The number of the call in the events that the client gets."""
     waiting: list[bytes] = field(default_factory=list)
@@ -411,8 +410,7 @@ class ChatTurns(Turns):
             document.replace(members[name], decode(self._head[name]))
 
     def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
-        """Store a delta, and remove the injected tool's calls from it. Return whether the client gets any of
-        it."""
+        """Store a delta without the injected tool's calls. Return whether the client gets any of it."""
         delta = choice.get("delta")
         fields = document.plain(delta)
         if delta is None or not isinstance(fields, dict):

@@ -350,8 +350,7 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
 
 
 def storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
-    """Return the items that this request may send. An id may only replace an item that the provider has
-    stored."""
+    """Return the items that this request may send. Only ids of stored items may replace items."""
     if request.plain(request.top.get("store")) is not False:
         return list(messages)
     kept: list[bytes] = []

@@ -87,8 +87,7 @@ class ResultText:
     turn: int
     """Index of the message that contains the result."""
     container: Raw | None = None
-    """The whole result, if the result is JSON and `value` one of its strings; None if the result is a
-    text."""
+    """The whole result, if it is JSON and `value` one of its strings; None for a text."""
     part: tuple[int, int] | None = None
     """Start and end of the result within the string; None if the result is the whole string."""
     says_program: bool = False
@@ -153,8 +152,8 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield every string within a value, in order, except keys. From an object with a MIME type, yield only
-    its text."""
+    """Yield every string within a value, in order, except keys. Of an object with a MIME type, yield only the
+    text."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()

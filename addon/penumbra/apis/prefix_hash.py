@@ -40,8 +40,7 @@ _STABLE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A `Chain` has, for each message, the hash of all messages before it, and at its end the hash of all
-    messages."""
+    """A `Chain` has the hash of all messages before each message, and at its end the hash of all messages."""
 
     history: tuple[bytes, ...] = (START,)
     """Hashes of all texts, calls and results."""
@@ -337,8 +336,7 @@ class _Words:
 _TOOLS = ("tools", "toolConfig", "tool_config")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _HEADS: LRUCache[bytes, bytes] = LRUCache(512)
-"""Hashes of texts without their changing parts, by the hashes of the whole texts, which every turn
-repeats."""
+"""Hashes of texts without their changing parts, by the hashes of the whole texts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,8 +228,7 @@ def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
 
 
 def is_socket(method: str, headers: Mapping[str, str]) -> bool:
-    """Return whether a request asks for a WebSocket. Header names are in lower case, or the mapping ignores
-    case."""
+    """Return whether a request asks for a WebSocket. Header names are in lower case, or case is ignored."""
     if method.upper() != "GET":
         return False
     asked = {name.strip().lower() for name in headers.get("upgrade", "").split(",")}

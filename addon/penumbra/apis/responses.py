@@ -206,6 +206,5 @@ class Responses:
         return ScaledUsage(self.turns.usage, count)
 
     def passed(self, filters: Sequence[Filter], *, stream: bool) -> Response:
-        """Return a reader of a response in which nothing is hidden: `feed` takes its bytes, `close` ends
-        it."""
+        """Return a reader of a response without hidden parts: `feed` takes its bytes, `close` ends it."""
         return Response(self.framing() if stream else BODY, filters=filters)

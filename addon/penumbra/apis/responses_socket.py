@@ -39,8 +39,7 @@ _MOST_BYTES = 64 << 20
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An `Envelope` has members of a frame, which are read without parsing the whole frame. Missing ones are
-    empty."""
+    """An `Envelope` has members of a frame, which is not parsed as a whole. Missing ones are empty."""
 
     type: str = ""
     stream_id: str | None = None
@@ -94,8 +93,7 @@ def response_id(frame: bytes) -> str:
 
 
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
-    """Return a frame with the ids of responses replaced. A frame without these ids is returned as the same
-    object."""
+    """Return a frame with the ids of responses replaced. Without these ids, the same object is returned."""
     try:
         document = Document(frame)
     except NotJson:

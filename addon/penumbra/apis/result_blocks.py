@@ -61,8 +61,7 @@ class Block:
     text: str
     """The result as JSON without white space. Texts that are left out are empty strings."""
     places: tuple[tuple[int, int] | None, ...]
-    """Offsets in the message of each string, number and literal in `text`; None for a value that must not
-    change."""
+    """Offsets in the message of each string, number and literal in `text`; None for a fixed value."""
     call_id: str
     answered: bool
     """True if the model or its provider wrote the message."""
@@ -147,8 +146,7 @@ def _fits(name: str, section: str) -> bool:
 
 
 def reads_result(caller: Any) -> bool:
-    """Return whether a program reads a call's result. `caller` is the decoded `caller` of the call, or
-    None."""
+    """Return whether a program reads a call's result. `caller` is its decoded `caller`, or None."""
     kind = caller.get("type") if isinstance(caller, Mapping) else caller
     return bool(kind) and kind not in knowledge()["callers"]
 

@@ -78,8 +78,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _may_continue_elsewhere(document: Document) -> bool:
-    """Return whether this request, or one that continues it, may name its history by an id of the
-    provider."""
+    """Return whether this request or its continuation may name its history by an id of the provider."""
     top = document.members(document.root)
     if "previous_response_id" in top or "thread" in top:
         return True

@@ -72,8 +72,7 @@ class Framing:
         *,
         is_whole: bool = False,
     ) -> None:
-        """`piece` makes an event from a name and JSON. `is_whole` is true if the whole response is one
-        event."""
+        """`piece` makes an event from a name and JSON. `is_whole` is true if a response is one event."""
         self._new_reader = reader
         self.piece = piece
         self.is_whole = is_whole
@@ -164,8 +163,7 @@ class Turns(ABC):
     """True if a response must be edited even if it has no hidden call."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
-        """Make the turns. `before` is the id by which the client knows the response that this one
-        continues."""
+        """`before` is the id by which the client knows the response that this one continues."""
         self.framing = framing
         self.injected_tool = injected_tool
         self.before = before

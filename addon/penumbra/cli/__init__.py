@@ -166,8 +166,7 @@ def versions() -> str:
 
 
 def script() -> Path:
-    """Return the script for mitmproxy's `-s`. An installed package contains it; in a clone it is beside the
-    package."""
+    """Return the script for mitmproxy's `-s`. In a clone it is beside the package."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "main.py"
     return inside if inside.exists() else package.parent / "main.py"

@@ -16,8 +16,7 @@ from penumbra import rules
 
 _NAME = "penumbra-proxy"
 _BROTLI = "brotli>=1.2.1"
-"""The first version in which a body can't overwrite memory. mitmproxy before 12.3 does not allow this
-version."""
+"""The first version in which a body can't overwrite memory. mitmproxy before 12.3 forbids it."""
 _OF_PIPX, _OF_UV = "pipx_metadata.json", "uv-receipt.toml"
 """Files that pipx and uv write into the environments that they make."""
 

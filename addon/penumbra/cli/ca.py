@@ -72,7 +72,7 @@ def provider_hosts() -> tuple[str, ...]:
 
 
 def domain(glob: str) -> str:
-    """Return the domain that contains all hosts of a glob. Raises TooWide for a top-level domain, or all
+    """Return the domain that contains all hosts of a glob. Raises TooWide for a top-level domain and for all
     hosts."""
     labels = glob.lower().strip("[]").split(".") if ":" not in glob else [glob]
     wild = max((at for at, label in enumerate(labels) if _WILD & set(label)), default=-1)

@@ -1,5 +1,4 @@
-"""This module makes HTML pages without scripts and without links to other hosts, each as one file. All text
-is escaped."""
+"""This module makes HTML pages of one file, without scripts and links to other hosts. All text is escaped."""
 
 from __future__ import annotations
 

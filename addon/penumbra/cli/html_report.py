@@ -1,5 +1,4 @@
-"""This module makes a report of the history as one HTML file, with sums and with shares that have confidence
-intervals."""
+"""This module makes a report of the history as one HTML file: sums, and shares with confidence intervals."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ _NOTE = (
 
 
 def html(days: Mapping[str, Mapping[str, Any]], version: str) -> str:
-    """Return the report. `days` maps dates (YYYY-MM-DD) to records of the history. `version` is Penumbra's
-    version."""
+    """Return the report. `days` maps dates (YYYY-MM-DD) to records of the history. `version` is
+    Penumbra's."""
     sums = Amounts()
     by_day = {day: Amounts.of(record.get("all", {})) for day, record in sorted(days.items())}
     for each in by_day.values():

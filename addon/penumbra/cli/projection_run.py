@@ -1,5 +1,4 @@
-"""This module has the parts that `discover` and `replay` share: the engine, the progress line, and the
-output."""
+"""This module has the common parts of `discover` and `replay`: the engine, the progress line, the output."""
 
 from __future__ import annotations
 

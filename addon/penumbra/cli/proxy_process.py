@@ -37,8 +37,7 @@ sys.path.append(sys.argv[1])
 from penumbra.cli.start import serve_wrapped
 raise SystemExit(serve_wrapped())
 """
-"""Code that starts the proxy. Python runs this code with `-P` and so imports nothing from the working
-folder."""
+"""Code that starts the proxy. With `-P`, Python imports nothing from the working folder."""
 _ROOT = str(Path(__file__).resolve().parents[2])
 """Folder that contains the package. (In a clone, the package is not installed.)"""
 _LOG_BYTES = 1_000_000
@@ -121,8 +120,7 @@ Proxy = Started | Joined
 
 
 def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return a running proxy that a program may use, or None. A user has started it, or HTTPS_PROXY names
-    it."""
+    """Return a running proxy that a user has started or that HTTPS_PROXY names; None if there is none."""
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))

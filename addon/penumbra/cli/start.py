@@ -82,8 +82,7 @@ def worded(message: str) -> str:
 
 
 def argument_problem(opts: options.Options, given: argparse.Namespace) -> str:
-    """Return an error for the first unacceptable value; empty if there is none, or if mitmproxy reports
-    it."""
+    """Return an error for the first unacceptable value; empty if there is none or mitmproxy reports it."""
     return next(_problems(opts, given), "")
 
 
@@ -480,8 +479,7 @@ def hints(servers: Iterable[Server], certificates: Certificates) -> str:
 
 
 def _proxy(server: Server, certificates: Certificates) -> list[str]:
-    """Return lines to paste into a shell. The lines have no comments, since an interactive zsh would run
-    them."""
+    """Return lines to paste into a shell. They have no comments, since an interactive zsh would run these."""
     ca = shlex.quote(str(certificates.ca))
     lines = [
         "Point an agent at Penumbra, in the shell that starts the agent:",

@@ -46,8 +46,7 @@ _OF_THE_TERMINAL = tuple(
 
 
 class NotRunnable(Exception):
-    """A `NotRunnable` is raised if the program can't be run. `code` is the exit code of a shell in this
-    case."""
+    """A `NotRunnable` is raised if the program can't be run. `code` is a shell's exit code for this case."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

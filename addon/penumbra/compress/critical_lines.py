@@ -22,8 +22,7 @@ from penumbra.compress.size import encode
 from penumbra.linear import Linear
 
 _LINE_LIMIT = 4_000
-"""The number of characters at the beginning of a line that are searched. Longer lines are data, not
-messages."""
+"""Number of characters at the beginning of a line that are searched. Longer lines are data, not messages."""
 _LAST = 2_000
 """The number of bytes at the end of a test run's output that contain the summary."""
 _SET_MEMORY = 1 << 25

@@ -44,8 +44,7 @@ _USED = 30
 _SEEN = 20
 """The percentage of its weight that a fact keeps if an earlier result shows the fact."""
 _RARE = 20
-"""The greatest number of units with a name for which the name, if used in the conversation, adds to their
-worth."""
+"""A used name adds to the worth of units if at most this number of units have the name."""
 
 
 _Find = Callable[[bytes], tuple[bytes, ...]]
@@ -59,8 +58,7 @@ class Facts:
     weights: Mapping[bytes, int]
     """The worth of each fact."""
     worth: Sequence[int]
-    """The worth of each unit without its facts, by its words and by the names in it that the conversation
-    uses."""
+    """The worth of each unit by its words and by the names in it that the conversation uses."""
 
     @classmethod
     def of(
@@ -149,8 +147,7 @@ _CACHED: dict[_Find, _Find] = {of: forgettable(16_384)(of) for of in (_facts_in,
 
 
 def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
-    """Return the weight of a fact. Frequent facts have more weight, long ones and those with used names only
-    have less."""
+    """Return the weight of a fact. Frequent facts have more, long ones and those with used names less."""
     weight = _WEIGHT + _WEIGHT // 2 * (min(count, 16).bit_length() - 1)
     if len(fact) > _LONG:
         weight = weight * 7 // 10

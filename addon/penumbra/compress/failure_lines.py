@@ -357,8 +357,7 @@ def write(
 
 
 _ATTEMPTS = 3
-"""The greatest number of times that `body` makes the text, each time with more bytes reserved for failure
-lines."""
+"""The greatest number of times that `body` makes the text, with ever more bytes for failure lines."""
 
 
 def _reasons(data: bytes) -> Iterator[Span]:

@@ -58,7 +58,7 @@ def _forms() -> Mapping[str, _Form]:
 
 
 class LineFlags:
-    """`LineFlags` are the flags of the lines of one text. All lines are examined for a flag at its first
+    """A `LineFlags` has the flags of lines. All lines of the text are examined for a flag at its first
     use."""
 
     def __init__(self, lines: list[str]) -> None:

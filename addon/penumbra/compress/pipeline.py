@@ -51,11 +51,9 @@ _CLEARLY = 128
 _CLEARLY_WORTH = 1_000
 """Tokens are not estimated for the first lossy stage if it saves at least this number of bytes."""
 _WORTH = 100
-"""The number of estimated tokens that the first lossy stage must save, since a reference to the original is
-added."""
+"""The number of estimated tokens that the first lossy stage must save, since a reference is added."""
 _EXCERPT = "excerpt"
-"""The name of the stage that also runs on texts that are too large for the others, but not before an external
-compressor."""
+"""The stage that also runs on very large texts, but not before an external compressor."""
 _BEGINNING = 20_000
 """The number of characters at the beginning of a text that are searched for the signs of a diff."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)

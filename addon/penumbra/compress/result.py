@@ -49,15 +49,13 @@ class Policy:
 
     mode: Mode = Mode.STANDARD
     lossy: bool = False
-    """True if lossy stages may run, because the model can ask for the original or the operator allows
-    them."""
+    """True if lossy stages may run: the model can ask for the original, or the operator allows them."""
     min_bytes: int = 512
     """The size in UTF-8 bytes up to which only the safe stages run."""
     max_output_bytes: int = 65_536
     """The size in UTF-8 bytes to which results are cut after all other stages."""
     target_ratio: float | None = None
-    """The wanted size of a result as a fraction of the original size. Lossy stages run until this size is
-    reached."""
+    """The wanted size of a result as a fraction of the original size. Lossy stages run until then."""
     overhead: str = ""
     """The text that precedes a lossy form and counts for its size."""
     for_others: bool = False

@@ -39,11 +39,9 @@ _LONGEST_ADDRESS = 2_000
 _ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")
 _SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{0,20}\Z")
 _GAP, _FOR_GAPS = 160, 4
-"""The size in bytes of the largest gap in code that is filled, and the percentage of the limit for all such
-gaps."""
+"""The bytes of the largest gap in code that is filled, and the percentage of the limit for all gaps."""
 _BASE = 30
-"""A number of bytes added to the size of each unit, so that short units are not chosen for their size
-alone."""
+"""A number of bytes added to the size of each unit, so that short units get no advantage."""
 _MISSES = 40
 """The number of units that don't fit after which no more units are tried."""
 _BEFORE, _AFTER = 230, 1_400
@@ -148,8 +146,7 @@ def _outside_address(data: bytes, start: int, cut: int, end: int) -> int:
 
 @dataclass(slots=True)
 class Selection:
-    """A `Selection` has the units of a text that are shown so far, and the number of bytes that are left for
-    others."""
+    """A `Selection` has the units of a text that are shown so far, and the bytes that are left for others."""
 
     units: Units
     room: int
@@ -254,8 +251,7 @@ class Selection:
         return worth / max(8, self._cost(unit) + _BASE)
 
     def _cost(self, unit: int) -> int:
-        """Return the bytes of a unit, of the units that it needs, and of the mark that the unit adds or
-        saves."""
+        """Return the bytes of a unit, of the units that it needs, and of the mark that it adds or saves."""
         starts, shown = self.units.starts, self.shown
         size = starts[unit + 1] - starts[unit]
         if unit in self.needs:
@@ -295,8 +291,7 @@ class Selection:
         self._missing_needs.clear()
 
     def _is_blank_alone(self, unit: int) -> bool:
-        """Return True if a unit is an empty line between omitted units, so that showing it would add a
-        mark."""
+        """Return True if a unit is an empty line between omitted units, which would add a mark."""
         starts = self.units.starts
         return starts[unit + 1] - starts[unit] <= 1 and not any(self.shown[max(0, unit - 1) : unit + 2])
 

@@ -24,8 +24,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def exceeds(text: str, limit: int) -> bool:
-    """True if a text has more than `limit` UTF-8 bytes. The text is encoded only if its length does not
-    decide."""
+    """True if a text has more than `limit` UTF-8 bytes. The text is encoded only if necessary."""
     return len(text) > limit or (4 * len(text) > limit and size(text) > limit)
 
 

@@ -158,8 +158,7 @@ class EarlierText(NamedTuple):
 _MOST_PLACES = 24
 """The greatest number of places of a line that are returned, the latest ones."""
 _MOST_STEPS = 96
-"""The greatest number of places that are examined. The line may have other blanks around it in some of
-them."""
+"""Greatest number of places that are examined. The line may have other blanks around it in some of them."""
 
 
 @dataclass(slots=True)

@@ -45,8 +45,7 @@ _LARGE = 1 << 20
 _BEGUN = -1
 """The size for further pieces of a request, by which they come first."""
 _KNOWN = 8
-"""The number of known bytes that take at most the time of one new byte, even if they have to be read
-again."""
+"""Number of known bytes that take at most the time of one new byte, even if they have to be read again."""
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:

@@ -81,8 +81,7 @@ _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _RUN = Linear(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
 _NEXT_LINE = re.compile(_BREAK + rb"[ \t]{0,16}([A-Za-z0-9+/]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _SAMPLE = 48
-"""The number of characters at the beginning of base64 that are decoded to distinguish text from other
-data."""
+"""Number of characters at the beginning of base64 that are decoded to distinguish text from other data."""
 _LONGEST = 1 << 20
 _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 

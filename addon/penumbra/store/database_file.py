@@ -165,8 +165,7 @@ APPLICATION = 0x50454E55
 BUSY_MILLISECONDS = 2_000
 """Most milliseconds that SQLite waits for another program's write."""
 _CHECKED_BYTES = 32_000_000
-"""The size in bytes up to which a whole file is checked at the start. Damage in a larger file is found
-later."""
+"""Size in bytes up to which a whole file is checked at the start. Damage in a larger file is found later."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG_BYTES = 4_000_000
 _LOG_SHARE = 8

@@ -41,14 +41,12 @@ class Call:
     """A `Call` describes one tool call and so the expected kind of its result."""
 
     category: str = "other"
-    """A category of `tools.CATEGORIES`. A shell call that shows files is `read`, also if it shows other
-    things."""
+    """A category of `tools.CATEGORIES`. A shell call that shows files is `read`."""
     command: tuple[str, ...] = ()
     """The program and arguments, without wrappers, of the command that shaped the output. In a chain, the
     last command that printed something counts. Empty if no command is known."""
     family: str = ""
-    """The name of the command family (rules/commands); empty if there is none or if several families made the
-    output."""
+    """The name of the command family (rules/commands); empty if there is none, or if there are several."""
     path: str = ""
     """The file that the call read or edited, or the folder that it searched; empty if unknown."""
     mixed: bool = False
@@ -186,8 +184,7 @@ _remembered = rules.until_changed(forgettable(_REMEMBERED)(_line_call))
 
 @rules.cached
 def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the pattern of a call that runs a command line, and the pattern of the member before the command
-    line."""
+    """Return the patterns of a call that runs a command line, and of the member before the command line."""
     code = tool_rules().code
     calls, members = ("|".join(map(re.escape, names)) for names in (code.calls, code.members))
     return (

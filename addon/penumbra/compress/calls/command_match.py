@@ -87,8 +87,7 @@ class Commands:
         return cls(_Match.of(line, line, unless) for line in lines)
 
     def name_of(self, argv: Sequence[str]) -> str:
-        """Return the name of the match that fits a command best; empty if none fits. Wrappers must be
-        removed."""
+        """Return the name of the match that fits a command without wrappers best; empty if none fits."""
         if not argv:
             return ""
         operands = [word for word in argv[1:] if not word.startswith("-")]

@@ -1,5 +1,4 @@
-"""Envelopes: lines that an agent writes around a command's output, such as exit code, wall time and shell
-id."""
+"""Envelopes are lines that an agent writes around an output, such as exit code, wall time and shell id."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ MAX_LINES = 16
 TAIL_WINDOW = 1_000
 """The number of characters at the end of a text in which the last line of an envelope must begin."""
 _NOTICES = 4
-"""The greatest number of an agent's notices of a cut that the shortened text repeats."""
+"""The greatest number of notices by the agent about cuts that the shortened text repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class _Patterns:
 
     heads: re.Pattern[str]
     tails: Linear
-    """A pattern for bytes by RE2, which searches backwards for a match at the end of a text."""
+    """A pattern for RE2, which can search a text backwards from its end."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]
@@ -192,7 +191,7 @@ _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 
 
 def _needed(lines: list[str], envelope: str, is_empty: bool) -> str:
-    """Return those lines of one end of an envelope that stay."""
+    """Return the lines of the head or tail of an envelope that stay."""
     patterns = _patterns()
     needless = [line for line, unless in patterns.needless if unless is None or not unless.search(envelope)]
     return "".join(

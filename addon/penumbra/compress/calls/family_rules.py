@@ -42,7 +42,7 @@ def _prints() -> Mapping[str, str]:
 
 
 def prints(family: str) -> str:
-    """Return the kind of a family's output: `run`, `names`, `texts` or `states`; empty if there is no such
+    """Return the kind of a family's output: `run`, `names`, `texts` or `states`; empty for an unknown
     family."""
     return _prints().get(family, "")
 

@@ -15,8 +15,7 @@ from penumbra.compress.calls.tools import tool_rules
 MAX_OUTPUTS = 16
 """The greatest number of outputs in one text. A list with more is data."""
 MAX_REST = 4_000
-"""The greatest number of characters in the JSON besides the outputs. A text with more is data with texts in
-it."""
+"""The greatest number of characters in the JSON besides the outputs. A text with more is data."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -36,8 +35,7 @@ class Output:
 
 
 def outputs(text: str) -> list[Output]:
-    """Return the outputs in a JSON text, in order; empty if the text is no envelope of outputs. Never
-    raises."""
+    """Return the outputs in a JSON text, in order; empty if there are no outputs. Never raises."""
     if text[:1] not in ("{", "[", " ", "\t", "\r", "\n"):
         return []
     body = text.strip(" \t\r\n")
@@ -55,8 +53,7 @@ def outputs(text: str) -> list[Output]:
 
 
 def alone(text: str) -> str | None:
-    """Return the only output of a JSON text in which everything else is needless; None if the text is not of
-    that form."""
+    """Return the only output of a JSON text in which everything else is needless; None for other texts."""
     found = outputs(text)
     if len(found) != 1 or not found[0].text.strip():
         return None
@@ -122,8 +119,7 @@ def _asked(data: bytes) -> str:
 
 
 def _placed(text: str, literals: list[tuple[bytes, str]]) -> list[Output]:
-    """Return the outputs with their offsets. Strings of one line and strings that occur twice don't count as
-    outputs."""
+    """Return the outputs with their offsets. Strings of one line and repeated strings don't count."""
     placed: list[Output] = []
     for literal, asked in literals:
         source = literal.decode("utf-8", "surrogatepass")

@@ -19,8 +19,7 @@ _LOOKED_AT = 240
 
 @dataclass(frozen=True, slots=True)
 class _Globs:
-    """A `_Globs` has globs for names and for paths of files. They are joined to two patterns, since there are
-    many."""
+    """A `_Globs` has globs for names and for paths of files. They are joined to two patterns."""
 
     names: re.Pattern[str]
     paths: re.Pattern[str]

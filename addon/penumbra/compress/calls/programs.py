@@ -75,8 +75,7 @@ def _by_program(listed: Iterable[_Rule]) -> dict[str, list[_Rule]]:
 
 
 def effect(argv: tuple[str, ...]) -> str:
-    """Return the effect of a filter on its lines: `through`, `cut` or `select`; empty for all other
-    programs."""
+    """Return the effect of a filter on its lines: `through`, `cut` or `select`; empty for other programs."""
     listed = _filters().get(argv[0], ()) if argv else ()
     options = options_of(argv) if listed else frozenset[str]()
     for rule in listed:

@@ -40,8 +40,7 @@ _SHORT_LINE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A `Part` is one command that printed something, without its wrappers and the options before its
-    subcommand."""
+    """A `Part` is one command that printed something, without wrappers and options before its subcommand."""
 
     argv: tuple[str, ...]
     """The program (base name) and its arguments as the shell would pass them."""

@@ -15,8 +15,7 @@ from penumbra.short_texts import remembered
 
 CATEGORIES = frozenset(get_args(Category))
 _DRIVE = re.compile(r"(?:(?:[/\\]{2}[?.][/\\])?([A-Za-z]):|(?:/cygdrive)?/([A-Za-z])(?=/))[/\\]")
-"""The beginning of an absolute Windows path in the spelling of Windows programs or of POSIX shells on
-Windows."""
+"""The beginning of an absolute Windows path in the spelling of Windows programs or POSIX shells."""
 _SHARE = re.compile(r"\\{2}(?:[?.]\\UNC\\)?", re.IGNORECASE)
 
 

@@ -1,5 +1,4 @@
-"""Removal of wrappers, which are words that only run another command: `sudo`, `timeout 60`, `bash -lc
-'...'`."""
+"""Removal of wrappers, which only run another command: `sudo`, `timeout 60`, `bash -lc '...'`."""
 
 from __future__ import annotations
 

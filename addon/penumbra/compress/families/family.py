@@ -1,5 +1,4 @@
-"""Command families, which are made from rules. A family has the shape of its texts and the steps that shorten
-them."""
+"""Command families are made from rules. A family has the shape of its texts and steps that shorten them."""
 
 from __future__ import annotations
 
@@ -90,8 +89,7 @@ def _step(number: int, rule: StepRule, pattern: MakePattern) -> Step:
 @rules.until_changed
 @cache
 def family(name: str) -> Family | None:
-    """Return the family with this name; None if there is none. A rule that can't be used is logged in one
-    line."""
+    """Return the family with this name; None if there is none. A bad rule is logged in one line."""
     named = families().get(name)
     if named is None:
         return None

@@ -136,8 +136,7 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
 
 
 _Block = tuple[re.Match[str], int, int]
-"""The match of a block's first line, the position of the first line to leave out, and the end of the
-block."""
+"""The match of a block's first line, the position of the first omitted line, and the end of the block."""
 
 
 @dataclass(slots=True)

@@ -101,15 +101,13 @@ MakePattern = Callable[[Regexes], Pattern]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A `Span` finds the parts of a text between a line that matches `begin` and the next line that matches
-    `until`."""
+    """A `Span` finds the parts of a text between a match of `begin` and the next match of `until`."""
 
     begin: Pattern
     until: Pattern | None
 
     def ranges(self, lines: Sequence[str]) -> list[tuple[int, int]]:
-        """Return (first line, line after the last one) of every such part, in order, without the lines around
-        it."""
+        """Return (first line, line after the last one) of every such part, in order."""
         ranges: list[tuple[int, int]] = []
         ends = iter(() if self.until is None else self.until.places(lines))
         end = -1

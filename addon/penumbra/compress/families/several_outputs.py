@@ -18,8 +18,7 @@ from penumbra.compress.text import Text
 from penumbra.short_texts import remembered
 
 MAX_ANNOUNCEMENTS = 64
-"""The greatest number of commands that a text may announce. A text with more is not the output of a
-script."""
+"""Greatest number of commands that a text may announce. A text with more is not the output of a script."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
 """A `Shorten` takes a text, the name of its family and whether its lines were filtered. It returns the
 shortened text; None if the family changes nothing."""

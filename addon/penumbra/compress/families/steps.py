@@ -71,8 +71,7 @@ _DEFAULT_LOSS: dict[type[StepRule], Loss] = {
 
 
 def step(rule: StepRule, pattern: MakePattern = Pattern) -> Step:
-    """Return the step of a rule. Raises re.error, re2.error or ValueError for a pattern that can't be
-    used."""
+    """Return the step of a rule. Raises re.error, re2.error or ValueError for a bad pattern."""
     return Step(
         loss=_DEFAULT_LOSS[type(rule)] if rule.loss is None else Loss[rule.loss.upper()],
         run=_run(rule, pattern),
@@ -92,8 +91,7 @@ def _only(key: str, template: str, *names: str) -> str:
 
 
 def _ended(rule: DropRule | FoldRule, lines: Pattern, pattern: MakePattern) -> Pattern | None:
-    """Return the pattern of the lines that end a task. Raises ValueError if either pattern has no group
-    `of`."""
+    """Return the pattern of the lines that end a task. Raises ValueError if a pattern has no group `of`."""
     if rule.ended is None:
         return None
     lines.needs("of")

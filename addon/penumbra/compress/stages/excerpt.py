@@ -108,8 +108,7 @@ _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30
 """The percentages of the byte limit for the beginning, the end, the lines about the end of a program,
 failures, definitions in a file, headings, and rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
-"""The percentages of the limit for the beginning and the end of a file, whose other passages are more
-useful."""
+"""Percentages of the limit for the beginning and the end of a file, whose other passages are more useful."""
 _DIFFERING = 75
 """The percentage of the limit for rows of JSON that failed or differ from others."""
 _ENDS = 3
@@ -147,8 +146,7 @@ _BY_CATEGORY = {
 
 
 def excerpt(text: str, source: Source) -> str | None:
-    """Return the excerpt of a result; None if the result is within its limit or an excerpt would save too
-    little."""
+    """Return the excerpt of a result; None if the result is within its limit or little is saved."""
     kind, limit = _bounds(text, source)
     if not exceeds(text, limit) or not _is_worth_it(text, kind, limit, source.policy):
         return None
@@ -358,8 +356,7 @@ class _Parts:
         return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
     def file_above(self, place: int) -> bytes:
-        """Return the heading of the line at an offset, such as its file or service; empty if there is
-        none."""
+        """Return the heading of the line at an offset, such as its file; empty if there is none."""
         named = self._headings.named if self._is_readable else {}
         line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:

@@ -41,13 +41,12 @@ def minify(text: str) -> str | None:
 
 
 def are_values(text: str) -> bool:
-    """Return whether the text is several consecutive JSON values that are not one on each line."""
+    """Return whether the text is several JSON values, other than one value on each line."""
     return bool(_values(text.strip(" \t\r\n")))
 
 
 def _values(body: str) -> list[str]:
-    """Return the values of a text with several consecutive values, as `jq` prints them; empty for other
-    texts."""
+    """Return the values of a text with several values, as `jq` prints them; empty for other texts."""
     is_long = len(body) > _MOST_VALUES
     if is_long or not (body[:2] in ("{\n", "[\n", "{\r", "[\r") or "}{" in body or "][" in body):
         return []
@@ -88,8 +87,8 @@ def among_lines(text: str) -> tuple[str, str, str]:
 def _end_of_value(text: str, start: int) -> int:
     """Return the end of the JSON at `start`, before the line break, or `start` if there is no JSON."""
     closing = "}" if text[start] == "{" else "]"
-    # JSON ends with the text, or with the last line that begins with a closing bracket or another value, or
-    # with its first line.
+    # JSON may end with the text, with its first line, or with the last line that begins with a closing
+    # bracket or another value.
     lasts = (text.rfind(f"\n{sign}", start) for sign in (closing, text[start]))
     for at in dict.fromkeys((len(text), *lasts, start)):
         line = text.find("\n", at + 1) if at >= start else start

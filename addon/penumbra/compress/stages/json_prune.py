@@ -28,8 +28,7 @@ _TEXT = msgspec.json.Decoder(str)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
 _LONGEST_NAME, _NAMES = 120, 4
-"""The greatest length in characters of a member that may name its object, and the greatest number of such
-members."""
+"""The greatest length in characters and the greatest number of members that may name their object."""
 _WHOLE, _STRING = 40, 300
 """The length in characters up to which an array or object is one unit, and the length for a string."""
 _DEEPEST = 64
@@ -39,11 +38,9 @@ _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
 _LEAST = 16
 """The number of characters that a shorter unit counts as, since the time grows with the number of units."""
 _MARK = 6
-"""The average size in bytes of the mark for a gap. It is small, since all gaps of an object share one
-mark."""
+"""The average size in bytes of the mark for a gap. All gaps of an object share one mark."""
 _MORE, _TRIES = 1.5, 8
-"""The first budget for the units, as a multiple of the byte limit, and the number of tries with smaller
-budgets."""
+"""The first budget for units as a multiple of the limit, and the number of tries with smaller budgets."""
 
 
 @dataclass(slots=True)

@@ -131,8 +131,7 @@ def _rows(sources: Sequence[str]) -> list[Row | None]:
 
 
 def _row(source: str) -> Row | None:
-    """Return the members of a compact object; None for other values, and if a key occurs twice or has
-    escapes."""
+    """Return the members of a compact object; None for other values, repeated keys and keys with escapes."""
     if source[:1] != "{":
         return None
     members = _MEMBERS.decode(source)

@@ -190,8 +190,7 @@ def unpad(text: str) -> str | None:
 
 
 def split(text: str) -> tuple[list[int], list[str]]:
-    """Return (numbers, contents) of the lines, whose numbers may be thinned. Unnumbered lines have the number
-    0."""
+    """Return (numbers, contents) of the lines, also of a thinned text. Unnumbered lines have number 0."""
     lines = text.split("\n")
     separator = separator_of(lines)
     if not separator:
@@ -272,8 +271,7 @@ def _is_table(lines: list[str]) -> bool:
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """Return whether all blanks after the colons belong to the code, since its indentation would otherwise be
-    odd."""
+    """Return whether all blanks after the colons belong to the code, whose indentation is even."""
     matches = [match for match in map(_AFTER_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
         # The read tool wrote a blank after the colon of an empty line.

@@ -53,8 +53,7 @@ class _Pattern:
     shown: str
     """The pattern with `{}` for each gap."""
     gaps: tuple[tuple[int, int] | None, ...]
-    """The numbers of characters at the beginning and end of each value that the pattern contains; None for
-    all."""
+    """The numbers of first and last characters of each value that the pattern contains; None for all."""
 
 
 def factor(text: str) -> str | None:

@@ -123,8 +123,7 @@ class _Writer:
         self.hides, self.spans = hides, spans
         """True if an element may be hidden, and if a cell may span others. Attributes are read only then."""
         self.space = space
-        """The number of characters that spanning cells may still add, since a few tags could otherwise add
-        very many."""
+        """The number of characters that spanning cells may still add. A few tags could add very many."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0

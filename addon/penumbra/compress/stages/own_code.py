@@ -33,8 +33,7 @@ _LONGEST = 800
 _AROUND = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
 """The characters that may precede and follow a whole path."""
 _PLACES = 4
-"""The greatest number of positions of a line in an argument that are tried. Blank lines and brackets have
-many."""
+"""The greatest number of positions of a line in an argument that are tried."""
 _MOST = 20_000
 """The greatest number of lines of an argument that is compared."""
 

@@ -178,8 +178,7 @@ def _kind(value: str) -> str:
 
 
 def _short(row: str, longest: int) -> str:
-    """Return a row in about `longest` characters. Only long cells are shortened, so that ids and names
-    stay."""
+    """Return a row in about `longest` characters. Only long cells are cut, so that ids and names stay."""
     if len(row) <= longest:
         return row
     cells = row.split("\t")

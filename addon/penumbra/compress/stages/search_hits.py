@@ -76,8 +76,8 @@ def _is_heading(flags: LineFlags, number: int) -> bool:
 
 
 def group(text: str) -> str | None:
-    """Return the text with its hits grouped by file; None if there are none or `ungroup` would not restore
-    the text."""
+    """Return the text with its hits grouped by file; None if there are none or the text could not be
+    restored."""
     lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
@@ -150,7 +150,7 @@ def _is_path(name: str) -> bool:
 
 
 def _near(line: str, last: str, coming: str) -> str:
-    """Return the file name before a line near a hit (`path-12-text`). The last or next hit must have the same
+    """Return the file name before a line near a hit (`path-12-text`). The last or next hit has the same
     name."""
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):

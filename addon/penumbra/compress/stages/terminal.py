@@ -39,8 +39,7 @@ _COMPARED = re.compile(
     re.M,
 )
 _PASSES = 4
-"""The greatest number of passes. A deletion may form a new sequence, but texts of real programs need one
-pass."""
+"""Greatest number of passes. A deletion may form a new sequence."""
 _WIDEST = 400
 """The greatest number of cells that a move to the right may add. Real screens are narrower."""
 _PAGE = 60
@@ -134,8 +133,7 @@ def _line(line: str) -> str:
 
 
 def _overwritten(texts: list[str]) -> list[str]:
-    """Return those of several overwritten texts that stay: the last text, longer earlier ones, and
-    failures."""
+    """Return the overwritten texts that stay: the last text, longer earlier ones, and failures."""
     left: list[str] = []
     seen: set[str] = set()
     width = 0
