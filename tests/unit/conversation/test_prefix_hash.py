@@ -27,15 +27,13 @@ def behind(message: Any) -> bytes:
     return read(message, ASK).history[-1]
 
 
-@pytest.mark.parametrize(("one", "other"), KNOWN["same"])
-def test_every_example_of_the_same(one: Any, other: Any) -> None:
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [(*pair, kind == "same") for kind in ("same", "other") for pair in KNOWN[kind]],
+)
+def test_every_example_of_the_rule_file(one: Any, other: Any, is_same: bool) -> None:
     assert one != other
-    assert behind(one) == behind(other)
-
-
-@pytest.mark.parametrize(("one", "other"), KNOWN["other"])
-def test_every_example_of_another(one: Any, other: Any) -> None:
-    assert behind(one) != behind(other)
+    assert (behind(one) == behind(other)) is is_same
 
 
 def test_every_answer_and_result_counts_for_what_follows() -> None:

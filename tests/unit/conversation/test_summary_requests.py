@@ -190,16 +190,15 @@ def test_a_summary_request_without_a_cached_prefix_has_a_budget(shape: dict[str,
     assert sent({**body, "model": "claude-x"}) == {**body, "model": "claude-x"}
 
 
-@pytest.mark.parametrize("settings", [{"recover": "off"}, {"lossy": "off"}])
-def test_bounding_can_be_switched_off(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("settings", "last"),
+    [({"recover": "off"}, CLAUDE), ({"lossy": "off"}, CLAUDE), ({}, "And what now?")],
+    ids=["no recovery", "nothing may be left out", "no request for a summary"],
+)
+def test_other_requests_are_not_bounded(settings: dict[str, Any], last: str) -> None:
     body = session(70, model="something-new", **OWN)
+    body["messages"][-1]["content"] = last
     assert sent(body, **settings) == body
-
-
-def test_an_ordinary_request_is_none() -> None:
-    body = session(70, model="something-new", **OWN)
-    body["messages"][-1]["content"] = "And what now?"
-    assert sent(body) == body
 
 
 def items(count: int) -> list[dict[str, Any]]:
@@ -367,14 +366,10 @@ def chat(turns: int, last: str = GENERIC) -> dict[str, Any]:
     return {"model": "m", "messages": [*messages, {"role": "user", "content": last}]}
 
 
-def test_within_the_budget_nothing_happens() -> None:
-    body = json.dumps(chat(2)).encode()
-    assert summary_requests.bound(body, "openai_chat", len(body)) is None
-
-
 def test_the_newest_stay_and_the_note_counts_the_rest() -> None:
     whole = chat(30)
     raw = json.dumps(whole).encode()
+    assert summary_requests.bound(raw, "openai_chat", len(raw)) is None
     made = summary_requests.bound(raw, "openai_chat", 30_000)
     assert made is not None
     body = json.loads(made)
