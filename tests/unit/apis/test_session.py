@@ -6,6 +6,7 @@ import pytest
 import re2
 
 from penumbra import rules
+from penumbra.apis.prefix_hash import prompt_head
 from penumbra.apis.session import identify, stable
 from penumbra.wire.document import Document
 
@@ -64,3 +65,19 @@ def test_odd_ids_are_none(value):
 
 def test_texts_that_are_no_unicode():
     assert stable("a\ud800b") == "a?b"
+
+
+def test_the_head_of_a_prompt_is_the_part_before_its_messages():
+    def head(text):
+        return prompt_head(Document(text.encode()))
+
+    plain = head('{"tools":[{"name":"a"}],"system":[{"text":"You."}],"messages":[1]}')
+    assert plain == head('{"messages":[2],"system":[{"text":"You."}],"tools":[{"name":"a"}]}')
+    assert plain.tools != head('{"tools":[{"name":"b"}],"system":[{"text":"You."}]}').tools
+    assert plain.system != head('{"tools":[{"name":"a"}],"system":[{"text":"I."}]}').system
+    billing = '{"system":[{"text":"x-anthropic-billing-header: cch=%s;\\nYou."}]}'
+    assert head(billing % "a1") == head(billing % "b2")
+    assert (
+        head('{"request":{"contents":[],"tools":[1]}}').tools
+        != head('{"request":{"contents":[],"tools":[2]}}').tools
+    )
