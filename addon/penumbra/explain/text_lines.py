@@ -115,7 +115,7 @@ class Search:
         if not self.found:
             return []
         named = ", ".join(f"{rule} {count}" for rule, count in sorted(self.found.items()))
-        return [note(f"In the flow as they are, and shown as placeholders here only: {named}")]
+        return [note(f"The flow still has these secrets, which this view replaces by placeholders: {named}")]
 
     def beginning(self, text: str, length: int, hint: str = "") -> str:
         """Return at most the first `length` characters. Secrets that continue after them are found, too."""

@@ -124,7 +124,7 @@ def test_a_flow_shows_its_changes(mitmweb, own_proxy, clients, upstream, tmp_pat
     # The view shows the message instead of its events, and names what the client does not see.
     _, shown = text[0, "response"]
     warning, _, call, *_ = shown.split("\n")
-    assert warning.endswith("shown as placeholders here only: github-token 1")
+    assert warning.endswith("which this view replaces by placeholders: github-token 1")
     assert call.startswith("call Bash toolu_")
     assert '"command": "cat worker.log  # [REDACTED:' in shown
     _, shown = text[1, "response"]

@@ -94,7 +94,7 @@ def test_secrets_and_terminal_controls_are_not_shown(redact):
     lines = described(redact, data)
     assert SECRET not in text(lines)
     assert all(line.text.isprintable() for line in lines)
-    assert "shown as placeholders here only: github-token" in text(lines)
+    assert "which this view replaces by placeholders: github-token" in text(lines)
     assert "\\x1b[31mred\\r\\u202e</pre><script>[REDACTED:" in text(lines)
 
 
