@@ -271,7 +271,7 @@ class Missing:
                 self._merge()
             chosen = [kind for kind in self.levels[level] if not kind.is_shown]
             again = sum(kind.count for kind in self.levels[level] if kind.is_shown)
-            if _fit(chosen, space - _OVERHEAD - _AGAIN * bool(again)):
+            if sum(map(_needs, chosen)) <= space - _OVERHEAD - _AGAIN * bool(again):
                 break
         return sorted(chosen, key=lambda kind: kind.severity), again
 
@@ -430,14 +430,6 @@ def _needs(kind: Kind) -> int:
     above = len(kind.above) + 2 if kind.above else 0
     note = (_NOTE + len(_ELSEWHERE) * kind.is_spread) if kind.count > 1 else 0
     return above + min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + note
-
-
-def _fit(kinds: Sequence[Kind], space: int) -> bool:
-    for kind in kinds:
-        space -= _needs(kind)
-        if space < 0:
-            return False
-    return space >= 0
 
 
 def _noted(kind: Kind) -> str:

@@ -27,7 +27,7 @@ from penumbra.compress.calls.envelope import (
     tells_failure,
     with_cut_noted,
 )
-from penumbra.compress.calls.tools import category
+from penumbra.compress.calls.tools import category, tool_rules
 from penumbra.compress.families import shorten as families
 from penumbra.compress.families.several_outputs import without_files
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
@@ -203,7 +203,7 @@ class _Run:
         """Return the output and the text around it, of any size, without needless parts: lines or JSON that
         the agent has written around the output, and the folder of the file that an edit acknowledges."""
         call = self.call
-        if call.category != "read" and json_envelope.is_written_by(self.output.tool):
+        if call.category != "read" and self.output.tool in tool_rules().envelopes.json.tools:
             self.apply("envelope", Loss.NONE, _alone)
         if call.category == "read" and not call.shell:
             around = partial(file_alone, tool=self.output.tool, path=call.path, numbers=call.numbers)

@@ -36,15 +36,11 @@ def families() -> Mapping[str, NamedFamily]:
     return by_name
 
 
-@rules.cached
-def _prints() -> Mapping[str, str]:
-    return {name: rule.prints for name, (rule, _) in families().items()}
-
-
 def prints(family: str) -> str:
     """Return the kind of a family's output: `run`, `names`, `texts` or `states`; empty for an unknown
     family."""
-    return _prints().get(family, "")
+    named = families().get(family)
+    return "" if named is None else named.rule.prints
 
 
 @rules.cached
@@ -55,11 +51,3 @@ def grouping() -> frozenset[str]:
         for name, (rule, _) in families().items()
         if any(isinstance(step.rule, GroupRule | HoistRule) for step in rule.steps)
     )
-
-
-@rules.cached
-def excerpt_sizes() -> Mapping[str, int]:
-    """Return the smallest limit in bytes for an excerpt of the output, by family, where the rule has one."""
-    return {
-        name: rule.excerpt_bytes for name, (rule, _) in families().items() if rule.excerpt_bytes is not None
-    }

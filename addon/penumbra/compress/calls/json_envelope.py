@@ -61,11 +61,6 @@ def alone(text: str) -> str | None:
     return found[0].text if _needless().fullmatch(rest.strip()) else None
 
 
-def is_written_by(tool: str) -> bool:
-    """True if the agent with this tool writes such JSON around an output."""
-    return tool in tool_rules().envelopes.json.tools
-
-
 @rules.cached
 def _needless() -> re.Pattern[str]:
     return re.compile(tool_rules().envelopes.json.needless or r"(?!)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from penumbra import rules
 from penumbra.compress.calls.programs import program_name, shell_rules
@@ -31,7 +32,7 @@ def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     is empty if there were only assignments.
     """
     for _ in range(MAX_WRAPPERS):
-        argv = _after_assignments(argv)
+        argv = tuple(dropwhile(_ASSIGNMENT.match, argv))
         if not argv:
             return (), None
         argv = (program_name(argv[0]), *argv[1:])
@@ -58,13 +59,6 @@ def _wrappers() -> dict[tuple[str, ...], WrapperRule]:
 @rules.cached
 def _options() -> dict[tuple[str, ...], frozenset[str]]:
     return {tuple(command.split()): frozenset(names) for command, names in shell_rules().options.items()}
-
-
-def _after_assignments(argv: tuple[str, ...]) -> tuple[str, ...]:
-    start = 0
-    while start < len(argv) and _ASSIGNMENT.match(argv[start]):
-        start += 1
-    return argv[start:]
 
 
 def _wrapper(argv: tuple[str, ...]) -> tuple[WrapperRule | None, int]:
@@ -99,7 +93,8 @@ def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
             at, dashes = at + 1, True
             break
         if word in rule.script or ("-c" in rule.script and _SCRIPT_CLUSTER.match(word)):
-            return _script(words[at + 1 :], rule)
+            script = words[at + 1 :]
+            return _Operands((), " ".join(script) if rule.rest else "".join(script[:1]))
         if word in rule.module:
             return _Operands(words[at + 1 :])
         if rule.assignments and _ASSIGNMENT.match(word):
@@ -115,11 +110,6 @@ def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
     if rule.dashes and not dashes and at >= len(words):
         return None
     return _joined(words[at:], rule)
-
-
-def _script(words: tuple[str, ...], rule: WrapperRule) -> _Operands:
-    """Return the command line after an option such as `-c`."""
-    return _Operands((), " ".join(words) if rule.rest else "".join(words[:1]))
 
 
 def _joined(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:

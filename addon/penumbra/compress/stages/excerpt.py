@@ -22,7 +22,7 @@ from itertools import groupby
 
 from penumbra.compress import critical_lines, facts, failure_lines, selection
 from penumbra.compress.calls import log_files
-from penumbra.compress.calls.family_rules import excerpt_sizes, grouping, prints
+from penumbra.compress.calls.family_rules import families, grouping, prints
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.facts import Facts
 from penumbra.compress.failure_lines import FailureLines
@@ -290,8 +290,8 @@ def limit_of(kind: Kind, source: Source) -> int:
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE
     least, growth = _LIMITS.get(kind, _FILE_IN_AGGRESSIVE if is_aggressive else (of_file, 0))
-    if kind is Kind.COMMAND:
-        least = excerpt_sizes().get(source.call.family, least)
+    if kind is Kind.COMMAND and (named := families().get(source.call.family)) is not None:
+        least = named.rule.excerpt_bytes or least
     whole = source.original_bytes
     compared = whole if whole <= facts.LONGEST else facts.LONGEST**2 // whole
     limit = max(least, min(_MOST, int(growth * compared**0.5)))

@@ -3,10 +3,10 @@
     waiting for the server
     [the line above 41 more times]
 
-Another stage removes needless blanks.
-
 The text can be restored from the counts. A text that already contains such a marker is not changed, so that
 every marker is true. An excerpt shows a marker only together with the lines that it counts.
+
+Another stage (`trim`) removes needless blanks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def fold(text: str) -> str | None:
     already has such marks."""
     lines = Text.of(text).lines
     starts = _starts(lines)
-    if not starts or _has_marker(text):
+    if not starts or (" more time" in text and any(map(_counts, lines))):
         return None
     folded: list[str] = []
     done = 0
@@ -117,10 +117,6 @@ def counted_lines(lines: Sequence[str]) -> dict[int, int]:
     return {at: max(0, at - found[0]) for at, found in counts if found is not None}
 
 
-def _has_marker(text: str) -> bool:
-    return " more time" in text and any(_counts(line) for line in text.split("\n"))
-
-
 def trim(text: str) -> str | None:
     """Return the text without blanks at line ends and with at most one consecutive empty line; None if
     nothing changes.
@@ -136,17 +132,15 @@ def trim(text: str) -> str | None:
         or (has_returns and (" \r\n" in text or "\t\r\n" in text))
         or text[-1:] in (" ", "\t")
     ):
-        trimmed = _trim_ends(text)
+        trimmed = "\n".join([_trim_end(line) for line in text.split("\n")])
     if "\n\n\n" in trimmed or (has_returns and "\n\r\n\r\n" in trimmed):
         trimmed = _EMPTY_LINES.sub(_one_empty, trimmed)
     return None if trimmed == text else trimmed
 
 
-def _trim_ends(text: str) -> str:
-    return "\n".join(_trim_end(line) if line.endswith(_BLANK_ENDS) else line for line in text.split("\n"))
-
-
 def _trim_end(line: str) -> str:
+    if not line.endswith(_BLANK_ENDS):
+        return line
     ending = "\r" if line.rstrip(" \t").endswith("\r") else ""
     return line.rstrip(" \t\r") + ending
 

@@ -134,7 +134,7 @@ class _Numbers:
     def are_ambiguous(self, text: str) -> bool:
         """Return whether a content looks numbered, or the numbers skip exactly the unnumbered lines."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
-        sign = _sign(separator)
+        sign = ": " if separator == _L else separator
         if text.count(sign) > len(numbers):
             candidates = [content for content in contents if sign in content]
             if any(map(_PREFIXES[separator].match, candidates)):
@@ -223,11 +223,6 @@ def parse(line: str, separator: str = "") -> Numbered | None:
     return Numbered(int(match[1]), separator, line[match.end() :])
 
 
-def _sign(separator: str) -> str:
-    """Return the mark after each number."""
-    return ": " if separator == _L else separator
-
-
 def prefix(number: int, separator: str) -> str:
     """Return the text before a line of this number."""
     return f"L{number}: " if separator == _L else f"{number}{separator}"
@@ -260,14 +255,10 @@ def _separator(head: str) -> str:
         offsets[separator] = offset
     if LEGEND in lines:
         return found or next(iter(offsets), "")
-    if found == _BAR and _is_table(lines):
+    if found == _BAR and any("-+-" in line or line.lstrip().startswith("|") for line in lines):
+        # The numbers are cells of a table, which has a rule or lines that begin with a bar.
         return ""
     return ":" if found == ": " and _is_indented(lines) else found
-
-
-def _is_table(lines: list[str]) -> bool:
-    """Return whether the numbers are cells of a table, which has a rule or lines that begin with a bar."""
-    return any("-+-" in line or line.lstrip().startswith("|") for line in lines)
 
 
 def _is_indented(lines: list[str]) -> bool:

@@ -13,7 +13,7 @@ in hits and absolute paths in the lines around them. Such a file gets its absolu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
@@ -100,9 +100,11 @@ def group(text: str) -> str | None:
         grouped.append(line[len(path) + 1 :])
     whole = "\n".join(grouped)
     # Restoring can only fail if another line looks like a name or a hit.
-    if not is_plain and ungroup(whole) != "\n".join(_spelled(lines, paths, names)):
-        return None
-    return whole
+    if is_plain:
+        return whole
+    pairs = zip(paths, lines, strict=True)
+    spelled = "\n".join([names[path] + line[len(path) :] if path else line for path, line in pairs])
+    return whole if ungroup(whole) == spelled else None
 
 
 def ungroup(text: str) -> str:
@@ -172,11 +174,6 @@ def _names(paths: list[str]) -> dict[str, str]:
                 names[path[end:]] = path
                 break
     return names
-
-
-def _spelled(lines: list[str], paths: list[str], names: dict[str, str]) -> Iterable[str]:
-    for path, line in zip(paths, lines, strict=True):
-        yield names[path] + line[len(path) :] if path else line
 
 
 def _tighten(lines: list[str]) -> str | None:

@@ -88,9 +88,8 @@ def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
             if second is not None and position and lines[position - 1].strip() and position - 1 not in frames:
                 frames[position - 1] = (position - 1, position + 1, bool(_LIBRARY.search(second["file"])))
             continue
-        if match["rust"] and not (
-            _is_placed(lines[position + 1 : position + 2]) or (is_announced and _is_symbol(match["rust"]))
-        ):
+        is_placed = "".join(lines[position + 1 : position + 2]).lstrip().startswith("at ")
+        if match["rust"] and not (is_placed or (is_announced and _is_symbol(match["rust"]))):
             continue
         name = next(group for group in match.groups() if group is not None)
         end = position + 1
@@ -100,11 +99,6 @@ def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
             name += "\n" + "\n".join(lines[position + 1 : end]) if match["rust"] else ""
         frames[position] = (position, end, bool(_LIBRARY.search(name)))
     return frames
-
-
-def _is_placed(below: Sequence[str]) -> bool:
-    """Return whether the line below a numbered line is the location of a frame."""
-    return any(line.lstrip().startswith("at ") for line in below)
 
 
 def _is_symbol(name: str) -> bool:
