@@ -45,8 +45,7 @@ def counted(count: int, noun: str, nouns: str = "") -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text with escapes for control characters, line breaks and all other unprintable
-    characters."""
+    """Return the text with escapes for line breaks, control and other unprintable characters."""
     if text.isprintable():
         return text
     return "".join(

@@ -208,8 +208,7 @@ class Settings:
     stage_budget: float = 2.0
     """Processor time for the stages of a result, after which other stages are skipped; 0 for no limit."""
     request_budget: float = 5.0
-    """Processor time for one request's new results, after which the other results are only redacted; 0 for no
-    limit."""
+    """Processor time for a request's new results, after which others are only redacted; 0 for no limit."""
     target_ratio: float | None = row(
         None,
         RATIO,
@@ -405,8 +404,7 @@ class Settings:
         "Decoded request bodies above this size are not read, and so can't be searched for secrets.",
     )
     offload_bytes: int = 32 * 1024
-    """Bodies with more new bytes than this, or eight times as large, are handled outside of the
-    event loop."""
+    """Bodies with more new bytes than this are handled outside of the event loop."""
     page: PagePlace = row(
         PagePlace(),
         PAGE_PLACE,
@@ -451,8 +449,7 @@ class Settings:
         )
 
     def recomputable(self) -> Settings:
-        """Return settings by which all proxies shorten a request in the same way, without earlier
-        decisions."""
+        """Return settings with which the request alone, without earlier decisions, determines its forms."""
         return replace(
             self,
             strategy="pipeline" if self.external_strategy else self.strategy,
@@ -470,8 +467,7 @@ class Settings:
 
     @property
     def rewrites_history(self) -> bool:
-        """Return whether earlier results may be shortened although the provider would accept them
-        unchanged."""
+        """Return whether earlier results may be shortened even if the provider accepts them unchanged."""
         return self.shortens and self.mode is not Mode.SAFE
 
     @property

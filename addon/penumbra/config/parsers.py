@@ -25,8 +25,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class PagePlace:
-    """A `PagePlace` is the address of the page. With port 0 the page can be reached only through the
-    proxy."""
+    """A `PagePlace` is the address of the page. With port 0 it is reached only through the proxy."""
 
     is_on: bool = True
     host: str = LOOPBACK

@@ -1,5 +1,4 @@
-"""This module compiles the rules for secrets in a thread while the proxy starts. Requests wait for the
-rules."""
+"""This module compiles the rules for secrets in a thread at the start. Requests wait for the rules."""
 
 from __future__ import annotations
 

@@ -124,11 +124,9 @@ class Decider:
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """A function that returns True when the request has taken so long that further results are only
-    redacted."""
+    """A function that returns True when further results are only redacted, since time is short."""
     _refers: bool = field(init=False)
-    """True if references may replace results, because the earlier texts stay or the model can ask for
-    them."""
+    """True if references may replace results: the earlier texts stay, or the model can ask for them."""
 
     def __post_init__(self) -> None:
         request, references = self.inputs.request, self.inputs.references
@@ -306,13 +304,12 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _log_failure(self, output: ToolOutput, error: Exception) -> None:
-        """Log a failed step for one result. The result is still sent, since only redaction may stop a
-        request."""
+        """Log a failed step for one result. Only redaction may stop a request."""
         tool = self.inputs.show(output.tool)
         _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """Return a reference to an earlier equal text, or None. Failures and reports of failures are always
+        """Return a reference to an earlier equal text, or None. Failures and their reports are always
         sent."""
         earlier = self.earlier.same(item)
         # Shortened forms of equal texts are equal only if the same tool has printed both.

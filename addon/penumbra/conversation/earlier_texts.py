@@ -118,8 +118,7 @@ class TextsSoFar:
     referents: dict[bytes, Referent] = field(default_factory=dict)
     """The first result with an incoming text, by the digest of the text."""
     lasting: dict[bytes, bool] = field(default_factory=dict)
-    """True, by key, for arguments of calls, and for results that keep their form and show some of the
-    output."""
+    """True, by key, for arguments of calls, and for results that keep their form and have some output."""
     ambiguous: set[bytes] = field(default_factory=set)
     """Keys of results whose id has occurred again. References of earlier turns to these results stay, but
     there are no new references to them."""
@@ -351,8 +350,7 @@ class EarlierTexts:
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """Return the output in an incoming text. The last output is kept, since most texts are compared and
-        then noted."""
+        """Return the output in an incoming text. The last output is kept, since most texts are used twice."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
             last = self._output = text, call, output_of(text, call)

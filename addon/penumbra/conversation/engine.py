@@ -79,8 +79,7 @@ class StoreAway(Exception):
 
 
 class _Unsettled(Exception):
-    """Raised if another proxy has decided about a text first, or if the store may not have kept a
-    decision."""
+    """Raised if another proxy has decided first, or if the store may not have kept a decision."""
 
 
 class Engine:
@@ -200,7 +199,7 @@ class Engine:
     async def _send_once(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
     ) -> Accepted | None:
-        """Take a request through the steps once. `is_recorded` is true if the store keeps decisions. Raises
+        """Take a request through the steps. `is_recorded` is true if the store keeps decisions. Raises
         _Unsettled."""
         inputs = await self.reader.read(incoming, settings, turn, is_recorded=is_recorded)
         if inputs is None:

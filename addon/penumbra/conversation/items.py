@@ -160,8 +160,7 @@ def put(document: Document, value: Raw, part: tuple[int, int] | None, text: str)
 
 
 def for_program(item: Item) -> Searched:
-    """Return an item from which only secrets are removed, since a program and not the model reads the
-    result."""
+    """Return an item from which only secrets are removed, since a program reads the result."""
     result = item.result
     return Searched(result.value, result.call, result.turn, item.key, item.text)
 

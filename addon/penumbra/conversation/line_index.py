@@ -90,8 +90,7 @@ def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]
 
 
 def _numbers_from(first: int, text: str, count: int) -> list[int]:
-    """Return the numbers of `count` lines: 0 for lines of the envelope, and from `first` on for the lines
-    between."""
+    """Return the numbers of `count` lines: 0 in the envelope, and from `first` on for the lines between."""
     head, _, tail = split_envelope(text)
     before, after = head.count("\n"), tail.count("\n")
     return [*[0] * before, *range(first, first + count - before - after), *[0] * after]

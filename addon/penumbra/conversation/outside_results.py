@@ -163,8 +163,7 @@ def search(
 
 
 def _is_kept(request: Request, text: OutsideText) -> bool:
-    """Return whether a text without a decision has reached the provider, and later reasoning is bound to
-    it."""
+    """Return whether a text without a decision has reached the provider and binds later reasoning."""
     settings, conversation = request.settings, request.conversation
     if settings.redact_scope == "all" or text.turn > conversation.last_response:
         return False

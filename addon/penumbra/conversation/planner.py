@@ -474,8 +474,8 @@ class Planner:
         return _plan(candidates)
 
     def _texts(self, most: int) -> list[SentText]:
-        """Return the results that may be cut, each once. With `most`, only those with more characters are
-        returned."""
+        """Return the results that may be cut, each once. With `most`, only those with more characters
+        count."""
         last = self.request.conversation.last_response
         texts: dict[bytes, SentText] = {}
         for index, item in enumerate(self.request.items):
@@ -530,8 +530,7 @@ def end_of_seen(request: Request) -> int:
 
 
 def argument_keys(request: Request) -> dict[bytes, Item]:
-    """Return the items of the calls' results by the keys under which decisions about the arguments are
-    stored."""
+    """Return the items of calls' results by the keys of decisions about the calls' arguments."""
     items: dict[bytes, Item] = {}
     seen: set[int] = set()
     for item in request.items:

@@ -252,8 +252,7 @@ def is_heavy(request: Request, past: Mapping[bytes, Decision], state: Conversati
 
 
 def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[T]:
-    """Return the items without a decision. A request may have thousands of items, so the loop is kept
-    simple."""
+    """Return the items without a decision. The loop is simple, since requests may have thousands."""
     return compress(listed, map(not_, map(past.__contains__, map(_KEY, listed))))
 
 

@@ -121,8 +121,8 @@ class StayingLines:
             yield start, end
 
     def heading(self, start: int, end: int) -> int | None:
-        """Return the last heading between `start` and `end` whose lines continue after `end`; None if there
-        is none."""
+        """Return the last heading from `start` to `end` whose lines continue after `end`; None if there is
+        none."""
         needed = (self._heading(form, start, end) for form in self.headings)
         return max((position for position in needed if position is not None), default=None)
 

@@ -57,8 +57,7 @@ table = partial(rules.table, "compaction.yaml")
 def recognise(
     document: Document, format_name: str, path: str = "", headers: Mapping[str, str] | None = None
 ) -> Compaction | None:
-    """Return the kind of a request for a summary, or None for other requests. Header names are in lower
-    case."""
+    """Return the kind of a request for a summary, or None for other requests. Header names are lower case."""
     prompt = REQUESTS[format_name].prompt(document)
     items = document.items(prompt.place)
     if not items:
@@ -245,8 +244,7 @@ def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
 
 
 def _shortened(wire: ApiFormat, document: Document, message: Message, programs: frozenset[str]) -> bytes:
-    """Return a message without reasoning and with shorter texts and arguments; empty if it had only
-    reasoning."""
+    """Return a message without reasoning, with shorter texts and arguments; empty if it is all reasoning."""
     parts = [part for part in message.of(Kind.TEXT, Kind.RESULT) if wire.pair(part) not in programs]
     places = [text for part in parts for text in part.texts]
     texts = [(text, document.string(text) or "") for text in places]

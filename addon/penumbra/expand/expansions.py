@@ -409,8 +409,7 @@ def _declare(
 def _from_now_on(
     history: History, caller: Caller, tool: str = "", declared_at: bytes = b""
 ) -> dict[bytes, PastResponse]:
-    """Return an entry that tells, even if this response is lost, whether the conversation has the injected
-    tool."""
+    """Return an entry that records whether the conversation has the tool, even if this response is lost."""
     text = text_hash(history.visible[-1].text)
     return {history.keys[-1]: PastResponse(tool, text, scope=caller.scope, declared_at=declared_at)}
 

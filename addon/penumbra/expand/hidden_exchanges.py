@@ -174,14 +174,12 @@ class Original:
 Find = Callable[[str], Awaitable[Original | None]]
 """A function that finds the original of a reference in the current request."""
 Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""A function that gives a conversation its state under an earlier login, and returns the originals to
-store."""
+"""A function that gives a conversation its state under an earlier login, and returns its originals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """A `Conditions` has the settings, headers and state that decide whether a request gets the injected
-    tool."""
+    """A `Conditions` has the settings, headers and state that decide about the injected tool."""
 
     wanted: bool
     """True if a conversation without the tool may get one. A conversation with the tool always keeps it."""
@@ -223,8 +221,7 @@ class Prepared:
     begins: bool = False
     """True if no earlier response is known to have had the injected tool."""
     inherit: Inherit | None = None
-    """The function to call when the request is accepted; None if there is no conversation of an earlier
-    login."""
+    """The function to call when the request is accepted; None without a conversation of an earlier login."""
     earlier: bytes = b""
     """Key of the same conversation under an earlier login; empty if there is none."""
     provider_results: tuple[ProviderResult, ...] = ()

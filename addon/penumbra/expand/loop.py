@@ -266,7 +266,6 @@ def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:
 
 
 def _signed(turns: Sequence[Turn]) -> tuple[str, bool]:
-    """Return the signature of the last reasoning of a response, and whether hidden turns precede that
-    reasoning."""
+    """Return the signature of the last reasoning of a response, and whether hidden turns precede it."""
     signed = [number for number, each in enumerate(turns) if each.signatures]
     return turns[signed[-1]].signatures[-1] if signed else "", bool(signed and signed[-1])

@@ -194,8 +194,7 @@ class _Numbering(NamedTuple):
 def _page(
     text: str, start: int, end: int, query: Query, tool: str, page_bytes: int, count: _Numbering
 ) -> str:
-    """Return the text from `start` on as far as it fits, in whole lines if possible, and a hint how to get
-    more."""
+    """Return the text from `start` on as far as it fits, in whole lines if possible, and a hint for more."""
 
     def line_at(offset: int) -> int:
         """Return the number of the line with this character. A line break belongs to its line."""
@@ -346,8 +345,7 @@ def _bytes_of(rows: list[str]) -> int:
 
 
 def _row(lines: list[str], number: int, hit: int | None, most: int, count: _Numbering) -> str:
-    """Return a line with its number, if there is one. A line above `most` is cut around the hit (a byte
-    offset)."""
+    """Return a line with its number. A line above `most` is cut around the hit (a byte offset)."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
     shown = f"{count.at(number) if number + count.before >= count.first else ''}{mark}"

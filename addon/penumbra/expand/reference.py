@@ -116,8 +116,7 @@ EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
 is another one. A conversation keeps its tool when the setting changes."""
 
 LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
-"""The explanation of placeholders. Every declaration has it, so that the prefix stays when the first secret
-appears."""
+"""The explanation of placeholders. Every declaration has it, so that the first secret does not change it."""
 EDITING_LEGEND = (
     "[REDACTED:kind:code] stands for a secret value; write it as it is where you edit the file that it "
     "came from, and nowhere else in the value's place."
@@ -161,8 +160,7 @@ def editing_name(name: str, tools: Tools) -> str:
 
 
 def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
-    """Return the name of the tool that the provider's own summary in a request declares; empty if there is
-    none."""
+    """Return the name of the tool in the provider's own summary in a request; empty if there is none."""
     names = (name for name in (*NAMES, *EDITING_NAMES.values()) if name not in tools.names)
     return next((name for name in names if wire.brings(request, tool(name))), "")
 

@@ -249,8 +249,7 @@ def _is_small(value: Any) -> bool:
 _MOST_READ = 10_000
 _MOST_MESSAGES = 300
 _MOST_RESULTS = 2_000
-"""Greatest number of results that are read. The latest ones are read, since each takes time even if it is not
-shown."""
+"""Greatest number of results that are read, the latest ones. Each takes time even if not shown."""
 _MOST_TOOLS = 100
 _MOST_NEW = 50
 _LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
@@ -272,8 +271,7 @@ class ResultContext:
     pair: Pair | None = None
     """Redacted texts before and after; None if the original is unknown."""
     is_observed: bool = False
-    """True if the result was sent unchanged. The facts are then about the change that would have been
-    made."""
+    """True if the result was sent unchanged. The facts are then about a change that was not made."""
 
     @property
     def would(self) -> str:

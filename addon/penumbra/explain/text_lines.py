@@ -72,8 +72,7 @@ def plain(text: str) -> str:
 
 @dataclass
 class Search:
-    """A `Search` removes secrets from texts of flows, and limits the characters and the time of the
-    search."""
+    """A `Search` removes secrets from texts of flows, within limits of characters and time."""
 
     redact: Redact
     left: int = _MOST_SEARCHED
@@ -81,8 +80,7 @@ class Search:
     """Number of secrets, by rule, that the flow itself contains."""
     clock: Callable[[], float] = time.monotonic
     until: float = math.inf
-    """The deadline. The end of the first search sets it, since the first search may have to load the
-    rules."""
+    """The deadline. The end of the first search, which may have to load the rules, sets it."""
 
     def text(self, text: str, hint: str = "") -> str:
         """Return the whole text without secrets, or a note if it could not be searched."""

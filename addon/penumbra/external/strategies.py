@@ -55,7 +55,7 @@ for _name in ("httpx", "httpcore", "hpack", "h2"):
 
 
 class Http:
-    """An `Http` is the HTTP client for all calls. The first call makes it. `listening` returns the ports of
+    """An `Http` is the HTTP client for all calls. The first call opens it. `listening` returns the ports of
     this process."""
 
     def __init__(self, listening: Listening = tuple) -> None:
@@ -225,7 +225,7 @@ _ANSWERS = ("compressed_output", "compressed_context")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A `Question` is a task as a service gets it."""
+    """A `Question` is a task for a service."""
 
     task: Task
     model: str
@@ -253,8 +253,8 @@ class Question:
 
     @property
     def prompt(self) -> str:
-        """Return the prompt: the question, the tool and the call, then the text between tags that are not in
-        the text."""
+        """Return the question, the tool, the call, and the text between tags that do not occur in the
+        text."""
         task = self.task
         digest = hashlib.blake2b(task.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         titles = (("Question", task.question), ("Tool", task.tool), ("Call", task.intent))

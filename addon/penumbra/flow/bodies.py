@@ -69,8 +69,7 @@ def ask_for_codings(request: HttpRequest) -> None:
 
 
 def stream_plainly(flow: Flow, response: HttpResponse) -> None:
-    """Prepare the headers of a stream that is sent on without content coding, and so without a known
-    length."""
+    """Prepare the headers of a stream that is sent without content coding and known length."""
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
     if flow.request.http_version == "HTTP/1.1" and response.http_version != "HTTP/1.0":
@@ -135,8 +134,7 @@ class LiveDecoding:
             return b""
 
     def end(self, rest: Callable[[], bytes]) -> bytes:
-        """End the stream, and return the delayed bytes from `rest`. There are none if the response has broken
-        off."""
+        """End the stream, and return the delayed bytes from `rest`. A broken response has none."""
         return b"" if self._state.broken else rest()
 
 

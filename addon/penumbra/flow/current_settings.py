@@ -141,8 +141,8 @@ _log = logging.getLogger(__name__)
 
 
 class CurrentSettings:
-    """A `CurrentSettings` keeps the settings and the rules that they name. All parts are replaced together or
-    not at all."""
+    """A `CurrentSettings` keeps the settings and their rules. All parts are replaced together or not at
+    all."""
 
     def __init__(self) -> None:
         self.settings = Settings()
@@ -227,8 +227,7 @@ class CurrentSettings:
         self._rules = settings.rules
 
     def _user_rules(self, settings: Settings) -> ruleset.Loaded | None:
-        """Return the rules of the user's gitleaks.toml. The file is read only if the settings name another
-        file."""
+        """Return the rules of the user's gitleaks.toml. The file is read again only for a new name."""
         now = self.settings
         if (settings.gitleaks_config, settings.gitleaks_only) == (now.gitleaks_config, now.gitleaks_only):
             return self.made_with.user_rules

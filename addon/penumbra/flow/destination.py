@@ -65,8 +65,7 @@ def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
 
 
 def _hosts(flow: Flow) -> list[str]:
-    """Return all names of the host by the connection of a request, and the name in the headers if there is no
-    other."""
+    """Return all names of the host: those of the connection, or else the name in the headers."""
     names = (host(flow), flow.request.host, *secured(flow), claimed(flow))
     return [name for name in names if name]
 

@@ -62,16 +62,14 @@ class Explainer:
         handle: Callable[[], EngineHandle],
         settings: Callable[[], Settings],
     ) -> None:
-        """Make an explainer. `handle` gives the rules that redact secrets. `settings` returns the current
-        settings."""
+        """`handle` gives the rules that redact secrets. `settings` returns the current settings."""
         self._memory = memory
         self._texts = texts
         self._handle = handle
         self._settings = settings
 
     def priority(self, flow: object, message: object) -> float:
-        """Return the priority of the view for a request, a response or a frame; below 0 if there is no
-        text."""
+        """Return the priority of the view for a request, a response or a frame; below 0 for no text."""
         return PRIORITY if isinstance(flow, http.HTTPFlow) and self._is_ours(flow, message) else NOT_OURS
 
     def lines(self, flow: object, message: object, body: bytes) -> list[Line]:

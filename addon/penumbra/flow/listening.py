@@ -1,5 +1,4 @@
-"""This module knows the addresses of this process, and the connections that must not reach them through the
-proxy."""
+"""This module knows the addresses of this process, and keeps connections through the proxy away from them."""
 
 from __future__ import annotations
 

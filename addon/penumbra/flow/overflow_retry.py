@@ -68,8 +68,7 @@ class WatchedRequest:
     events: FirstEvents | None = None
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
-        """Take the first bytes of a stream, and return whether it begins with an error; None if more bytes
-        are needed."""
+        """Take the first bytes of a stream, and return whether it begins with an error; None if unknown."""
         if self.events is None:
             decode = content_encoding.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
             self.events = FirstEvents(headers.get("content-type", ""), decode)
@@ -125,8 +124,7 @@ class OverflowRetry(Step):
             await self._settle(flow, watched)
 
     async def _smaller(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> Retry | None:
-        """Return the request to send instead; None if the response is no refusal or no other request would
-        help."""
+        """Return the request to send instead; None if it is no refusal or no other request would help."""
         refusal = self._error_in(watched, response, body)
         if refusal is None:
             return None

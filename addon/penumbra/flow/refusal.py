@@ -1,5 +1,4 @@
-"""Refusals of requests: the request is not sent, the client gets Penumbra's response, and the log gets a
-line."""
+"""A refused request is not sent. The client gets Penumbra's response, and the log gets a line."""
 
 from __future__ import annotations
 

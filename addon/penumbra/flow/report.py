@@ -411,8 +411,7 @@ def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
 
 
 def _without_breakpoints(_: Document, message: Raw) -> bytes:
-    """Return a digest of a message without `cache_control`, which clients move and providers don't
-    compare."""
+    """Return a digest of a message without `cache_control`, which providers don't compare."""
     source = _BREAKPOINT.sub(b"", memoryview(message))
     return hashlib.blake2b(source, digest_size=8).digest()
 

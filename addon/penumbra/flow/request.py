@@ -95,8 +95,7 @@ class RequestWay:
             bodies.BOUNDS[flow] = bodies.Bound(most, refuse)
 
     async def request(self, flow: Flow) -> None:
-        """Rewrite, search or refuse a request that concerns Penumbra. After an exception the request is
-        unchanged."""
+        """Rewrite, search or refuse a request that concerns Penumbra. An exception undoes all changes."""
         if request_path.is_ours(flow.request.headers.get(request_path.HEADER, "")):
             # This is a call to an external compressor, which another proxy has sent back here.
             del flow.request.headers[request_path.HEADER]
@@ -165,8 +164,7 @@ class RequestWay:
         return True
 
     def _is_websocket(self, flow: Flow, state: FlowState, is_switched: bool) -> bool:
-        """Prepare a WebSocket, or send its client back to HTTP, and return whether there is nothing else to
-        do."""
+        """Prepare a WebSocket, or send its client back to HTTP, and return whether nothing is left to do."""
         request, settings = flow.request, state.handle.settings
         if settings.websocket == "pass":
             return False

@@ -131,8 +131,7 @@ class FlowState:
     response_format: str = ""
     """Format of the response for reading its usage; empty if the usage is not counted."""
     conversation: bytes = b""
-    """Keyed hash of the conversation that the response belongs to; empty if the request only counts
-    tokens."""
+    """Keyed hash of the response's conversation; empty if the request only counts tokens."""
     begun: float = field(default_factory=time.monotonic)
     _records: dict[type, object] = field(default_factory=dict)
 
@@ -192,8 +191,7 @@ def add_note(flow: Flow, note: str) -> None:
 
 
 class Step:
-    """A `Step` is one step of a response. Its record of a flow is in the flow's state. The methods here do
-    nothing."""
+    """A `Step` is one step of a response. Its record is in the flow's state. The methods here do nothing."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Note a request that will be sent. Only its headers may be changed."""

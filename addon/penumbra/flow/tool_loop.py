@@ -68,8 +68,7 @@ class LoopedResponse:
 
     @classmethod
     def of(cls, accepted: Accepted, handle: EngineHandle) -> LoopedResponse | None:
-        """Return the state for the response to an accepted request; None if the model can't ask for
-        originals."""
+        """Return the state for the response to a request; None if the model can't ask for originals."""
         if accepted.prepared is None or accepted.find is None:
             return None
         body, portions = accepted.rewritten.body, Portions(accepted.bounds)
@@ -257,8 +256,7 @@ def _asked(answered: Answered) -> str:
 
 
 async def _remember(looped: LoopedResponse, done: Done) -> None:
-    """Store hidden exchanges. If an exchange can't be stored, only the next request loses its cached
-    prefix."""
+    """Store hidden exchanges. After a failure, only the next request loses its cached prefix."""
     try:
         await looped.expansions.remember(looped.prepared, done)
     except Exception as error:

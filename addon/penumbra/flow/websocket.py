@@ -338,7 +338,7 @@ class WebSockets:
     async def _resent(
         self, flow: Flow, socket: Socket, waiting: Waiting, sending: Sending, refusal: bytes
     ) -> bool:
-        """If a request was refused before its response began, send a smaller one. Returns whether one was
+        """Send a smaller request if one was refused before its response began. Returns whether one was
         sent."""
         if sending.has_begun or waiting.loop.rounds:
             return False

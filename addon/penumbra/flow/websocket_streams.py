@@ -166,8 +166,7 @@ class Waiting:
     """The request's own handle, since the handle of the opening may have ended."""
     loop: ToolLoop
     looped: LoopedResponse | None
-    """The response with the tool loop; None if the model can't ask for originals, so that frames are only
-    read."""
+    """The response with the tool loop; None if frames are only read."""
     sending: Sending | None = None
     """The client's request; None if the provider continues by itself."""
     begun: bool = False
@@ -247,8 +246,7 @@ def can_change() -> bool:
 
 
 def keep_letters_whole() -> None:
-    """Send changed messages in one frame, since mitmproxy would cut them at any byte, also within
-    characters."""
+    """Send changed messages in one frame, since mitmproxy would cut them also within characters."""
     layers.Fragmentizer.FRAGMENT_SIZE = _WHOLE
 
 

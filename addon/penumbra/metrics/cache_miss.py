@@ -198,8 +198,7 @@ def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | N
 
 
 _MOST_HASHES = 300_000
-"""Greatest number of hashes in all prompts together (about 20 MB), since clients choose the number of
-messages."""
+"""Greatest number of hashes in all prompts together (about 20 MB)."""
 _BESIDE = 8
 """Size of a prompt without its messages, as a number of hashes."""
 Key = tuple[str | int | bytes, ...]

@@ -232,8 +232,7 @@ class SentRequest:
     project: str = ""
     """A short name of the project without its path; empty if unknown."""
     is_observed: bool = False
-    """True if the request was sent unchanged. Its figures are then about changes that would have been
-    made."""
+    """True if the request was sent unchanged. Its figures are about changes that were not made."""
     tools: tuple[DeclaredTool, ...] = ()
     called: frozenset[str] = frozenset()
 

@@ -40,8 +40,8 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class _Known:
-    """A `_Known` keeps the values of one caller and their first placeholders. The least recently found value
-    is first."""
+    """A `_Known` keeps the values of one caller, the least recently found first, and their first
+    placeholders."""
 
     marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     made: LRUCache[str, bool] = field(default_factory=lambda: LRUCache(_MADE))

@@ -398,8 +398,7 @@ def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 _SET_OPTIONS = latin1(64 << 20)
-"""The memory limit is many times the need of the automaton, since a set that runs out of memory reports no
-match."""
+"""The memory limit is generous, since a set that runs out of memory reports no match."""
 
 
 class Sign(IntEnum):

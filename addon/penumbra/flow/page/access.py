@@ -43,8 +43,7 @@ class Access:
         self.cookie = _derived(token, "cookie")
         """Cookie that a browser stores. It can't be used as the token of a link."""
         self.proxied_cookie = _derived(token, "proxied cookie")
-        """Cookie for `PROXIED_HOST`. It is another one, since this name may be another host without the
-        proxy."""
+        """Cookie for `PROXIED_HOST`. Without the proxy, this name may be another host."""
         self._hosts = hosts
         self._proof = proof
         self._port = port
