@@ -1,5 +1,7 @@
-"""The examples of every rule. `¦` splits tokens so that no file holds a whole one; `⟦ ⟧` marks the bytes to
-be replaced."""
+"""The examples of every rule, and rules that users add.
+
+`¦` splits tokens so that no file contains a whole one; `⟦ ⟧` marks the bytes to be replaced.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,13 @@ import re
 import pytest
 
 from penumbra import rules
-from penumbra.redaction import LIBRARY_KEY, RuleError, rule
+from penumbra.redaction import LIBRARY_KEY, RuleError, rule, ruleset
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
 from penumbra.redaction.values import has_shape
 from penumbra.rule_schemas.schema import convert
 from penumbra.rule_schemas.secret_rules import SecretFile, SecretRule
+from support.work_counts import calls
 
 RULES = rule.read()
 REDACTOR = Redactor(LIBRARY_KEY)
@@ -161,3 +164,32 @@ SHAPES = rules.load("secrets/words/shapes.yaml")
 def test_values_have_the_shapes_of_which_they_are_examples(shape: str) -> None:
     examples = dict.fromkeys(SHAPES[shape]["is"], True) | dict.fromkeys(SHAPES[shape]["isnt"], False)
     assert {value: has_shape(value, shape) for value in examples} == examples
+
+
+USERS = {
+    "secrets/acme.yaml": {
+        "label": "acme",
+        "rules": [{"id": "acme-key", "regex": "acme_[a-z0-9]{20}", "anchors": ["acme_"]}],
+    }
+}
+SECRET = "acme_q8zk2mvt41lx9rwpz0bt"
+
+
+def test_engines_share_it() -> None:
+    Redactor(b"k")
+    assert calls(Redactor, b"another key") < 5_000
+    replaced = ruleset.load("[[rules]]\nid = 'x'\nregex = 'acme_[a-z0-9]{20}'\nkeywords = ['acme_']", "mine")
+    third = Redactor(b"k", ruleset.merged(rule.read(), replaced))
+    assert SECRET not in third.redact(f"see {SECRET}").text
+
+
+def test_what_a_user_adds_and_takes_away_is_seen() -> None:
+    before = Redactor(b"k")
+    rules.add(USERS)
+    try:
+        assert SECRET not in Redactor(b"k").redact(f"see {SECRET}").text
+        # An engine keeps what it was made with.
+        assert SECRET in before.redact(f"see {SECRET}").text
+    finally:
+        rules.add({})
+    assert SECRET in Redactor(b"k").redact(f"see {SECRET}").text
