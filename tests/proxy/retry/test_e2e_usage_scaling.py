@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penumbra.retry.refusals import table
-from support.apis import BY_ID
+from support.agents.apis import CLIENTS
 from support.refused import JSON, SSE, Client, chat, claude, notes
 from support.upstream import Raw, Text, ToolCall, turn
 
@@ -98,8 +98,8 @@ def test_chat_without_the_injected_tool(
     answer = Client(clients, proxy(), api_key).post(chat(9, stream=stream, **more) | {"model": "gpt-4o"})
     assert answer.status_code == 200
     said = answer.json() if not stream else json.loads(answer.text.split("data: ")[-2])
-    told_ = -(-50_000 * 128_000 // 54_400)
-    assert (said["usage"]["prompt_tokens"], said["usage"]["total_tokens"]) == (told_, told_ + 5)
+    scaled = -(-50_000 * 128_000 // 54_400)
+    assert (said["usage"]["prompt_tokens"], said["usage"]["total_tokens"]) == (scaled, scaled + 5)
 
 
 def test_usage_scaling_can_be_switched_off_and_changes_nothing_before_a_limit_is_learned(
@@ -113,51 +113,19 @@ def test_usage_scaling_can_be_switched_off_and_changes_nothing_before_a_limit_is
     assert inputs(usages(on.post(claude(9), "api.anthropic.com"), False)[0]) == list(USAGE.values())
 
 
-SCHEMA = {"type": "object", "properties": {"part": {"type": "integer"}}}
+MODELS = {"anthropic": "claude-x", "chat": "gpt-4o", "responses": "gpt-5", "gemini": "gemini-2.5-pro"}
+BY_NAME = {client.name: client for client in CLIENTS}
+TOOLS = (("read_notes", "part"),)
 
 
-class Caller:
-    """A `Caller` sends one conversation of one API."""
-
-    def __init__(
-        self, clients: Any, proxy: Any, key: str, api: str, stream: bool, model: str = "gpt-4o"
-    ) -> None:
-        self._http = clients.http(proxy)
-        self._api, self._stream, self._model = api, stream, model
-        self._headers = {
-            "authorization": f"Bearer {key}",
-            "x-api-key": key,
-            "x-goog-api-key": key,
-            "anthropic-version": "2023-06-01",
-            "content-type": "application/json",
-        }
-
-    def send(self, count: int) -> Any:
-        """Send a conversation with so many results; return the answer."""
-        url, body = getattr(self, f"_{self._api}")(count)
-        return self._http.post(url, content=json.dumps(body).encode(), headers=self._headers)
-
-    def _anthropic(self, count: int) -> tuple[str, dict[str, Any]]:
-        return "https://api.anthropic.com/v1/messages", claude(count, stream=self._stream)
-
-    def _chat(self, count: int) -> tuple[str, dict[str, Any]]:
-        tools = [{"type": "function", "function": {"name": "read_notes", "parameters": SCHEMA}}]
-        options = {"stream_options": {"include_usage": True}} if self._stream else {}
-        body = chat(count, model=self._model, tools=tools, stream=self._stream, **options)
-        return "https://api.openai.com/v1/chat/completions", body
-
-    def _responses(self, count: int) -> tuple[str, dict[str, Any]]:
-        tools = [{"type": "function", "name": "read_notes", "parameters": SCHEMA}]
-        items = BY_ID["openai-responses"].written(notes(count))
-        body = {"model": "gpt-5", "input": items, "tools": tools, "stream": self._stream, "store": False}
-        return "https://api.openai.com/v1/responses", body
-
-    def _gemini(self, count: int) -> tuple[str, dict[str, Any]]:
-        contents = BY_ID["gemini"].written(notes(count))
-        tools = [{"functionDeclarations": [{"name": "read_notes", "parametersJsonSchema": SCHEMA}]}]
-        way = "streamGenerateContent?alt=sse" if self._stream else "generateContent"
-        url = f"https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:{way}"
-        return url, {"contents": contents, "tools": tools}
+def send(http: Any, key: str, name: str, stream: bool, count: int, model: str = "") -> Any:
+    """Send a conversation with `count` results; return the answer."""
+    client, model = BY_NAME[name], model or MODELS[name]
+    more = {"stream_options": {"include_usage": True}} if name == "chat" and stream else {}
+    body = json.loads(client.api.body(notes(count), **client.api.declares(TOOLS), **more))
+    body |= {} if name == "gemini" else {"model": model, "stream": stream}
+    url = f"{client.host}{client.path(stream)}".replace("/m:", f"/{model}:")
+    return http.post(url, json=body, headers=client.headers(key))
 
 
 def words(limit: int) -> bytes:
@@ -204,9 +172,8 @@ def test_a_refused_request_is_recovered_scaled_and_remembered(
 ) -> None:
     name, usage, believed, limit = USAGES[api]
     running = own_proxy() if restarts else proxy()
-    caller = Caller(clients, running, api_key, api, stream)
     upstream.answers(Raw(400, JSON, words(limit)), turn("Taken.", usage=usage), turn("Next.", usage=usage))
-    first = caller.send(9)
+    first = send(clients.http(running), api_key, api, stream, 9)
     assert first.status_code == 200, first.text
     assert "Taken." in first.text
     refused, taken = (one.body for one in upstream.asked())
@@ -215,7 +182,7 @@ def test_a_refused_request_is_recovered_scaled_and_remembered(
     assert metrics(first.text, name) == {shown}
     if restarts:
         running.restart()
-    second = Caller(clients, running, api_key, api, stream).send(10)
+    second = send(clients.http(running), api_key, api, stream, 10)
     assert second.status_code == 200
     assert "Next." in second.text
     # The request is small at the first try, and begins with the accepted messages.
@@ -239,10 +206,9 @@ STREAMED = [
 def test_refusals_that_come_as_streams(
     body: bytes, front: bytes, proxy: Any, clients: Any, upstream: Any, api_key: str
 ) -> None:
-    caller = Caller(clients, proxy(), api_key, "chat", True, "of-which-nothing-is-known")
     data = front + b"data: " + body + b"\n\n"
     upstream.answers(Raw(200, SSE, data), turn("Taken."))
-    answer = caller.send(12)
+    answer = send(clients.http(proxy()), api_key, "chat", True, 12, "of-which-nothing-is-known")
     assert "Taken." in answer.text
     assert b"error" not in answer.content
     assert [len(one.body) for one in upstream.asked()] == sorted(

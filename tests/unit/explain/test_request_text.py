@@ -19,6 +19,7 @@ from penumbra.redaction import ruleset
 from penumbra.redaction.redact_calls import shown_names
 from penumbra.redaction.redactor import Redactor
 from support.apis import APIS, printed
+from support.clock import Clock
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 API = recognise.by_request_line("POST", "/v1/messages")
@@ -187,17 +188,6 @@ def test_every_api_reads_alike(redact, api):
     assert found.endswith("\n      the output")
 
 
-class Clock:
-    """A clock that advances by a quarter of a second with each call."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        self.now += 0.25
-        return self.now
-
-
 def test_many_small_pieces_and_names_are_not_searched_for_long(redact):
     searched = []
 
@@ -205,7 +195,7 @@ def test_many_small_pieces_and_names_are_not_searched_for_long(redact):
         searched.append(given)
         return redact(given, hint)
 
-    search = Search(counted, clock=Clock())
+    search = Search(counted, clock=Clock(step=0.25))
     many = [{"type": "tool_use", "id": f"c{n}", "name": f"n{n}", "input": {"a": n}} for n in range(2_000)]
     data = json.dumps({"model": "m", "messages": [{"role": "assistant", "content": many}]}).encode()
     asked = RequestContext("", lambda *result: ResultContext())

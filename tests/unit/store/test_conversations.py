@@ -9,14 +9,7 @@ from pathlib import Path
 from penumbra.store.conversations import SCHEMA, Conversations, ConversationState, LearnedLimits
 from penumbra.store.database import Database
 from penumbra.store.table import Table
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from support.clock import Clock
 
 
 def opened(database: Database, ttl: float, clock: Clock) -> Conversations:

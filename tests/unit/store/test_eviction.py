@@ -21,17 +21,11 @@ from penumbra.store.exchanges import PastResponse
 from penumbra.store.records import Originals
 from penumbra.store.stores import Stores
 from penumbra.store.table import Table
+from support.clock import Clock
 
 MEGABYTE = 1024 * 1024
 DAY = 86_400.0
 DECISIONS = {b"decision %d" % number: Decision(f"form {number}", Facts()) for number in range(50)}
-
-
-class Clock:
-    now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def size_on_disk(path: Path) -> int:

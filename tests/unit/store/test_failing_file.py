@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,20 +21,13 @@ from penumbra.store.database_file import MOVED_ID, WARNING_ID
 from penumbra.store.decisions import Decision, Facts
 from penumbra.store.stores import Stores
 from penumbra.store.table import SteadyTime, Table
+from support.clock import Clock
 
 DAY = 86_400.0
 KEY = b"k" * 32
 BEFORE = {b"before %d" % number: Decision(f"form {number}", Facts()) for number in range(40)}
 DURING = {b"during %d" % number: Decision(os.urandom(2_000).hex(), Facts()) for number in range(40)}
 AFTER = {b"after": Decision("later", Facts())}
-
-
-@dataclass
-class Moving:
-    now: float
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(autouse=True)
@@ -275,7 +267,7 @@ async def test_readable_rows_of_a_damaged_file_move_over(
 
 
 async def test_a_clock_that_is_wrong_for_a_while_makes_nothing_old(tmp_path: Path) -> None:
-    clock, passed = Moving(1_800_000_000.0), Moving(50.0)
+    clock, passed = Clock(1_800_000_000.0), Clock(50.0)
     steady = SteadyTime(clock, passed)
 
     def begun() -> tuple[Database, Table[Decision], Conversations]:

@@ -14,16 +14,10 @@ from penumbra.store.database import Database
 from penumbra.store.exchanges import SCHEMA, PastResponse
 from penumbra.store.records import Originals
 from penumbra.store.table import Table, decompress
+from support.clock import Clock
 
 ONE, TWO = b"1" * 32, b"2" * 32
 LONG = "toolu_0123456789abcdefghijkl"
-
-
-class Clock:
-    now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
