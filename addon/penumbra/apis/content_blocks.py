@@ -136,7 +136,7 @@ class BlockTurns(Turns):
     def hide_turn(self) -> None:
         self._before = self._next
 
-    def holds(self) -> bool:
+    def hides(self) -> bool:
         return bool(self.seen.hidden)
 
     def read(self, event: Event, document: Document) -> Iterable[Event]:
@@ -150,7 +150,7 @@ class BlockTurns(Turns):
             if (reason := document.string(self.reason(document))) is not None:
                 self.seen.stop_reason = reason
             if self.seen.hidden:
-                return self.hold(event)
+                return self.delay(event)
             self.put_right(event)
         elif kind is not None:
             return self._block(kind, event, document)

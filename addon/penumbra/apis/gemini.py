@@ -400,7 +400,7 @@ class GeminiTurns(PieceTurns):
         return _answer(document)
 
     def no_json(self, event: Event) -> Iterable[Event]:
-        return self.hold(event) if ends_array(event.piece) and self.held else (event,)
+        return self.delay(event) if ends_array(event.piece) and self.delayed else (event,)
 
     def take_out(self, document: Document) -> None:
         for array in arrays(document):

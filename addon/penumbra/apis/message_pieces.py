@@ -134,7 +134,7 @@ class PieceTurns(Turns):
     def hide_turn(self) -> None:
         self.seam.due = True
 
-    def holds(self) -> bool:
+    def hides(self) -> bool:
         return bool(self.seen.injected)
 
     def turn(self) -> Turn:
@@ -155,6 +155,6 @@ class PieceTurns(Turns):
             document = event.document
             self.take_out(document)
         self.join(document)
-        if noted.ends and self.holds():
-            return self.hold(event)
+        if noted.ends and self.hides():
+            return self.delay(event)
         return (event,) if noted.shows or not noted.hides else ()

@@ -355,7 +355,7 @@ class ChatTurns(Turns):
     def hide_turn(self) -> None:
         self._seam.due = True
 
-    def holds(self) -> bool:
+    def hides(self) -> bool:
         return any(not call.is_real for call in self.message.calls)
 
     @property
@@ -383,7 +383,7 @@ class ChatTurns(Turns):
         if (event.piece.data or b"").strip() != _DONE:
             return (event,)
         self.finished = True
-        return self.hold(event) if self._hides_calls else (event,)
+        return self.delay(event) if self._hides_calls else (event,)
 
     def read(self, event: Event, document: Document) -> Iterable[Event]:
         choices = [document.members(item) for item in document.items(event.members.get("choices"))]
@@ -397,7 +397,7 @@ class ChatTurns(Turns):
         self.note_usage(document, document.root)
         self._one_message(document, event.members)
         if ends and self._hides_calls:
-            return self.hold(event)
+            return self.delay(event)
         self.usage.add(document, document.root, self.hidden_usage, {})
         ends |= usage and self.continued
         return () if choices and not visible and not ends and document.edits else (event,)

@@ -422,7 +422,7 @@ class ResponsesTurns(Turns):
         seen = self.seen
         self._shown += [item for place, item in sorted(seen.items.items()) if place not in seen.hidden]
 
-    def holds(self) -> bool:
+    def hides(self) -> bool:
         return bool(self.seen.hidden)
 
     def turn(self) -> Turn:
@@ -462,7 +462,7 @@ class ResponsesTurns(Turns):
         self.seen.end = {"status": name.removeprefix("response."), **members}
         self.note_usage(document, response)
         if self.seen.hidden:
-            return self.hold(event)
+            return self.delay(event)
         self.put_right(event)
         return (event,)
 

@@ -194,7 +194,7 @@ class Turns(ABC):
             return self._unnamed(self._error(event))
         out = self.read(event, event.document)
         if self.state is not State.FAILED:
-            self.state = State.HOLDING if self.held or self.holds() else self._reading()
+            self.state = State.HOLDING if self.delayed or self.hides() else self._reading()
         return self._unnamed(out)
 
     def end_turn(self) -> Turn:
@@ -212,7 +212,7 @@ class Turns(ABC):
     def go_on(self) -> list[Event]:
         """Continue the response, and return those delayed events that the client still gets."""
         out: list[Event] = []
-        for event in self.held:
+        for event in self.delayed:
             if self.framing.is_whole and event.document is not None:
                 self.keep(event.document)
             elif (left := self.without_end(event)) is not None:
@@ -226,7 +226,7 @@ class Turns(ABC):
     def restart(self) -> None:
         """Begin the current turn, for the first time or again."""
         self.state = self._reading()
-        self.held: list[Event] = []
+        self.delayed: list[Event] = []
         self.metrics: Metrics = {}
         self.ending = EndingReader(self.ends)
         self.finished = False
@@ -241,15 +241,15 @@ class Turns(ABC):
 
     def finish(self) -> list[Event]:
         """End the response, and return the delayed events with the changes that hidden turns require."""
-        held, self.held = self.held, []
-        for event in held:
+        delayed, self.delayed = self.delayed, []
+        for event in delayed:
             if not self.framing.is_whole:
                 self.put_right(event)
             elif self._touched and event.document is not None:
                 self.usage.add(event.document, self.owner(event.document), self.hidden_usage, {})
                 self.put_together(event.document)
         self.state = State.DONE
-        return self._unnamed(held)
+        return self._unnamed(delayed)
 
     def fail(self, failure: Failure) -> Event | None:
         """Return the event that reports a failure; None if the client already got the provider's error."""
@@ -262,10 +262,10 @@ class Turns(ABC):
         self.state = State.FAILED
         return Event.read(self.error(error))
 
-    def hold(self, event: Event) -> tuple[Event, ...]:
+    def delay(self, event: Event) -> tuple[Event, ...]:
         """Store an event for the end of the response."""
         event.settle()
-        self.held.append(event)
+        self.delayed.append(event)
         return ()
 
     def _all_of_it(self, event: Event, document: Document) -> Iterable[Event]:
@@ -276,7 +276,7 @@ class Turns(ABC):
         self.hidden_names.note(turn.real_calls, hidden=False)
         self.note_usage(document, self.owner(document))
         self.state = State.HOLDING
-        return self.hold(event)
+        return self.delay(event)
 
     def _unnamed(self, events: Iterable[Event]) -> list[Event]:
         """Remove the parts of events that name a hidden call."""
@@ -298,7 +298,7 @@ class Turns(ABC):
 
     def _error(self, event: Event) -> Iterable[Event]:
         self.state, self.failed = State.FAILED, True
-        self.held.clear()
+        self.delayed.clear()
         if not self.continued:
             return self.own_error(event)
         self.failure = self.failed_by(event)
@@ -315,7 +315,7 @@ class Turns(ABC):
         """Read an event of a stream; edit, delay or drop it."""
 
     @abstractmethod
-    def holds(self) -> bool:
+    def hides(self) -> bool:
         """Return whether a part of the turn is hidden from the client, or may have to be hidden."""
 
     @abstractmethod

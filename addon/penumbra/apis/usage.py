@@ -164,13 +164,13 @@ _OUTPUTS = (
 )
 
 
-_HELD = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
+_IN_CONTEXT = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
 """Names of counts, in all APIs, that together count each input and output token of a turn once."""
 
 
-def held(metrics: Mapping[str, int]) -> int:
+def context_tokens(metrics: Mapping[str, int]) -> int:
     """Return the number of tokens in the context at the end of a turn with these counts; 0 if unknown."""
-    return sum(number for name, number in metrics.items() if name in _HELD)
+    return sum(number for name, number in metrics.items() if name in _IN_CONTEXT)
 
 
 @dataclass(frozen=True, slots=True)

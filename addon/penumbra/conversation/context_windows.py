@@ -20,7 +20,7 @@ from typing import Any
 
 from penumbra import rules
 from penumbra.apis.recognise import model_in
-from penumbra.apis.usage import held
+from penumbra.apis.usage import context_tokens
 from penumbra.conversation.model import Request, Rewritten
 from penumbra.conversation.planner import SLACK
 from penumbra.short_texts import remembered
@@ -82,7 +82,7 @@ class Bounds:
         the history.
         """
         limits = []
-        taken = held(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
+        taken = context_tokens(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
         # If the turn has taken more, the limit is wrong.
         if 0 < taken < self.tokens:
             limits.append((self.tokens - taken) * _BYTES_PER_TOKEN // 2)

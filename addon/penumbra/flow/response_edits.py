@@ -155,6 +155,6 @@ async def _report(flow: Flow, record: EditedResponse) -> None:
         reported = {name: [count, scale.count(count)] for name, count in real.items()}
         flow.metadata[_SCALED] = {"limit": scale.limit, "believed": scale.believed, "told": reported}
         factor = scale.believed / scale.limit
-        note = f"told {factor:.2f} times the input tokens: of {scale.believed:,} only {scale.limit:,} fit"
+        note = f"reports {factor:.2f} times the input tokens: of {scale.believed:,}, only {scale.limit:,} fit"
         add_note(flow, note)
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}; in truth {real}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penumbra.apis.usage import held
+from penumbra.apis.usage import context_tokens
 from penumbra.compress import token_estimate as tokens
 from penumbra.compress.size import size
 from penumbra.conversation.context_windows import NOT_KNOWN, Bounds
@@ -53,7 +53,7 @@ class Portions:
         """
         self.ask, self.provided, self._tries = ask, frozenset(provided), 0
         left = self.bounds.left(usage, body, elsewhere=elsewhere)
-        if left is not None and self._named and held(usage):
+        if left is not None and self._named and context_tokens(usage):
             return left
         return min((limit for limit in (left, self._most) if limit is not None), default=None)
 

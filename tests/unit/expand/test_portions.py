@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penumbra.apis.base import InjectedCall
-from penumbra.apis.usage import flat, held
+from penumbra.apis.usage import context_tokens, flat
 from penumbra.conversation import context_windows
 from penumbra.conversation.context_windows import Bounds, Window
 from penumbra.expand.loop import Ask
@@ -63,7 +63,7 @@ TOO_LONG = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, 
     ],
 )
 def test_the_usage_of_a_turn_is_read_for_every_api(usage: dict[str, Any]) -> None:
-    assert held(flat(usage)) == 100
+    assert context_tokens(flat(usage)) == 100
 
 
 def test_half_of_the_free_window_may_be_used() -> None:
