@@ -1,6 +1,6 @@
 """This package knows the formats of LLM APIs. It finds the parts of requests and responses, and edits them.
 
-Its input are the documents (`wire/document.py`) of requests and the bytes of responses. Its output are
+Its functions take the documents (`wire/document.py`) of requests and the bytes of responses. They return
 prompts and results with their places, and responses without calls of the injected tool. Each format has a
 file, and `formats` lists them. `recognise` finds the API of a request. The package does no I/O.
 """

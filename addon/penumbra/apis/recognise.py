@@ -1,10 +1,10 @@
 """The recognition of LLM calls, first by host, method, path and content type, then by members of the body.
 
-`rules/providers.yaml` describes the calls and the other paths of LLM hosts: those that are sent on unchanged,
-those that are searched for secrets, and WebSockets. It also has the errors.
+`rules/providers.yaml` describes the calls, the other paths of LLM hosts (those that are sent on unchanged,
+those that are searched for secrets, and WebSockets), and the formats of errors.
 
 If an upgrade to a WebSocket is refused with status 426, the client uses HTTP at once and sends the whole
-history in every request. After other refusals it tries again for seconds.
+history in every request. After any other refusal, the client tries the WebSocket again for some seconds.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Api:
     cache: Cache
 
     def fits(self, document: Document) -> bool:
-        """Return whether a body has the members that such a call has."""
+        """Return whether a body has the members of this kind of call."""
         top = document.top
         return all(name in top and memoryview(top[name])[0] in first_bytes for name, first_bytes in self.body)
 

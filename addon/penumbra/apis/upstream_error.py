@@ -56,7 +56,7 @@ AMAZON = {
     "serviceUnavailableException": 503,
 }
 _STATUS: Mapping[str, int] = {**ANTHROPIC, **_OPENAI, **GOOGLE, **AMAZON}
-"""The HTTP status of each provider's names of errors."""
+"""The HTTP status for each name of an error that a provider uses."""
 
 
 def by_status(names: Mapping[str, int]) -> dict[int, str]:
@@ -126,7 +126,7 @@ def openai_error(error: DescribedError) -> bytes:
 
 
 def _error(body: bytes) -> dict[str, Any]:
-    """Return the object that describes the error, wherever an API puts it in the body."""
+    """Return the object that describes the error, in any of the places that APIs use."""
     try:
         value = decode(body)
     except NotJson:

@@ -147,7 +147,7 @@ class StartErrors(errorcheck.ErrorCheck):
 
     async def shutdown_if_errored(self) -> None:
         """Raise Failure if an error was logged."""
-        # Other tasks that are just logging errors run first.
+        # Other tasks may be logging errors, so they run first.
         await asyncio.sleep(0)
         if self.logger.has_errored:
             # After a local capture that failed to begin, the interpreter may crash at its exit.

@@ -432,9 +432,9 @@ class Settings:
         return name if name in STRATEGY_ASKED else ""
 
     def untouched(self) -> Settings:
-        """Return settings by which requests are sent unchanged, except for redaction. Results that were
-        already sent in a shortened form, and hidden exchanges, stay, since the provider accepts the model's
-        thinking blocks only with them."""
+        """Return settings by which new results are only redacted. Results that were already shortened keep
+        their forms, and hidden exchanges stay, since the provider accepts the model's thinking blocks only
+        with them."""
         return replace(
             self,
             pause=True,

@@ -66,7 +66,7 @@ class Inputs:
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
     """Decisions of a plan for the whole request."""
     provider_results: tuple[ProviderResult, ...] = ()
-    """Results of the history that the provider keeps, in order."""
+    """Results of the history that the provider stores, in order."""
     show: ShowName = one_line
     """The function that shows names of tools and calls."""
     shown: ShownTexts | None = None
@@ -96,7 +96,7 @@ class Inputs:
 
     @property
     def stays_bound(self) -> bool:
-        """Return whether forms with a reference are final even before a response follows."""
+        """Return whether forms with a reference are final before the model has answered them."""
         return self.request.settings.shortens and not self.is_withdrawn
 
     def learned(self, limits: LearnedLimits) -> Inputs:
@@ -312,7 +312,7 @@ class Decider:
         """Return a reference to an earlier equal text, or None. Failures and their reports are always
         sent."""
         earlier = self.earlier.same(item)
-        # Shortened forms of equal texts are equal only if the same tool has printed both.
+        # Equal texts of different tools may have different shortened forms.
         if earlier is None or not (
             earlier.is_complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
         ):

@@ -107,7 +107,7 @@ class Expansions:
         return prepared
 
     async def _name_latest(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """If a request names a response for a comparison of prompts, replace that id by the id of its last
+        """If a request names a response for a comparison of prompts, replace its id by the id of its last
         hidden turn."""
         named = wire.compared_with(document)
         if named is None or not (response_id := document.string(named)):

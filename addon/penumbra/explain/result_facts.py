@@ -108,8 +108,8 @@ class ResultMemory:
         self._sent: LRUCache[Key, ResultFacts] = LRUCache(_MOST)
         self._numbers: LRUCache[Key, int] = LRUCache(_MOST)
         self._saved: LRUCache[Key, ResultFacts | None] = LRUCache(_MOST)
-        """Outcomes in saved flows, by keys with the size of the sent text; None if two different ones have
-        one key."""
+        """Outcomes in saved flows. Keys have the size of the sent text. None stands for two different
+        outcomes with the same key."""
         self._sessions: LRUCache[str, None] = LRUCache(_MOST)
 
     def knows(self, session: str) -> bool:

@@ -1,6 +1,6 @@
 """This package calls external compressors: services and models that shorten results in place of the pipeline.
 
-The input are redacted results and the user's question. The output are shorter texts, or the reasons why there
-are none. `conversation/external_forms.py` calls `compressors`, which chooses the results. `dispatch` calls a
-strategy of `strategies` within the limits of the process.
+Its functions take redacted results and the user's question. They return shorter texts, or the reasons why
+there are none. `conversation/external_forms.py` calls `compressors`, which chooses the results. `dispatch`
+calls a strategy of `strategies` within the limits of the process.
 """

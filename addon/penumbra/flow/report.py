@@ -82,9 +82,9 @@ class Reports:
     def accepted(
         self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
     ) -> None:
-        """Report a request, or a frame of a socket, that is sent on. `handle` is the handle of the rewrite,
-        since that of a socket's flow has ended. Never raises, since a request that can't be reported must be
-        sent nevertheless."""
+        """Report a request, or a frame of a socket, that is sent on. `handle` is the one that rewrote the
+        request. (The handle in a socket's flow has ended.) Never raises, since a request that can't be
+        reported must still be sent."""
         try:
             self._report_all(flow, state, handle, incoming, accepted)
         except Exception as error:
@@ -107,7 +107,7 @@ class Reports:
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
         # The flow shows the changes at once. Counting and logging can wait until the request is sent. A frame
-        # is counted first, since its entry in the journal takes the figures of the next frames.
+        # is counted before, since the figures of the next frames go to its entry in the journal.
         steps = self._account(flow, state, handle.share(), incoming, accepted, summary, new)
         if incoming.socket:
             next(steps, None)
@@ -290,7 +290,7 @@ _TOOLS: LRUCache[bytes, tuple[DeclaredTool, ...]] = LRUCache(64)
 _MOST_TOOLS = 400
 _BYTES_A_TOKEN = 4
 _ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
-"""Formats in which the client marks the prefix to be cached."""
+"""Formats in which the client marks the prefix that the provider caches."""
 
 
 def sent_request(
@@ -431,7 +431,7 @@ def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) ->
 
 def _put_back(accepted: Accepted) -> int:
     exchanges = accepted.prepared.replayed.exchanges if accepted.prepared is not None else ()
-    # The last exchange includes the cost of the client's own part.
+    # The last exchange also counts the part of the response that the client has.
     return sum(len(part) for hidden in exchanges for part in (*hidden.before, *hidden.results))
 
 

@@ -200,7 +200,7 @@ def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | N
 _MOST_HASHES = 300_000
 """Greatest number of hashes in all prompts together (about 20 MB)."""
 _BESIDE = 8
-"""Size of a prompt without its messages, as a number of hashes."""
+"""The number of hashes that stands for the size of a prompt without its messages."""
 Key = tuple[str | int | bytes, ...]
 
 

@@ -37,8 +37,7 @@ class FilterRule(Strict, frozen=True):
 
     program: str
     does: Literal["through", "cut", "select"]
-    """`through` passes all lines on, `cut` the lines of one range, `select` any of the lines, or all
-    sorted."""
+    """`through` passes all lines on, `cut` a range of lines, and `select` some lines or sorted lines."""
     only: tuple[str, ...] = ()
     """Options of which one must be there."""
     unless: tuple[str, ...] = ()
@@ -110,7 +109,7 @@ class LogExample(Strict, frozen=True):
     log: bool
     text: str = ""
     data: bool | None = None
-    """True if the file is never edited; None if the answer is the same as for a log."""
+    """True if the file is never edited. By default, this is so if the file is a log."""
 
 
 class LogRules(Strict, frozen=True):

@@ -112,8 +112,8 @@ class Schema(Generic[V]):
     """True if rows of all other tables are deleted first when the database is too large."""
     news: Callable[[V], News] = lambda value: News.NOTHING
     passes: Callable[[V], bool] = lambda value: False
-    """A function that returns whether another proxy is likely to replace a value, so that `get(latest=True)`
-    must read it again although it is in memory."""
+    """A function that returns whether other proxies may replace a value. `get(latest=True)` then reads the
+    value again, even if it is in memory."""
 
 
 class KeyedValues(ABC, Generic[V]):
@@ -139,13 +139,13 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
-        """Set values, and return when a restart can't lose them. With `in_background`, return at once.
-        `Stores.written` then waits for this."""
+        """Set values, and return when they are stored durably. With `in_background`, return at once.
+        `Stores.written` then waits for the write."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:
         """Set values of keys that have none, and mark present values as used. The keys must not be in memory.
-        `Stores.written` waits until a restart can't lose the values."""
+        `Stores.written` waits until the values are stored durably."""
 
     @abstractmethod
     async def settle(
@@ -154,7 +154,7 @@ class KeyedValues(ABC, Generic[V]):
         """Set values whose keys have none. Values whose keys are in `over` replace existing ones.
 
         Return whether all of these values are valid now. If not, another proxy was first, and `get` returns
-        the valid ones. `Stores.written` waits until a restart can't lose them. With `unasked`, the values are
+        the valid ones. `Stores.written` waits until they are stored durably. With `unasked`, the values are
         valid even if nothing can be written, because they were made during an outage.
         """
 

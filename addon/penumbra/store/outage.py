@@ -109,7 +109,7 @@ class Outage:
 _MOST_BYTES = 64_000_000
 """Most bytes of delayed rows. Beyond this limit, the oldest ones are dropped."""
 _LOST_SECONDS = 10.0
-"""Seconds for which a write can be lost by a store that is killed or replaced by a replica."""
+"""Seconds after a write in which a store that is killed, or replaced by a replica, may lose the write."""
 _RECENT_BYTES = 8_000_000
 _ROW_BYTES = 100
 Command = tuple[Any, ...]
@@ -123,11 +123,11 @@ class Row(NamedTuple):
     milliseconds: int
 
     def put(self) -> Command:
-        """Return the command that replaces a present row."""
+        """Return the command that writes the row and replaces an existing one."""
         return "SET", self.name, self.record, "PX", self.milliseconds
 
     def add(self) -> Command:
-        """Return the command that writes the row where there is none."""
+        """Return the command that writes the row unless one with its name exists."""
         return (*self.put(), "NX")
 
     def weigh(self) -> int:
@@ -135,7 +135,7 @@ class Row(NamedTuple):
 
 
 Delayed = tuple[Row, bool]
-"""A row, and whether it replaces a present row."""
+"""A delayed row, and whether the row may replace an existing one."""
 
 
 @dataclass(slots=True)

@@ -120,8 +120,8 @@ class Envelope(NamedTuple):
         """Return the envelope without its needless lines. If there is no output, the line about success
         stays.
 
-        `is_quoted`: the output is a file's content, which may look like an envelope. So lines are removed
-        only if the head of the envelope ends with an opening line.
+        With `is_quoted`, the output is a file's content, which may look like an envelope. Lines are then
+        removed only if the head ends with an opening line.
         """
         head, body, tail = self
         if is_quoted and not head.endswith(tuple(_patterns().openings)):

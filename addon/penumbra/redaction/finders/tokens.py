@@ -452,9 +452,10 @@ def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
 
 _BEGINS, _GOES_ON, _DEPENDS = range(3)
 _AFTER = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
-"""Maps a byte to what may follow it. A word may go on after the `]` (0x5D) that ends a placeholder."""
+"""A table that tells whether a word may continue after a byte. After `]` (0x5D), which may end a placeholder,
+the text decides."""
 MAY_GO_ON = bytes(after != _BEGINS for after in _AFTER)
-"""Maps a byte to 1 if a word may go on after it, else to 0."""
+"""A table with 1 for each byte after which a word may continue, and 0 for others."""
 
 
 _TRACED = re.compile(
@@ -531,7 +532,7 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
     """Return whether a login is only an example made of words such as `pass`. Its host is reserved for
-    examples (`foo:mypass@example.com`), or its user's name is such a word too (`aws_key:aws_secret@`,
+    examples (`foo:mypass@example.com`), or its user's name also has such a word (`aws_key:aws_secret@`,
     `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
