@@ -31,9 +31,10 @@ from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Outside, Request
-from penumbra.conversation.result_text import cleaner, tool_output
+from penumbra.conversation.result_text import cleaner, lines_before, tool_output
 from penumbra.conversation.staying_lines import quotes
 from penumbra.errors import RedactionError, one_line
+from penumbra.expand.hidden_exchanges import Original
 from penumbra.expand.reference import References
 from penumbra.redaction import placeholder
 from penumbra.redaction.redact_calls import ShowName
@@ -273,7 +274,7 @@ class Decider:
                 self._log_failure(output, error)
         text, ref = shortened.text, ""
         if shortened.loss is Loss.LOSSY or back_references.STAGE in shortened.stages:
-            text, ref = self._with_reference(shortened, text)
+            text, ref = self._with_reference(item, shortened, text)
         facts = measured(
             "kept" if text == item.text else "shortened",
             item.text,
@@ -327,7 +328,7 @@ class Decider:
         name = self.earlier.name(earlier)
         if name is None:
             return None
-        text, ref = self._with_reference(shortened, earlier_texts.marker(name.name))
+        text, ref = self._with_reference(item, shortened, earlier_texts.marker(name.name))
         if not _saves(text, shortened.text):
             return None
         # The earlier text comes first, before the texts on which its name depends.
@@ -353,13 +354,14 @@ class Decider:
         referents = tuple(sorted(key.hex() for key in made.keys))
         return replace(shortened, text=made.text, loss=loss, stages=stages), referents
 
-    def _with_reference(self, shortened: Shortened, text: str) -> tuple[str, str]:
+    def _with_reference(self, item: Item, shortened: Shortened, text: str) -> tuple[str, str]:
         """Return the forwarded form of a text, and the reference to its original."""
         references = self.inputs.references
         if references is None:
             return text, ""
         ref = references.ref(shortened.original)
-        self.originals[ref] = shortened.original
+        before = lines_before(self.earlier.call(item.result), shortened.original)
+        self.originals |= Original(shortened.original, before=before).stored(ref)
         return references.prefix(ref) + text, ref
 
 

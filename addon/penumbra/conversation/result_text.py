@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penumbra.apis import parts
 from penumbra.compress import pipeline
-from penumbra.compress.calls.classify import classify
+from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.calls.hint import hint
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
@@ -61,6 +61,11 @@ def original(request: Request, item: Item, redact: Redact) -> str:
     output = tool_output(request, item)
     clean = cleaner(request, item, output, redact)
     return pipeline.shorten(output, Policy(mode=Mode.SAFE), clean, lambda text: "").original
+
+
+def lines_before(call: Call, text: str) -> int:
+    """Return the number of the file's lines before an output without numbers; 0 if the call names no line."""
+    return call.first_line - 1 - split_envelope(text)[0].count("\n") if call.first_line else 0
 
 
 def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
@@ -127,11 +132,8 @@ class Carried:
         text, item = self._new.get(ref), entry.item
         if text is None:
             text = await self._work(partial(original, self._request, item, self._redact))
-        first_line = classify(
-            item.tool, parts.decoded_arguments(self._request.document, item.result.call)
-        ).first_line
-        before = first_line - 1 - split_envelope(text)[0].count("\n") if first_line else 0
-        return Original(text, item.tool, entry.facts.family, before)
+        call = classify(item.tool, parts.decoded_arguments(self._request.document, item.result.call))
+        return Original(text, item.tool, entry.facts.family, lines_before(call, text))
 
     async def inherited(
         self, conversations: Conversations, renew: Renew, prepared: Prepared
@@ -145,5 +147,8 @@ class Carried:
         if prepared.earlier:
             await conversations.inherit(prepared.earlier, prepared.caller.conversation)
         missing = await renew(prepared, self._entries.keys() - self._new.keys())
-        originals = [(ref, await self.find(ref)) for ref in sorted(missing)]
-        return {ref: original.text for ref, original in originals if original is not None}
+        texts: dict[str, str] = {}
+        for ref in sorted(missing):
+            if (found := await self.find(ref)) is not None:
+                texts |= found.stored(ref)
+        return texts

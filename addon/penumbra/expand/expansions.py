@@ -29,7 +29,15 @@ from penumbra.compress.size import size
 from penumbra.errors import place
 from penumbra.expand import hidden_exchanges, reference
 from penumbra.expand import query as expand
-from penumbra.expand.hidden_exchanges import Answered, Conditions, Find, History, Original, Prepared
+from penumbra.expand.hidden_exchanges import (
+    Answered,
+    Conditions,
+    Find,
+    History,
+    Original,
+    Prepared,
+    key_of_before,
+)
 from penumbra.expand.loop import Ask, Done
 from penumbra.expand.reference import References
 from penumbra.store import exchanges
@@ -326,7 +334,8 @@ class Expansions:
             return None
         for scope in prepared.scopes:
             if (text := await self._originals.get(scope, ref)) is not None:
-                return Original(text)
+                before = await self._originals.get(scope, key_of_before(ref))
+                return Original(text, before=int(before or 0))
         return None
 
     async def remember(self, prepared: Prepared, done: Done) -> None:

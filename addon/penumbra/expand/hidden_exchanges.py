@@ -170,6 +170,15 @@ class Original:
     """The number of lines in the file before the text, if known from the call. It is negative if the text has
     a heading before the file's first line."""
 
+    def stored(self, ref: str) -> dict[str, str]:
+        """Return the texts that the store keeps under a reference: the text, and `before` if it is not 0."""
+        return {ref: self.text} | ({key_of_before(ref): str(self.before)} if self.before else {})
+
+
+def key_of_before(ref: str) -> str:
+    """Return the reference under which the store keeps `Original.before`."""
+    return f"{ref} before"
+
 
 Find = Callable[[str], Awaitable[Original | None]]
 """A function that finds the original of a reference in the current request."""

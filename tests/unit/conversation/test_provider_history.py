@@ -255,6 +255,24 @@ def test_a_whole_history_that_moves_to_the_provider_brings_its_originals(callers
     assert callers.stored(chain.send(("user", "Tell me.")), ref) == LOG
 
 
+@pytest.mark.parametrize(("command", "before"), [("sed -n '118,900p' src/a.py", 117), ("cat src/a.py", 0)])
+def test_a_stored_original_keeps_the_number_of_its_first_line(
+    command: str, before: int, callers: Callers
+) -> None:
+    async def nothing(ref: str) -> None:
+        return None
+
+    chain = Chain(callers)
+    code = "\n".join(f"    value_{n * 7919 % 10007} = compute_{n}(other={n * n})" for n in range(3_000))
+    chain.goes(call(1, command), ASK)
+    [ref] = shown(chain.goes(("said", "So."), ("result", call(1, "")[1], code)))
+    later = chain.send(("user", "Tell me."))
+    assert later.prepared is not None
+    found = asyncio.run(callers.engine.expansions.original(later.prepared, nothing, ref))
+    assert found is not None
+    assert (found.text, found.before) == (code, before)
+
+
 def test_an_original_that_a_request_carries_is_stored_again(callers: Callers) -> None:
     """Its original is long gone from the store when the client sends its result once more."""
     turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG), ("said", "So."), ("user", "And?")]
