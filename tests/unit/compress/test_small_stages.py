@@ -403,14 +403,13 @@ def test_text_around_the_code_does_not_join_it() -> None:
         numbered([f"{n}→inner" for n in range(20)]),
         "\n".join(f"{n * 7}: hit" for n in range(30)),
         "12:30: tick\n12:31: tock\n" * 9,
+        "\n".join(f"{n}: match" for n in (3, 9, 14, 200, 201, 202, 900, 911, 950, 1000)),
+        " id | name\n----+------\n" + "\n".join(f" {n:>2} | ann{n}" for n in range(1, 40)) + "\n(39 rows)",
     ],
+    ids=["none", "few", "numbered contents", "multiples", "times", "hits", "a table"],
 )
 def test_numbers_left_alone(text: str) -> None:
     assert thin(text) is None
-
-
-def test_grep_hits_with_numbers_are_not_a_file() -> None:
-    assert thin("\n".join(f"{n}: match" for n in (3, 9, 14, 200, 201, 202, 900, 911, 950, 1000))) is None
 
 
 @pytest.mark.parametrize(
@@ -426,17 +425,6 @@ def test_numbers_after_a_letter_or_before_a_bar_with_blanks(row: str, kept: str)
     assert split(text) == ([*range(1, 44)], code)
     assert split(thinned)[1][1:] == code
     assert restored(thinned) == split(text)
-    assert thin(thinned) is None
-
-
-def test_ids_of_a_table_are_no_line_numbers() -> None:
-    rows = "\n".join(f" {n:>2} | ann{n}" for n in range(1, 40))
-    assert thin(f" id | name\n----+------\n{rows}\n(39 rows)") is None
-
-
-def test_thinned_text_is_not_thinned_again() -> None:
-    thinned = thin(numbered(["x = 1"] * 40))
-    assert thinned is not None
     assert thin(thinned) is None
 
 

@@ -38,15 +38,9 @@ def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
         argv = (program_name(argv[0]), *argv[1:])
         argv = _without_global_options(argv)
         rule, length = _wrapper(argv)
-        if rule is None:
-            return argv, None
-        inner = _inside(argv[length:], rule)
-        if inner is None:
-            return argv, None
-        if inner.script is not None:
-            return argv, inner.script
-        if not inner.words:
-            return argv, None
+        inner = None if rule is None else _inside(argv[length:], rule)
+        if inner is None or not inner.words:
+            return argv, None if inner is None else inner.script
         argv = inner.words
     return argv, None
 

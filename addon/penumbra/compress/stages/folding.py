@@ -20,7 +20,7 @@ from penumbra.compress.text import Text
 
 _LONGEST_CYCLE = 8
 _BLANK_ENDS = (" ", "\t", " \r", "\t\r")
-_EMPTY_LINES = re.compile(r"\n(?:\r?\n){2,}")
+_EMPTY_LINES = re.compile(r"\n(?:\r?\n)+(\r?)\n")
 
 
 def fold(text: str) -> str | None:
@@ -134,7 +134,7 @@ def trim(text: str) -> str | None:
     ):
         trimmed = "\n".join([_trim_end(line) for line in text.split("\n")])
     if "\n\n\n" in trimmed or (has_returns and "\n\r\n\r\n" in trimmed):
-        trimmed = _EMPTY_LINES.sub(_one_empty, trimmed)
+        trimmed = _EMPTY_LINES.sub(r"\n\1\n", trimmed)
     return None if trimmed == text else trimmed
 
 
@@ -143,7 +143,3 @@ def _trim_end(line: str) -> str:
         return line
     ending = "\r" if line.rstrip(" \t").endswith("\r") else ""
     return line.rstrip(" \t\r") + ending
-
-
-def _one_empty(match: re.Match[str]) -> str:
-    return "\n\r\n" if match[0].endswith("\r\n") else "\n\n"
