@@ -292,6 +292,7 @@ def test_only_the_beginning_of_a_line_of_megabytes_is_searched():
 LRU = type(lru_cache(len))
 KNOWN = {
     "asks": False,
+    "format_name": "anthropic",
     "kind": "call types",
     "method": "POST",
     "section": "blocks",
@@ -302,7 +303,7 @@ KNOWN = {
 """The arguments that are no texts from outside, by the names of parameters."""
 
 OTHER_CACHES = (
-    *("rules", "rule_schemas", "apis.session", "store.records", "compress.families.family"),
+    *("rules", "rule_schemas", "apis.gemini", "apis.session", "store.records", "compress.families.family"),
     *("compress.calls.classify", "compress.calls.shell", "compress.calls.unknown_tools", "expand.reference"),
     *("compress.families.patterns", "compress.stages.line_numbers", "compress.token_estimate"),
     *("conversation.line_index", "expand.expansions", "external.dispatch", "metrics.amounts"),
