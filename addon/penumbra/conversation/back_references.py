@@ -50,7 +50,7 @@ _MOST_COMPARED = 300_000
 """The greatest number of comparisons with earlier lines for one text, which take about half a second. Later
 lines of a text that needs more comparisons stay."""
 _LONG = 2_000
-"""The number of characters whose tokens are estimated first. They mostly decide."""
+"""The number of characters whose tokens are estimated first, since they mostly decide."""
 _NEAR = 9
 """The number of lines after a hidden part that are searched for marks which count hidden lines."""
 _MARKER = re.compile(

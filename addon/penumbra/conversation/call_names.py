@@ -108,11 +108,10 @@ class NamedCalls:
 
 
 _LONGEST = 60
-"""The length in characters of the longest path or command in a name. Of longer paths, the name has the end;
-of longer commands, the beginning."""
+"""The length in characters of the longest path or command in a name. A longer path loses its beginning, a
+longer command its end."""
 _SEARCHED = 16_000
-"""The length in characters of the longest text that is searched for secrets. Of longer commands, the name has
-only the beginning."""
+"""The length in characters of the longest text that is searched for secrets. Longer commands are cut."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
 """A change of folder before a command. Names leave the folder out, since it is the same for most commands."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
@@ -122,7 +121,7 @@ _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
 
 
 Clean = Callable[[str], str]
-"""A `Clean` is a function that returns a text without its secrets. It raises RedactionError."""
+"""A `Clean` is a function that returns a text without its secrets, or raises RedactionError."""
 
 
 class ShownTexts:

@@ -306,7 +306,7 @@ class EarlierTexts:
             self.line_indexes.keep(last.hash, self._line_index, last.characters)
 
     def _index(self) -> LineIndex:
-        """Return the index of the lines so far. It is built when a new text may repeat some of them."""
+        """Return the index of the lines so far, and build it if no turn has kept it."""
         texts = self.so_far.texts
         if self._line_index is None:
             self._line_index, self._indexed = self.line_indexes.take([text.hash for text in texts])

@@ -104,7 +104,7 @@ def is_due(
 ) -> bool:
     """Return whether a conversation without the tool gets it with this request. Raises RedactionError.
 
-    `past` has the earlier decisions. Those about `reopened` may change.
+    `past` has the earlier decisions. Decisions about the keys in `reopened` may change.
     """
     conversation = request.conversation
     last = conversation.last_response

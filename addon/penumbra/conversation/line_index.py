@@ -71,7 +71,7 @@ def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
     """Return the number of each line in the original, from 1 on and rising; 0 for a line that is not there
-    after the previous lines. Of equal lines, the first one after the previous line's place counts."""
+    after the previous lines. Each line has its first place after that of the previous line."""
     wanted = {line.rstrip() for line in lines if line is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for position in range(len(original) - 1, -1, -1):

@@ -258,8 +258,8 @@ def _beginnings(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
-    """Return (start, end) of the lines from the file. These have numbers or, if there are none, are all
-    complete lines within an envelope."""
+    """Return (start, end) of the file's lines: the lines with numbers or, without any, all complete lines in
+    the envelope."""
     if numbers:
         numbered = [position for position, number in enumerate(numbers) if number]
         return numbered[0], numbered[-1] + 1

@@ -49,8 +49,8 @@ _KNOWN = 8
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
-    """Return whether a body of `whole` bytes with `new` unknown ones costs more than `most` new bytes. This
-    would be too much for the event loop."""
+    """Return whether a body of `whole` bytes with `new` unknown ones costs more than `most` new bytes, and so
+    too much for the event loop."""
     return new > most or whole > _KNOWN * most
 
 

@@ -159,7 +159,7 @@ def is_in_tags(text: str, path: str) -> bool:
 
 
 def has_own_tags(text: str) -> bool:
-    """True if the tags around the text belong to the file. They look like a tool's tags, but the first line
+    """Return whether the tags around the text belong to the file: the tags are a tool's, but the first line
     does not have the tool's line number."""
     return any(
         text.startswith(around.opening)

@@ -21,7 +21,7 @@ class Kind(Enum):
     OPERATOR = auto()
     """`&&`, `||`, `;`, `|`, `&`, `(`, `)` or a newline."""
     REDIRECT = auto()
-    """A redirect. Its `text` is `1>`, `2>` or `<`, and its `target` is the file or `&1`."""
+    """A redirect with the `text` `1>`, `2>` or `<`, and with the file or `&1` as `target`."""
 
 
 class Token(NamedTuple):

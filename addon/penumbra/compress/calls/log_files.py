@@ -14,12 +14,12 @@ from penumbra.rule_schemas.shell_rules import LogRules
 from penumbra.short_texts import remembered
 
 _LOOKED_AT = 240
-"""The greatest number of lines of a text that are examined. They are from all parts of the text."""
+"""The greatest number of lines that are examined, from all parts of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Globs:
-    """A `_Globs` has globs for names and for paths of files. They are joined to two patterns."""
+    """A `_Globs` has two patterns, one for names and one for paths of files."""
 
     names: re.Pattern[str]
     paths: re.Pattern[str]
@@ -34,7 +34,7 @@ class _Globs:
         return cls(*(re.compile("|".join(those) or r"(?!)") for those in (names, paths)))
 
     def has(self, path: str, name: str) -> bool:
-        """True if a glob matches this path or this name."""
+        """Return whether a glob matches this path or this name."""
         return self.names.match(name) is not None or self.paths.match(path) is not None
 
 
@@ -47,7 +47,7 @@ class _Rules:
     unclear: frozenset[str]
     line: Linear
     anywhere: Linear
-    """This pattern matches in a text if `line` matches in one of its lines."""
+    """A pattern that matches in a text if `line` matches in one of the text's lines."""
     beginning: int
     share: float
 

@@ -1,8 +1,8 @@
 """Parsing of command lines, which finds the commands that made the output.
 
 A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
-command that shaped its output. This is the first command if the filters after the pipes only pass, cut or
-select its lines, and otherwise the last filter that makes other text. Programs that only run another one
+command that shaped its output: the first command if the filters after the pipes only pass, cut or select its
+lines, and otherwise the last filter that makes other text. Programs that only run another one
 (sudo, timeout, npx, docker exec, bash -c, ...) are removed, and commands that print nothing are left out. No
 function here raises, and the time is linear in the length of the line.
 """
