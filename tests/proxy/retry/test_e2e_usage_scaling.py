@@ -59,7 +59,7 @@ def test_usage_of_a_recovered_conversation_is_scaled_to_the_window_that_the_clie
         60_000,
         scaled[2],
     ]
-    assert "told 2.35 times the input tokens" in flow["comment"]
+    assert "reports 2.35 times the input tokens" in flow["comment"]
     # After a compaction nothing is cut, and the window itself is the measure.
     upstream.answers(turn("Fresh.", usage=USAGE))
     fresh = client.post(claude(0, stream=True), "api.anthropic.com")
