@@ -145,7 +145,7 @@ class CacheDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of the provider, as the model wrote it."""
+    """A `Turn` is one turn of the provider as the model wrote it."""
 
     message: bytes | None = None
     """The JSON of the assistant message for a later request, with calls of the injected tool. If the turn was

@@ -57,7 +57,7 @@ def take_out_calls(document: Document, message: dict[str, Raw], is_hidden: Calla
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The content of one piece."""
+    """A `Noted` describes the content of one piece."""
 
     texts: Sequence[Raw] = ()
     """The JSON strings with visible text."""

@@ -77,7 +77,7 @@ class OpenCalls:
 
 @dataclass(frozen=True, slots=True)
 class ResultText:
-    """One text of a tool result: a JSON string of the document that may be replaced."""
+    """A `ResultText` is one text of a tool result: a JSON string of the document that may be replaced."""
 
     value: Raw
     call_id: str
@@ -119,7 +119,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """One call of a request's history."""
+    """A `PastCall` is one call of a request's history."""
 
     turn: int
     """Index of the call's message."""

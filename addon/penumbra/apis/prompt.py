@@ -61,7 +61,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One message, or one item in an API without messages."""
+    """A `Message` is one message, or one item in an API without messages."""
 
     value: Raw
     turn: int

@@ -51,7 +51,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One kind of LLM call."""
+    """An `Api` is one kind of LLM call."""
 
     id: str
     format: str
@@ -149,7 +149,7 @@ def claims_json(content_type: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """One kind of request that is no LLM call."""
+    """An `Other` is one kind of request that is no LLM call."""
 
     id: str
     path: Any
@@ -161,7 +161,7 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class SocketKind:
-    """One kind of WebSocket whose frames are searched for secrets."""
+    """A `SocketKind` is one kind of WebSocket whose frames are searched for secrets."""
 
     id: str
     path: Any

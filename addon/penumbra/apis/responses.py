@@ -126,7 +126,7 @@ class Response:
             elif event.document is not None:
                 filter.document(event.document)
             for edited in events:
-                # This raises if two edits contradict each other.
+                # This call raises if two edits contradict each other.
                 edited.data()
             return events
         except Exception as error:

@@ -127,7 +127,7 @@ def _body(request: http.Request, most: int) -> bytes | None:
     if content is None:
         return None
     if content[:1] == b"{":
-        # HAR files contain decoded texts, whatever content-encoding the headers name.
+        # HAR files contain decoded texts, even if the headers name a content-encoding.
         return content
     try:
         return content_encoding.decode(content, request.headers.get("content-encoding", ""), most)

@@ -431,7 +431,7 @@ def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) ->
 
 def _put_back(accepted: Accepted) -> int:
     exchanges = accepted.prepared.replayed.exchanges if accepted.prepared is not None else ()
-    # The last exchange also counts the part of the response that the client has.
+    # `hidden.last` is not counted, since the client sends its visible part again.
     return sum(len(part) for hidden in exchanges for part in (*hidden.before, *hidden.results))
 
 

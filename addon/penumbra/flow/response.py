@@ -107,7 +107,7 @@ class ResponseWay:
             if flow.response is not None:
                 with _contained():
                     await step.complete(flow, state, flow.response)
-        # This may put Penumbra's own response into the flow, so it runs after all steps.
+        # This call may put Penumbra's own response into the flow, so it comes after all steps.
         websocket_streams.opening_answered(flow, state)
         bodies.let_go(flow)
         if flow.websocket is None:

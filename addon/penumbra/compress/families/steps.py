@@ -34,7 +34,7 @@ Run = Callable[[list[str], CriticalLines], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a family: its function, and the lines on which it runs."""
+    """A `Step` is one step of a family: its function and the lines on which it runs."""
 
     loss: Loss
     run: Run

@@ -348,8 +348,8 @@ class Anchor:
 
 
 def _loosened(rule: Rule) -> bytes:
-    """Return a pattern without groups that matches wherever the rule does, and perhaps elsewhere. It is empty
-    if there is no such pattern for the rule."""
+    """Return a pattern without groups that matches at all matches of the rule, and perhaps at other places;
+    empty if there is none."""
     if rule.checksum:
         return b""
     regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
