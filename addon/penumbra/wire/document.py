@@ -172,18 +172,16 @@ class Document:
         text = data if known is None else data[: known.start] + data[known.end :]
         try:
             text.decode("utf-8")
-            self._parse(data, text)
-        except msgspec.DecodeError as error:
-            # msgspec rejects escapes of lone surrogates in keys, but JavaScript clients send them. They are
-            # replaced by escapes of the same length, so that all offsets stay the same.
-            masked, count = _SURROGATE_ESCAPE.subn(rb"\\uff", data)
-            if known is not None or not count:
-                raise NotJson(str(error)) from None
             try:
+                self._parse(data, text)
+            except msgspec.DecodeError:
+                # msgspec rejects escapes of lone surrogates in keys, but JavaScript clients send them.
+                # Escapes of the same length replace them, so that all offsets stay the same.
+                masked, count = _SURROGATE_ESCAPE.subn(rb"\\uff", data)
+                if known is not None or not count:
+                    raise
                 self._parse(masked, masked)
-            except msgspec.DecodeError as masked_error:
-                raise NotJson(str(masked_error)) from None
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, msgspec.DecodeError) as error:
             raise NotJson(str(error)) from None
         except RecursionError:
             raise NotJson("nested too deeply") from None

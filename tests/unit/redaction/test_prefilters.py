@@ -54,6 +54,21 @@ def _texts(example: bytes) -> tuple[bytes, ...]:
     return example, example[:half] + b"\n" + example[half:] + b"\n"
 
 
+def test_a_search_passes_over_no_token_that_its_end_cuts() -> None:
+    """One search covers many anchors. A short token within its end does not hide a long one around it."""
+    long, short = (Rule(name, "token", regex, (b"tok-",), boundary=False) for name, regex in _TOK.items())
+    anchor = Anchor.of((long, short))
+    searched = 4_096 + anchor.reach
+    token = b"tok-" + b"a" * 50 + b"-tok-12345678" + b"a" * 300
+    data = (b"tok- " * 1_000)[: searched - 100] + token
+    at = data.index(token)
+    assert anchor.following(data, 0, at) <= at
+    assert token not in Redactor(b"k", [long, short]).redact(data.decode()).text.encode()
+
+
+_TOK = {"long": "tok-[a-z0-9-]{300,400}", "short": "tok-[0-9]{8}"}
+
+
 def test_a_text_full_of_disguises_shows_the_same() -> None:
     pieces = (
         *(b"\x1b[31m", b"\x1b", b"\x08", b"\x08\x08", b"\\", b"\\\\", b"\\u0041", b"\\x41", b"%41"),

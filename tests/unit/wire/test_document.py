@@ -135,7 +135,10 @@ def test_the_last_of_duplicate_keys_counts():
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b" ", b"{", b'{"a":1}x', b"nan", b'"\xff"', b'{"a":"\\x"}', b"[" * 100_000, b"\xef\xbb\xbf{}"],
+    [
+        *(b"", b" ", b"{", b'{"a":1}x', b"nan", b'"\xff"', b'{"a":"\\x"}', b"\xef\xbb\xbf{}"),
+        *(b"[" * 100_000, b'{"\\ud800":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    ],
 )
 def test_what_is_no_json_is_refused(data):
     with pytest.raises(NotJson):

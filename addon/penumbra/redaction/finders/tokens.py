@@ -319,7 +319,8 @@ class Anchor:
             start = self._pattern.here(data, at, end)[0][0]
         else:
             start = self._pattern.place(data, at, end)[0]
-        return start if start >= 0 else last + 1
+        # After `last`, the end of the search may hide a longer match that begins earlier.
+        return start if 0 <= start <= last else last + 1
 
     def wraps(self, data: bytes, anchor: int) -> bool:
         """Return whether a line break may divide a token at an anchor. If so, the line is wide, or the next
