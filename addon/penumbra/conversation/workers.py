@@ -25,7 +25,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -46,6 +46,7 @@ _BEGUN = -1
 """The size for further pieces of a request, by which they come first."""
 _KNOWN = 8
 """Number of known bytes that take at most the time of one new byte, even if they have to be read again."""
+_CLOSED = "the threads have ended"
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
@@ -121,6 +122,7 @@ class Workers:
         self._turns = 0
         self._is_large = False
         """True if a large piece is in progress."""
+        self._is_closed = False
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
@@ -129,7 +131,9 @@ class Workers:
 
     async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
         """Do a caller's work when its turn comes. `size` is the cost in bytes. `begun` is true if an earlier
-        piece of the same request was done."""
+        piece of the same request was done. Raises RuntimeError after `close`."""
+        if self._is_closed:
+            raise RuntimeError(_CLOSED)
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         peer = self.peers.setdefault(caller.peer, _Peer())
         queue = peer.waiting.setdefault(caller.credential, deque())
@@ -143,7 +147,13 @@ class Workers:
         return await done
 
     def close(self) -> None:
-        """Wait for the work in progress, and end the threads."""
+        """Wait for the work in progress, and end the threads. Work that waits for its turn fails."""
+        self._is_closed = True
+        for peer in self.peers.values():
+            for piece in chain.from_iterable(peer.waiting.values()):
+                if not piece.done.done():
+                    piece.done.set_exception(RuntimeError(_CLOSED))
+        self.peers.clear()
         self._threads.shutdown(wait=True)
 
     def _begin(self) -> None:

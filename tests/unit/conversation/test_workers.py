@@ -1,11 +1,15 @@
-"""State that threads share."""
+"""Work in threads: its end, and the state that threads share."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from penumbra.conversation.workers import Workers, WorkOwner
 
 HEAPS = """
 import ctypes, sys, threading
@@ -37,3 +41,30 @@ def test_all_threads_have_one_heap() -> None:
     if heaps("each its own") < 2:
         pytest.skip("the C library has one heap anyway")
     assert heaps("shared") == 1
+
+
+def test_after_the_end_no_work_waits_forever() -> None:
+    caller = WorkOwner("203.0.113.7", b"one")
+
+    async def go() -> None:
+        workers, begun, gate = Workers(), asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def first() -> int:
+            loop.call_soon_threadsafe(begun.set)
+            return 7 if gate.wait(30) else 0
+
+        in_progress = asyncio.create_task(workers.run(caller, first))
+        await begun.wait()
+        waiting = asyncio.create_task(workers.run(caller, int))
+        await asyncio.sleep(0)
+        gate.set()
+        workers.close()
+        assert await in_progress == 7
+        with pytest.raises(RuntimeError):
+            await waiting
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                await workers.run(caller, int)
+
+    asyncio.run(asyncio.wait_for(go(), 30))
