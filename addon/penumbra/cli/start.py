@@ -71,7 +71,7 @@ def _entry(name: str, explanation: str, width: int) -> list[str]:
 
 _PORTS = ("listen_port", "web_port")
 _LAST_PORT = 65_535
-_NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
+_NUMBER = re.compile(r"-?\d{1,99}", re.ASCII)
 _NO_NUMBER = re.compile(r"argument (\S+): invalid int value: (.+)")
 _MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of mitmproxy's"
 

@@ -25,6 +25,7 @@ WRONG = {
     "-p 99999": "listen_port: got 99999, allowed: a port from 0 to 65535",
     "-p -5": "listen_port: got -5, allowed: a port from 0 to 65535",
     "--set listen_port=65536": "listen_port: got 65536, allowed: a port from 0 to 65535",
+    "--set listen_port=99999999999": "listen_port: got 99999999999, allowed: a port from 0 to 65535",
     "--mode safe": f"mode: got 'safe' (unknown mode), allowed: {MODES}; "
     "a mode of Penumbra's is penumbra_mode=safe",
     "--set mode=loud": f"mode: got 'loud' (unknown mode), allowed: {MODES}",
