@@ -1,8 +1,9 @@
-"""The format of Anthropic Messages: requests and responses.
+"""This module has the format of Anthropic Messages.
 
-A tool result is a `tool_result` block of a user message. Its content is a string or a list of blocks. Only
-`text` blocks in this list may change. Results of tools that the provider runs are in assistant messages and
-never change. Responses, streamed or JSON, are lists of content blocks (`content_blocks.py`).
+In a request, a tool result is a `tool_result` block of a user message. Its content is a string or a list of
+blocks. Only `text` blocks in this list may change. Results of tools that the provider runs are in assistant
+messages and never change. A response, whether a stream or a document, is a list of content blocks
+(`content_blocks.py`).
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
 
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
-"""Beginnings of the types of tools that the client runs. The provider runs tools of other types."""
+"""Prefixes of the types of tools that the client runs. The provider runs tools of all other types."""
 _ELSEWHERE = -1
-"""Index for a response that is not in the request."""
+"""The index of a response that the request does not contain."""
 _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
 
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}

@@ -1,5 +1,5 @@
-"""The base class of the formats. Each format defines some methods, and the other methods are derived from
-them.
+"""This module has the base class of the formats. Each format defines some methods, and the base class derives
+the others from them.
 
 A format returns the places of the parts of a prompt (`message` and a few other methods). From these, this
 module derives the results of a conversation with the calls that they answer, the texts outside of results,
@@ -227,7 +227,7 @@ class ApiFormat(ABC):
         return part.id
 
     def thinking(self, request: Document) -> Raw | None:
-        """Return the thinking settings of a request. None if the API does not bind reasoning to its
+        """Return the thinking settings of a request; None if the API does not bind reasoning to its
         prefix."""
         return None
 
@@ -245,7 +245,7 @@ class ApiFormat(ABC):
         return document.render()
 
     def reasoning(self, request: Document) -> list[Reasoning]:
-        """Return the reasoning in a request. Empty if the API accepts reasoning without anything after it."""
+        """Return the reasoning in a request; empty if the API accepts reasoning without anything after it."""
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
@@ -258,11 +258,11 @@ class ApiFormat(ABC):
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        """Make a request valid whose reasoning from message `first` on belongs to another prefix, and return
-        whether the request has changed.
+        """Make a request valid again, and return whether this changed the request.
 
-        With `offered`, the request may ask the provider to drop the reasoning. Otherwise the reasoning is
-        removed if the API allows that.
+        The reasoning from message `first` on belongs to another prefix. With `offered`, the request may ask
+        the provider to drop this reasoning. Otherwise this method removes the reasoning if the API allows
+        that.
         """
         return False
 
@@ -361,7 +361,7 @@ class ApiFormat(ABC):
         ]
 
     def replace_run(self, request: Document, run: list[Message], texts: Iterable[bytes]) -> bool:
-        """Replace the messages of one response by other messages (JSON), and return whether the replaced ones
+        """Replace the messages of one response by other messages (JSON). Return whether the replaced messages
         had no edits."""
         start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
         if request.is_edited(start, end):

@@ -1,4 +1,4 @@
-"""Classes of the values that the formats of APIs exchange with the rest of the addon.
+"""This module has the classes of the values that the formats of APIs exchange with the other packages.
 
 The client gets one *response*, made of one or more *turns* of the provider. If a turn ends in calls of the
 injected tool alone, the proxy continues it without the client. A `Response` takes the bytes of all turns and
@@ -33,7 +33,7 @@ class Event:
     members: dict[str, Raw] = field(init=False)
     """The members of the document; none if it is no object."""
     type: str = field(init=False)
-    """Type of the event, by its JSON or else by its SSE field; empty if it has none."""
+    """Type of the event from its JSON, or else from its SSE field; empty if there is none."""
 
     def __post_init__(self) -> None:
         document = self.document
@@ -169,7 +169,7 @@ class Turn:
     failed: bool = False
     """True if the provider reported an error within the turn."""
     failure: Failure | None = None
-    """An error that the client did not get, since its request is not the cause; None if there is none."""
+    """An error that the client did not get because its request is not the cause; None if there is none."""
     continuable: bool = True
     """True if results can be added after this turn, False after a refusal or with several choices."""
     response_id: str = ""

@@ -1,5 +1,5 @@
-"""Responses of Amazon Bedrock, as event streams and as JSON: Converse, and InvokeModel with Anthropic's
-models.
+"""This module reads and edits responses of Amazon Bedrock: of Converse, and of InvokeModel with Anthropic's
+models. They are event streams or JSON.
 
 In a stream of Converse, calls have a start event; texts and reasoning begin with their first piece. Each
 message of a stream of InvokeModel contains one of Anthropic's events in base64, and some padding; the last

@@ -1,4 +1,4 @@
-"""A filter that edits the arguments of the client's tool calls in a response on its way to the client.
+"""This module has a filter that edits the arguments of the client's tool calls in a response.
 
 `Open` returns an editor for a call, or None. The filter passes each piece of the arguments to the editor as
 it arrives, and replaces it by the editor's output. Output that the editor delays is sent in a copy of the
@@ -84,8 +84,8 @@ class Call:
 
 
 class CallArguments(ABC):
-    """The filter for one response. If the calls of an API arrive in one piece, each event has the form of a
-    whole response, and a subclass needs only `blocks` and `parts`."""
+    """The filter for one response. In some APIs, each call arrives in one piece, and each event has the form
+    of a whole response. A subclass for such an API needs only `blocks` and `parts`."""
 
     def __init__(self, open_: Open) -> None:
         self._open = open_

@@ -1,4 +1,5 @@
-"""Responses of Anthropic and of Bedrock's Converse, which are lists of content blocks.
+"""This module reads and edits responses of Anthropic and of Bedrock's Converse, which are lists of content
+blocks.
 
 A stream numbers the blocks. Calls of the injected tool are removed and the other blocks are renumbered. After
 a call of the injected tool, the end of the turn is delayed. Blocks are read like those of a request.
@@ -21,7 +22,7 @@ from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
 _CALLS, _NO_CALLS = "tool_use", "end_turn"
-"""The stop reason of a turn that ends in calls, and that of a turn that does not."""
+"""Stop reasons of a turn that ends in calls, and of a turn that does not."""
 
 
 class EventKind(Enum):
@@ -78,7 +79,8 @@ class _Turn:
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     """The blocks with their numbers, in the order of their beginnings."""
     latest: dict[int, int] = field(default_factory=dict)
-    """Position in `blocks` of the last block with each number. Some servers use a number for several."""
+    """Maps each number to the position in `blocks` of its last block. Some servers give several blocks one
+    number."""
     hidden: set[int] = field(default_factory=set)
     """Positions of the blocks that are calls of the injected tool."""
     shows_calls: bool = False
@@ -101,7 +103,7 @@ class BlockTurns(Turns):
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._started = False
         self._before = self._next = 0
-        """Number of blocks that the client got from earlier turns, and from all turns so far."""
+        """Numbers of blocks that the client got from earlier turns, and from all turns so far."""
         self._shown: list[bytes] = []
         """The visible blocks of documents whose turns were continued."""
         super().__init__(framing, injected_tool, before)

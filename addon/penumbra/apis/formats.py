@@ -1,4 +1,4 @@
-"""The formats of the APIs, by name."""
+"""This module lists the formats of the APIs by name."""
 
 from __future__ import annotations
 

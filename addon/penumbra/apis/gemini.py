@@ -1,4 +1,5 @@
-"""The format of Google Gemini's requests and responses, as AI Studio, Vertex and Code Assist use it.
+"""This module has the format of Google Gemini's requests and responses, as AI Studio, Vertex and Code Assist
+use it.
 
 A tool result is a `functionResponse` part. Its response is an object of any shape, in which every string may
 change. Ids are optional: a result without an id answers the first call of its name that has no result yet.

@@ -1,11 +1,11 @@
-"""The identity of a caller, derived from the connected host and all credentials of a request.
+"""This module derives the identity of a caller from the connected host and all credentials of a request.
 
 The *scope* is a hash of the host and of the credentials with their names and kinds. A different value, header
 or host therefore gives a different scope. Some login tokens are replaced every few hours while the
 conversation continues. Requests with such a token therefore have a second hash without its value, the
-*possession*. Content under it is used only if the request also contains the right history. The account that a
-token or a body claims is hashed, too. A claim can separate callers, but never gives one caller the content of
-another.
+*possession*. Content that is stored under the possession is used only if the request also contains the right
+history. The account that a token or a body claims is hashed, too. A claim can separate callers, but never
+gives one caller the content of another.
 
 `rules/credentials.yaml` lists the names of credentials.
 """

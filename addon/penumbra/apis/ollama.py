@@ -1,8 +1,8 @@
-"""The format of requests and responses of Ollama's own chat API.
+"""This module has the format of requests and responses of Ollama's own chat API.
 
 A tool result is a message of role `tool` whose content is a string. Most results don't name their call. They
 answer the calls of the message before by tool name, or in order if they name no tool. Responses are JSON
-lines or one JSON document (`message_pieces.py`). The last line says that the turn is done and has the token
+lines or one JSON document (`message_pieces.py`). The last line marks the end of the turn and has the token
 counts. The API has no keep-alive event.
 """
 

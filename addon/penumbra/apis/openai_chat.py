@@ -1,4 +1,4 @@
-"""The format of OpenAI Chat Completions and of compatible APIs: requests and responses.
+"""This module has the format of OpenAI Chat Completions and of compatible APIs.
 
 A tool result is a message of role `tool` (or `function`, the legacy form). Its content is a string or a list
 of parts. Only `text` parts may change. A result without an id answers the first call that has no result.

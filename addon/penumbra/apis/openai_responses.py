@@ -1,4 +1,4 @@
-"""The format of OpenAI Responses: requests and responses.
+"""This module has the format of OpenAI Responses.
 
 The input is a string or a list of items. Each result of a client's tool is a separate item. Results of the
 provider's tools, reasoning, compaction and encrypted content never change. With `previous_response_id` the
@@ -54,8 +54,8 @@ CALLS = {
     "shell_call": ("shell", "action"),
     "apply_patch_call": ("apply_patch", "operation"),
 }
-"""Types of calls that the client answers. The first value is the tool's name for items without a name, the
-second is the member with the arguments."""
+"""Types of calls that the client answers. The first value is the name of the tool if the item has none. The
+second value is the member with the arguments."""
 _RESULTS = {
     "function_call_output",
     "custom_tool_call_output",

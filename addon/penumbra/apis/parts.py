@@ -1,4 +1,5 @@
-"""Values derived from a prompt: the tool results of a conversation, their calls, and decoded arguments.
+"""This module derives values from a prompt: the tool results of a conversation, their calls, and decoded
+arguments.
 
 Positions are message indexes in the order of the request. Texts and arguments are `Raw` views of the document
 until a stage needs them.
@@ -110,7 +111,8 @@ class Conversation:
     """Index of the last message that the model wrote; -1 if there is none. The model has not read the results
     after this message. If a client writes the beginning of the next response, that message does not count."""
     last_thinking: int
-    """Index of the last message with a thinking block that the API may bind to its prefix; -1 without one."""
+    """Index of the last message with a thinking block that the API may bind to its prefix; -1 if there is
+    none."""
     opening: str
     """Text of the first user message, which distinguishes conversations without ids."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
@@ -152,8 +154,8 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield every string within a value, in order, except keys. Of an object with a MIME type, yield only the
-    text."""
+    """Yield every string within a value, in order, except keys. If an object has a MIME type, only its text
+    is yielded."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()

@@ -1,4 +1,4 @@
-"""Hashes of the prefix before each message of a request, and of the prompt's beginning.
+"""This module hashes the prefix before each message of a request, and the prompt's beginning.
 
 Decisions about results and hidden parts of responses are stored under the hash of the history before them, so
 a request with another history does not find them. Clients may write the same history in several ways;

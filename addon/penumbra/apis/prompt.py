@@ -1,4 +1,4 @@
-"""Classes for the prompt of a request of any API, with its messages, their parts, and its tools.
+"""This module has the classes for the prompt of a request of any API.
 
 A prompt is a system text, messages and tools. A message is made of parts: texts, calls, results, reasoning.
 Each part is read once, and all facts about a request are derived from the parts (`api_format.py`). Texts and

@@ -1,4 +1,5 @@
-"""The recognition of LLM calls, first by host, method, path and content type, then by members of the body.
+"""This module recognises LLM calls, first by host, method, path and content type, then by members of the
+body.
 
 `rules/providers.yaml` describes the calls, the other paths of LLM hosts (those that are sent on unchanged,
 those that are searched for secrets, and WebSockets), and the formats of errors.

@@ -1,4 +1,4 @@
-"""Responses of an API on their way to the client.
+"""This module passes the responses of an API on to the client.
 
     bytes ─► framing ─► event ─► turns ─► filters ─► framing ─► bytes
 

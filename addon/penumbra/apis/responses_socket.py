@@ -1,4 +1,5 @@
-"""OpenAI Responses over WebSocket: each frame is one request or one event of the HTTP API.
+"""This module handles OpenAI Responses over WebSocket, where each frame is one request or one event of the
+HTTP API.
 
 With any value of `store`, the provider keeps the last response of a connection until the connection closes. A
 hidden turn is therefore continued by its id, and the request contains only results. Requests with the same
@@ -183,7 +184,7 @@ def _named(document: Document) -> str:
 
 
 def _with_history(document: Document, items: Sequence[bytes]) -> bytes:
-    """Return a request with these items instead of the id of the response that it continues."""
+    """Return a request in which these items replace the id of the response that it continues."""
     top = document.top
     document.rewrite(top["input"], b"[" + b",".join(items) + b"]")
     document.remove_member(top[_BEFORE])

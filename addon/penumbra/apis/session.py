@@ -1,4 +1,4 @@
-"""The name of a request's conversation, and the working folder of the conversation.
+"""This module finds the name of a request's conversation, and the working folder of the conversation.
 
 The client may give the name. Otherwise the name is derived from the opening of the conversation. If the
 provider stores the history and the client gives no name, all such conversations of a caller count as one. The

@@ -1,4 +1,4 @@
-"""The conversion of several turns of the provider to one response for the client, event by event.
+"""This module converts several turns of the provider to one response for the client, event by event.
 
            ┌──── restart ◄─────┬──────────────┐
            ▼                   │              │

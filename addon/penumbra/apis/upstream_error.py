@@ -1,4 +1,4 @@
-"""Conversion of errors of hidden requests to errors for the client.
+"""This module converts errors of hidden requests to errors for the client.
 
 The provider's message is about a request that the client did not make, and may quote that request, so the
 client does not get it. The client gets the fields that it needs for a reaction: the status, the type of
@@ -32,7 +32,7 @@ ANTHROPIC = {
     "overloaded_error": 529,
 }
 _OPENAI = {
-    # An exhausted quota is left out, since it does not recover.
+    # An exhausted quota is not in the table, since a quota does not recover soon.
     "context_length_exceeded": 400,
     "rate_limit_exceeded": 429,
     "server_error": 500,

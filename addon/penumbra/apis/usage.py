@@ -1,4 +1,5 @@
-"""Token counts of responses. A `UsageTable` names their places in an API and adds them up over several turns.
+"""This module reads the token counts of responses. A `UsageTable` names their places in an API and adds them
+up over several turns.
 
 `BilledTokens` has the billed tokens of a turn. `Ending` has the model of a turn and the reason why it
 stopped.
@@ -24,9 +25,9 @@ Metrics = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class UsageTable:
-    """The places and the kinds of an API's token counts.
+    """A `UsageTable` names the places and the kinds of an API's token counts.
 
-    The client sees the output of all turns, and the input of the last one.
+    The client sees the output tokens of all turns, and the input tokens of the last turn.
     """
 
     inputs: tuple[str, ...]

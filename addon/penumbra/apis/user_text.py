@@ -1,4 +1,4 @@
-"""Tool results in the text of a user's message, found by the rules of `rules/user_results.yaml`.
+"""This module finds tool results in the text of a user's message by the rules of `rules/user_results.yaml`.
 
 If a text consists only of results that the model's last message asks for, they are treated like all other
 results. Results in other texts are searched for secrets, but not shortened.

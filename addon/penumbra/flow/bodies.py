@@ -1,5 +1,5 @@
-"""Functions for bodies: those of requests are bounded and decoded, those of responses are read whole or as
-they arrive."""
+"""This module bounds and decodes the bodies of requests, and reads the bodies of responses, whole or as they
+arrive."""
 
 from __future__ import annotations
 

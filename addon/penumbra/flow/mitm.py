@@ -1,4 +1,5 @@
-"""The part of mitmproxy that the steps of requests and responses use: flows, messages, options, addons.
+"""This module has the part of mitmproxy that the steps of requests and responses use: flows, messages,
+options, addons.
 
 The modules that take part in mitmproxy's connections use more: `splice.py`, `guarded.py`, `only_http.py`,
 `hidden_requests.py`, `websocket_streams.py` and the child addons.

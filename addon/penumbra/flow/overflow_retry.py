@@ -28,7 +28,7 @@ from penumbra.retry.retry import Retry
 from penumbra.wire import content_encoding
 
 _PATIENCE = 1.0
-"""Longest delay in seconds of a stream's head and first announcements before its first content."""
+"""Greatest number of seconds for which the head of a stream waits for its first content."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
 """The same limit for large requests, which are refused more often and later."""
@@ -68,7 +68,8 @@ class WatchedRequest:
     events: FirstEvents | None = None
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
-        """Take the first bytes of a stream, and return whether it begins with an error; None if unknown."""
+        """Take the first bytes of a stream, and return whether the stream begins with an error; None if
+        unknown."""
         if self.events is None:
             decode = content_encoding.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
             self.events = FirstEvents(headers.get("content-type", ""), decode)
@@ -124,7 +125,8 @@ class OverflowRetry(Step):
             await self._settle(flow, watched)
 
     async def _smaller(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> Retry | None:
-        """Return the request to send instead; None if it is no refusal or no other request would help."""
+        """Return the request to send instead; None if the response is no refusal, or no other request would
+        help."""
         refusal = self._error_in(watched, response, body)
         if refusal is None:
             return None

@@ -1,4 +1,5 @@
-"""A refused request is not sent. The client gets Penumbra's response, and the log gets a line."""
+"""This module refuses requests. A refused request is not sent: the client gets Penumbra's response, and the
+log gets a line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Reports about requests: a log line, the flow's comment, mark and metadata, an event, and an entry in the
-journal.
+"""This module reports requests by a log line, the flow's comment, mark and metadata, an event, and an entry
+in the journal.
 
 The frames of a WebSocket are added up in one flow.
 """
@@ -417,7 +417,7 @@ def _without_breakpoints(_: Document, message: Raw) -> bytes:
 
 
 def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) -> float | None:
-    """Return the dollars that smaller results save in a request; None if the model's price is unknown."""
+    """Return the dollars that shortened results save in a request; None if the model's price is unknown."""
     if incoming.api.kind != "messages":
         return 0.0
     if not rates.input:

@@ -1,4 +1,4 @@
-"""The steps of a request on its way to the provider, from mitmproxy's hook to the sent bytes.
+"""This module has the steps of a request on its way to the provider, from mitmproxy's hook to the sent bytes.
 
 `request` undoes all changes after a failure. `_decide` checks whether the request concerns Penumbra, whether
 its head is unambiguous, its own switch, and whether it opens a WebSocket or calls an LLM. In `_call` the body

@@ -1,4 +1,4 @@
-"""The steps of a response on its way to the client, in order.
+"""This module has the steps of a response on its way to the client, in order.
 
 The splice delays a stream's first events until the first step knows that they are no refusal. A step can read
 a stream as it arrives, from `headers` on, and any complete response in `complete`.
@@ -59,7 +59,7 @@ class ResponseWay:
         edits = ResponseEdits()
         self.overflow_retry = OverflowRetry(self.turns, self.tool_loop, edits)
         self.steps: tuple[Step, ...] = (
-            # This step is first, so that the others see the response to a retry and no refusal.
+            # This step is first, so that the other steps see the response to a retry and not the refusal.
             self.overflow_retry,
             # This step makes one response from several turns. Later steps see only the client's response.
             self.tool_loop,
@@ -231,9 +231,8 @@ def _warn(flow: Flow, count: int) -> None:
 class FlowPrivacy(Step):
     """A `FlowPrivacy` keeps bodies and secrets out of mitmproxy's flows. The setting decides which bodies are
     blanked. Placeholders are shown in place of secrets that were put back. A body that is not sent yet is
-    passed to the splice. Without the splice, the body stays in the flow.
-
-    The setting at the end of the flow counts.
+    passed to the splice. Without the splice, the body stays in the flow. The setting is read at the end of
+    the flow.
     """
 
     def __init__(self, blank_flows: Callable[[], str]) -> None:

@@ -1,8 +1,7 @@
-"""Edits of responses on their way to the client: secrets are put back into the model's edits of files
-(`redaction/restore`), and reported input tokens are scaled (`conversation/context_windows.py`).
-
-Both are filters. In a stream that the tool loop reads, they follow the loop. Other streams are edited as they
-arrive, and documents before they are sent. A response without edits is forwarded unchanged.
+"""This module edits responses on their way to the client. One filter puts secrets back into the model's edits
+of files (`redaction/restore`), another scales the reported input tokens (`conversation/context_windows.py`).
+In a stream that the tool loop reads, the filters follow the loop. Other streams are edited as they arrive,
+and documents before they are sent. A response without edits is forwarded unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The state of a flow is one object, which is made with its request and forgotten at its end.
+"""This module keeps the state of each flow in one object, which is made with the flow's request and forgotten
+at its end.
 
 Each step of a response (`Step`, in the order of `response.py`) keeps its own record there, which this module
 does not know. The splice uses such records as `Session` and `Guard`. Its hooks pass `TurnEnd` and `Refused`

@@ -57,7 +57,7 @@ class Tracing(Step):
             _log.error("penumbra: a span could not be made: %s", errors.place(error))
 
     def follow(self) -> None:
-        """Start or stop sending spans by the setting."""
+        """Start or stop sending spans, as the setting says."""
         if not self._is_on():
             self.close()
             self._is_broken = False

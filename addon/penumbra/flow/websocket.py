@@ -1,9 +1,8 @@
-"""The Responses API over WebSocket.
-
-The client's frames are rewritten one by one like bodies, and the injected tool is removed from the provider's
-frames. When the model asks for originals, Penumbra sends them to the provider in its own frame on the same
-socket, and the client sees one response. The client's frames of other APIs are searched for secrets and
-otherwise forwarded unchanged. A frame that can't be searched is refused.
+"""This module handles the Responses API over WebSocket. The client's frames are rewritten one by one like
+bodies, and the injected tool is removed from the provider's frames. When the model asks for originals,
+Penumbra sends them to the provider in its own frame on the same socket, and the client sees one response. The
+client's frames of other APIs are searched for secrets and otherwise forwarded unchanged. A frame that can't
+be searched is refused.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ def default() -> Redactor:
 def redact(text: str) -> str:
     """Return the text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`.
 
-    The result of a text is the same in every process, and redacting it again changes nothing. Raises
-    `RedactionError`.
+    Every process returns the same result for the same text, and a second call with the result changes
+    nothing. Raises `RedactionError`.
     """
     return default().redact(text).text
 

@@ -1,4 +1,4 @@
-"""Decoders of the forms in which tools print bytes: dumps, base64, arrays, boxes, word diffs.
+"""This module decodes the forms in which tools print bytes: dumps, base64, arrays, boxes, word diffs.
 
 A decoder turns a text into views, which are searched like any text. A placeholder replaces the whole part of
 the text that encodes a secret: the bytes of an array, the run of base64, the row of a dump after its offset,
@@ -153,7 +153,7 @@ _BEGIN = rb"(?:^|\\n|(?<=\"))[ \t]{0,8}"
 _DUMPED = re.compile(
     _BEGIN
     + rb"(?:[0-9a-fA-F]{6,16}(?:: {1,2}((?:%b){1,16}(?: (?:%b){1,16}){0,31})" % (_OCTETS, _OCTETS)
-    # Without a colon, two blanks may be between the halves.
+    # Without a colon, two blanks may separate the halves of a row.
     + rb"|(?: {1,3}|\t)((?:%b){1,2}(?: {1,2}(?:%b){1,2}){0,15})(?![0-9a-fA-F])))" % (_OCTETS, _OCTETS),
     re.MULTILINE,
 )
@@ -402,7 +402,7 @@ _SET_OPTIONS = latin1(64 << 20)
 
 
 class Sign(IntEnum):
-    """A `Sign` is a sign in a text of an encoding, or of a name whose value must be searched."""
+    """A `Sign` shows that a text may contain an encoding, or a name whose value must be searched."""
 
     DISGUISE = 0
     JOINT = 1

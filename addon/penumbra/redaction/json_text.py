@@ -1,4 +1,4 @@
-"""Redaction of JSON: the JSON stays valid, and the texts of one value are searched together."""
+"""This module redacts JSON. The JSON stays valid, and the texts of one value are searched together."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ class Structured:
     def redact(
         self, document: Document, container: Raw, text: str, redact: Callable[[str], Redacted]
     ) -> Redacted:
-        """Return a text of `container` without its secrets, which its content or its surroundings show.
-        Raises RedactionError."""
+        """Return a text of `container` without its secrets. The text itself or its surroundings show that
+        they are secrets. Raises RedactionError."""
         if id(container) not in self._known:
             # The value is kept alive, so that no other value can get its id.
             self._known[id(container)] = (container, surrounded(document.source(container), redact))
@@ -200,8 +200,8 @@ def _wrapped(text: str, redact: Callable[[str], Redacted], counts: Counter[str])
 
 
 def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str, str]:
-    """Return new forms for texts of one line whose surroundings in a JSON value show a secret in them. Equal
-    texts get the same form."""
+    """Return new forms for those texts of one line in which their surroundings in a JSON value show a secret.
+    Equal texts get the same form."""
     text = source.decode("utf-8")
     clean = redact(text).text
     if clean == text:

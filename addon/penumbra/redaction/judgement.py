@@ -2,7 +2,7 @@
 
 The first tests are those that exclude most: a value may be a reference to a secret elsewhere, a placeholder,
 or code. Entropy decides only doubtful cases, since UUIDs, hashes and lock files are as random as any key.
-Passwords that people choose are not random. As the value of a password's name, every value counts that is not
+Passwords that people choose are not random. After the name of a password, every value counts unless it is
 provably something else.
 """
 
@@ -394,7 +394,7 @@ def _is_chosen(value: str, style: Style) -> bool:
 
 
 def _is_certain(value: str) -> bool:
-    """Return whether a value is random enough to be a secret despite a weak name."""
+    """Return whether a value is so random that it is a secret after a weak name."""
     if len(value) < 16 or has_shape(value, "uuid") or not is_opaque(value, 16) or is_slug(value):
         return False
     if not has_digit(value) or not has_letter(value):
@@ -405,7 +405,7 @@ def _is_certain(value: str) -> bool:
 
 
 def _is_nothing_else(value: str) -> bool:
-    """Return whether a value is random enough to be a secret despite another name: long, with capitals, small
+    """Return whether a value is so random that it is a secret after any name: long, with capitals, small
     letters and digits."""
     if not _RANDOM.fullmatch(value) or kinds(value) < 3 or has_shape(value, "hex") or is_slug(value):
         return False

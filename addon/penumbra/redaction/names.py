@@ -1,7 +1,8 @@
-"""Recognition of names of variables, fields, headers and flags whose values are secrets.
+"""This module recognises the names of variables, fields, headers and flags whose values are secrets.
 
-A name is split into words (`dbRootPassword` -> db root password). As in English, the last word decides,
-unless that word is a mere qualifier: a `token_url` is a URL, a `url_token` is a token.
+A name is split into words (`dbRootPassword` -> db root password). As in English, the last word decides: a
+`token_url` is a URL, a `url_token` is a token. A last word that only qualifies the word before it does not
+count.
 
 A name in a program may be as long and as varied as a password (`ComponentFactoryResolver2`). Only the words
 in the name distinguish it from a password.

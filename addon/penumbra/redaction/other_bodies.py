@@ -1,5 +1,5 @@
-"""Redaction of bodies that are not LLM calls: JSON of any shape, lines of JSON, text, and files with batches
-of requests.
+"""This module redacts bodies that are not LLM calls: JSON of any shape, lines of JSON, text, and files with
+batches of requests.
 
 An unreadable body is refused if its content type names a text, or if the path accepts only text.
 """

@@ -22,7 +22,7 @@ PATTERN = re.compile(rf"\[{_BODY}\]")
 """This pattern matches a placeholder."""
 PATTERN_BYTES = re.compile(rf"\[{_BODY}\]".encode())
 ALONE = rf"=\[{_BODY}\](?=[\r\n]|\Z)".encode()
-"""Pattern of a placeholder that is all of an assignment's value."""
+"""Pattern of an assignment's value that consists of a placeholder alone."""
 MAX_LENGTH = len("[REDACTED::]") + 40 + 6
 """Number of characters in the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
@@ -145,7 +145,7 @@ NOTE = (
     "[Note: the arguments of this call hold a [REDACTED:…] placeholder: the tool got those very characters, "
     "not the secret, and so did any file that it wrote them to.]"
 )
-"""The line for the model at the end of such a call's result."""
+"""The line for the model that is added to the result of a call with a placeholder."""
 
 
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:

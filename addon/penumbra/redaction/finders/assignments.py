@@ -296,10 +296,10 @@ class _Meaning:
     written: str
     name: Name
     members: Name
-    """The name as it applies to the members of a list or map."""
+    """The meaning of the name for the members of a list or map."""
     plural: bool
     bare_key: bool
-    """True if the name is only `key`, so that the word before it decides."""
+    """True if the name is only `key`. The word before it then decides whether the value is a secret."""
 
 
 @forgettable(8_192)

@@ -168,7 +168,7 @@ _ASSIGNMENTS = late(
 """This pattern matches a command's option with a list of assignments, up to the name in one of them."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
-"""Texts after a name that has no value."""
+"""Texts that show, directly after a name, that the name has no value."""
 
 
 def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:

@@ -42,7 +42,7 @@ _PIECE = re.compile(
     rb"[ \t]{0,8}(?=\r?\n|\Z|[\"'\x1b]|\\{1,3}[nr\"])"
 )
 _LABEL = re.compile(r"\S{0,80}:$|[A-Za-z_][A-Za-z_.-]{0,80}=[^=]")
-"""This pattern matches a name with a value, which other finders find."""
+"""This pattern matches a name with a value. Other finders find such values."""
 _ENTRY = re.compile(rb"[\"']\s{0,4}:")
 _ANYTHING = Name(Strength.PASSWORD, "credential")
 
