@@ -1,9 +1,9 @@
 """This module reads and edits responses of Amazon Bedrock: of Converse, and of InvokeModel with Anthropic's
 models. They are event streams or JSON.
 
-In a stream of Converse, calls have a start event; texts and reasoning begin with their first piece. Each
-message of a stream of InvokeModel contains one of Anthropic's events in base64, and some padding; the last
-message has Bedrock's own token counts. Neither API has a keep-alive event. See `content_blocks.py`.
+In a stream of Converse, each call begins with a start event, each text or reasoning with its first piece.
+Each message of a stream of InvokeModel contains one of Anthropic's events in base64, and some padding; the
+last message has Bedrock's own token counts. Neither API has a keep-alive event. See `content_blocks.py`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ _EXCEPTIONS = by_status(AMAZON)
 
 
 class ConverseTurns(BlockTurns):
-    """An event stream, or one document."""
+    """A `ConverseTurns` reads a response of Converse: an event stream, or one document."""
 
     usage = USAGE
     ends = ENDS
@@ -248,7 +248,7 @@ class ChunkReader:
 
 
 class InvokeTurns(AnthropicTurns):
-    """An event stream, or one document."""
+    """A `InvokeTurns` reads a response of InvokeModel: an event stream, or one document."""
 
     usage = INVOKE_USAGE
     error_body = staticmethod(write_error)

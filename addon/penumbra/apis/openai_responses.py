@@ -186,7 +186,7 @@ class ResponsesFormat(ApiFormat):
             return visible
         calls = visible.calls
         if any(references):
-            # The results after a reference name the calls of the response that the reference stands for.
+            # A reference hides the calls of its response, so their ids are read from the results after it.
             after = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
             calls = tuple(part.id for message in after for part in message.of(Kind.RESULT)) or calls
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
@@ -202,7 +202,7 @@ class ResponsesFormat(ApiFormat):
             if hidden.response_id:
                 request.replace(top[_BEFORE], hidden.response_id)
             return True
-        # In later requests, a response that continues a cut-off one looks like a part of the same response.
+        # In later requests, a cut-off response and the response that continues it look like one response.
         if hidden.broken and visible.open:
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
@@ -233,8 +233,8 @@ class ResponsesFormat(ApiFormat):
                 request.edits.append(Edit(start, end, b""))
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        # The API itself drops reasoning that is bound to another prefix. But it refuses reasoning that no
-        # item follows, which may result from a missing hidden exchange.
+        # The API itself drops reasoning that is bound to another prefix. But it refuses reasoning at the end
+        # of a turn, where a missing hidden exchange may have left some.
         items = self.prompt(request).messages
         dropped = False
         for item, after in pairwise(items[max(first, 0) :]):
@@ -569,7 +569,7 @@ def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> N
 
 
 def name_before(document: Document, response: dict[str, Raw], before: str) -> None:
-    """Replace the id of the previous response, which a response repeats, by the id that the client knows."""
+    """Replace the id of the previous response in a response by `before`, the id that the client knows."""
     named = response.get(_BEFORE)
     if before and named is not None and document.string(named) not in (None, before):
         document.replace(named, before)

@@ -48,7 +48,7 @@ def lines(figures: Figures, read: list[str]) -> Iterator[str]:
 
 
 def headline(figures: Figures) -> Iterator[str]:
-    """Yield a line with its share for each sum."""
+    """Yield one line for each sum, with its share of the whole."""
     results, requests = figures.results, figures.requests
     shortened = f"{results.changed:,} of {counted(results.results, 'result')} would be shorter"
     yield f"results    {shortened}: {change(results.before, results.after)} of the tokens of results"

@@ -331,7 +331,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
     """Run mitmdump or mitmweb, and return its exit code. Raises Failure."""
     face = _Face(command, given, starter or Starter())
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Each line must get into a file or a pipe at once.
+        # Each line must reach a file or a pipe at once.
         sys.stdout.reconfigure(line_buffering=True)
 
     class Dump(dump.DumpMaster):
@@ -479,7 +479,7 @@ def hints(servers: Iterable[Server], certificates: Certificates) -> str:
 
 
 def _proxy(server: Server, certificates: Certificates) -> list[str]:
-    """Return lines to paste into a shell. They have no comments, since an interactive zsh would run these."""
+    """Return lines to paste into a shell, without comments, which an interactive zsh would run."""
     ca = shlex.quote(str(certificates.ca))
     lines = [
         "Point an agent at Penumbra, in the shell that starts the agent:",

@@ -1,7 +1,7 @@
 """The facts in the units of a text (lines, rows or search hits): paths, names, ids and numbers.
 
-A rare fact is lost with its line. A frequent fact is likely to be in another line that is kept. So the worth
-of a unit is the sum of those of its facts that no kept unit shows yet.
+A rare fact is lost with its line. A frequent fact is likely to be in another line that is kept. A unit is
+therefore worth as much as those of its facts that no kept unit shows yet.
 """
 
 from __future__ import annotations

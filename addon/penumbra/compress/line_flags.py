@@ -1,4 +1,5 @@
-"""Flags of lines: the forms that tell a title, a search hit or a hunk from other lines (rules/lines.yaml)."""
+"""This module finds the lines that are titles, search hits, hunks and the like, by the flags in
+rules/lines.yaml."""
 
 from __future__ import annotations
 
@@ -58,8 +59,7 @@ def _forms() -> Mapping[str, _Form]:
 
 
 class LineFlags:
-    """A `LineFlags` has the flags of lines. All lines of the text are examined for a flag at its first
-    use."""
+    """A `LineFlags` finds the lines that have a flag. The first question about a flag examines all lines."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines

@@ -43,7 +43,7 @@ _GAP, _FOR_GAPS = 160, 4
 _BASE = 30
 """A number of bytes added to the size of each unit, so that short units get no advantage."""
 _MISSES = 40
-"""The number of units that don't fit after which no more units are tried."""
+"""After this number of units that don't fit, no more units are tried."""
 _BEFORE, _AFTER = 230, 1_400
 """The numbers of bytes shown before and after a place, in a text that is too large to be cut into units."""
 _MOST = 16

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LEAST_CUT = 40
-"""The smallest number of characters or bytes that are cut out of a line. A mark is nearly as long."""
+"""The smallest number of characters or bytes that are cut out of a line, since a mark takes their place."""
 _NEAR = 24
 """The greatest number of characters by which a cut moves to reach the end of a word."""
 

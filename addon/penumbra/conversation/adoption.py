@@ -1,9 +1,9 @@
 """This module decides about results and reasoning that reached the provider without Penumbra.
 
 A change to a prefix that the provider has cached costs the cache, and newer Anthropic models refuse thinking
-blocks whose prefix has changed (`rules/thinking.yaml`). If a response after a result did not pass through
-Penumbra, the result therefore keeps its form if a cached prefix or thinking depends on this form. After a
-pause longer than any cache lives, only thinking matters, and all other results get Penumbra's form.
+blocks whose prefix has changed (`rules/thinking.yaml`). A result before a response that did not pass through
+Penumbra therefore keeps its form if a cached prefix or thinking depends on this form. After a pause longer
+than any cache lives, only thinking matters, and all other results get Penumbra's form.
 
 If reasoning follows another prefix than its own, the request asks the provider to drop the reasoning. If the
 request can't ask for that, the block is left out as far as the API allows.
@@ -71,7 +71,7 @@ def drop(document: Document, headers: Mapping[str, str], host: str, dropped: boo
 
 
 _BYTES_PER_TOKEN = 3
-"""The estimate is low, since taking a cold prefix for a cached one costs less than the opposite."""
+"""Bytes of a token, estimated low: taking a cold prefix for a cached one costs less than the opposite."""
 _LEAST = 400
 """The size in bytes of the smallest result whose form may change again."""
 

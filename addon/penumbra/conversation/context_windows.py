@@ -111,7 +111,7 @@ def bounds(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn |
 
 @dataclass(frozen=True, slots=True)
 class UsageScale:
-    """A `UsageScale` multiplies the input tokens that a client gets. Its fields are the provider's tokens."""
+    """A `UsageScale` multiplies the input tokens that a client gets. Its counts are the provider's tokens."""
 
     limit: int
     """The limit that requests of the conversation are kept below."""

@@ -200,7 +200,7 @@ class Decider:
         if (made := result.call) is None or result.part is not None:
             return False
         call = self.earlier.call(result)
-        # If secrets are put back, also a call that is not in the request may have got some.
+        # If secrets are put back, a call that is not in the request may also contain some.
         is_known = made.arguments is not None or not request.settings.restores_secrets
         if not is_known or not (call.shell or call.category in _WRITERS):
             return False

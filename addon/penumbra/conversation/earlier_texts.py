@@ -59,8 +59,8 @@ def keeps_lines(text: str, stages: Collection[str]) -> bool:
 
 
 def output_of(text: str, call: Call) -> str:
-    """Return the output in an incoming result like a screen, without the JSON around it; empty if another
-    proxy has encoded the result."""
+    """Return the output in an incoming result as a screen shows it, without the JSON around it; empty if
+    another proxy has encoded the result."""
     if _CODED.match(text):
         return ""
     alone = json_envelope.alone(text)
@@ -118,7 +118,7 @@ class TextsSoFar:
     referents: dict[bytes, Referent] = field(default_factory=dict)
     """The first result with an incoming text, by the digest of the text."""
     lasting: dict[bytes, bool] = field(default_factory=dict)
-    """True, by key, for arguments of calls, and for results that keep their form and have some output."""
+    """Texts by key, True for arguments of calls and for results that keep their form and have some output."""
     ambiguous: set[bytes] = field(default_factory=set)
     """Keys of results whose id has occurred again. References of earlier turns to these results stay, but
     there are no new references to them."""
@@ -208,7 +208,7 @@ class EarlierTexts:
         self.so_far = so_far
 
     def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
-        """Return whether the same ones of these ids can name a result in this request and in `so_far`."""
+        """Return whether this request and `so_far` agree on which of these ids can name a result."""
         then, now = (list(map(of.unique.__contains__, call_ids)) for of in (so_far, self.so_far))
         return then == now
 

@@ -99,7 +99,7 @@ class Request:
     caller: Caller = field(default_factory=lambda: Caller(b""))
     """The caller, and the conversation if that is known."""
     uncalled: frozenset[str] = frozenset()
-    """Ids of calls that results answer and that are not in the request."""
+    """Ids of calls that are missing from the request although it has their results."""
     chain: Chain = field(default_factory=Chain)
     """Hashes of the prefix before each message."""
     path: str = ""

@@ -63,7 +63,7 @@ _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
 """Members of signed messages, which may not change."""
 _HEAD_BYTES = 40_000
-"""Number of bytes at the beginning of a body that decide whether the provider caches the body at all."""
+"""Number of bytes at the beginning of a body that show whether the body is long enough to be cached."""
 _log = logging.getLogger(__name__)
 
 

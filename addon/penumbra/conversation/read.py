@@ -50,8 +50,8 @@ def read(
     """Return the request in a document, or None if the document is no request of the API. Raises
     OverrideError and NotJson.
 
-    `caller` may be only a scope. `threshold` is the value of the `X-Compression-Threshold` header, and
-    `memory` keeps the messages that were read before.
+    `caller` is the caller or only its scope. `threshold` is the value of the `X-Compression-Threshold`
+    header, and `memory` keeps the messages that were read before.
     """
     if not api.fits(document):
         return None
@@ -90,7 +90,7 @@ def _with_results(request: Request, content: _Read) -> Request:
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
-    """Return the request with calls that its results answer and that are not in its body."""
+    """Return the request with calls that are missing from its body although it has their results."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
         replace(result, call=calls.get(result.call_id, result.call))
@@ -143,7 +143,7 @@ class _SoFar:
     passages: list[Passage] = field(default_factory=list)
     """Passages of user text that may be results."""
     uncalled: list[str] = field(default_factory=list)
-    """Ids of calls that results answer and that are not in the request."""
+    """Ids of calls that are missing from the request although it has their results."""
 
     def add(
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
@@ -182,7 +182,7 @@ class _Read(NamedTuple):
 
 
 def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
-    """Read the messages of a request. `possession` keys the hashes of items."""
+    """Read the messages of a request. `possession` is the key of the items' hashes."""
     prompt, opening = wire.prompt(document), wire.opening(document)
     listed, keys = document.items(prompt.place), Keys.of(possession, opening)
     links = prefix_hash.links(document)

@@ -48,8 +48,8 @@ _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
 """Name of the metadata of observed requests."""
 NOT_OURS = -2.0
-"""A priority below all others. No other view has the same one, since mitmproxy 11 would then compare the
-views themselves."""
+"""A priority below all others. No other view may have this priority, since mitmproxy 11 would then compare
+the views themselves."""
 
 
 class Explainer:
@@ -360,7 +360,7 @@ class Commands:
 
     @command.command("penumbra.expansions")
     def expansions(self) -> str:
-        """Return the number of the model's questions for originals, and their cost."""
+        """Return how often the model asked for originals, and the cost."""
         return "\n".join(totals.expansion_lines(self._journal))
 
     @command.command("penumbra.explain")

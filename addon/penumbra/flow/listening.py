@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 class Listening(Guarded):
     """A child addon that reports if other machines can reach the proxy, and closes connections to mitmweb
-    through the proxy, in which every client would seem to come from this machine."""
+    through the proxy, since mitmweb would take every client for one on this machine."""
 
     def running(self) -> None:
         """Report addresses that other machines can reach, once all servers listen."""
@@ -47,7 +47,7 @@ class Listening(Guarded):
             data.server.address = (addresses[0], address[1])
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Refuse such a connection even if another proxy would make it."""
+        """Refuse a tunnel to mitmweb's port, also if an upstream proxy would open the connection."""
         await self._refuse(flow)
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:

@@ -52,7 +52,7 @@ class OnlyHttp:
         names, is_tcp = _names(context), context.client.transport_protocol == "tcp"
         if is_tcp and starts_like_tls_record(data.data_client()):
             return  # The operator ignores these messages but still wants to see them.
-        # Connections that the operator allows to pass unread have no flow, or these options name them.
+        # The operator lets connections pass unread by `ignore_hosts` (the layer has no flow) or by these.
         unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts
         if getattr(chosen, "flow", chosen) is None or _is_named(names, unread):
             return
@@ -141,7 +141,7 @@ def _is_http(data: bytes, *, is_free: bool) -> bool | None:
     """Return whether the first bytes of a client are read as a request; None if more bytes are needed.
 
     The result is always True unless `is_free`, in which case the client may use another protocol. Servers
-    accept blanks before the first line and of any kind in it. Some accept a line without a version.
+    accept blanks before the first line and any blanks in it. Some accept a line without a version.
     """
     line, end, _ = data.lstrip().partition(b"\n")
     words, is_whole = line.split(None, 2), bool(end) or len(line) > _LONGEST_LINE

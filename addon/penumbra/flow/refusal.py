@@ -42,8 +42,8 @@ def refuse_websocket(flow: Flow) -> None:
 
 
 def of_failure(flow: Flow, api: Api | None, error: BaseException) -> Refused:
-    """Return the refusal of a request or frame that could not be searched for secrets. It has the error
-    format of the API or, without an API, of the host."""
+    """Return the refusal of a request or frame that could not be searched for secrets, in the error format of
+    the API or, without an API, of the host."""
     if not isinstance(error, RedactionError):
         error = RedactionError(errors.place(error))
     message = message_of(error)

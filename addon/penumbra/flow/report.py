@@ -107,7 +107,7 @@ class Reports:
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
         # The flow shows the changes at once. Counting and logging can wait until the request is sent. A frame
-        # is counted before, since the figures of the next frames go to its entry in the journal.
+        # is counted at once, since the figures of the next frames go to its entry in the journal.
         steps = self._account(flow, state, handle.share(), incoming, accepted, summary, new)
         if incoming.socket:
             next(steps, None)
@@ -275,7 +275,7 @@ def _go_on(loop: asyncio.AbstractEventLoop, steps: Iterator[None]) -> None:
 
 
 def _is_step(steps: Iterator[None]) -> bool:
-    """Take a step. Returns False if none was left."""
+    """Take the next step. Return False if no step was left."""
     try:
         return next(steps, steps) is None
     except Exception as error:

@@ -1,9 +1,9 @@
 """This module has the steps of a request on its way to the provider, from mitmproxy's hook to the sent bytes.
 
-`request` undoes all changes after a failure. `_decide` checks whether the request concerns Penumbra, whether
-its head is unambiguous, its own switch, and whether it opens a WebSocket or calls an LLM. In `_call` the body
-is decoded and the engine rewrites it. `_send` puts the new body in and signs the request. `OtherRequests`
-only searches all other requests for secrets. `Signing` knows Amazon's signatures.
+`request` undoes all changes after a failure. `_decide` checks whether the request concerns Penumbra, has an
+unambiguous head, switches Penumbra off, opens a WebSocket or calls an LLM. In `_call` the body is decoded and
+the engine rewrites it. `_send` puts the new body in and signs the request. `OtherRequests` only searches all
+other requests for secrets. `Signing` knows Amazon's signatures.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class RequestWay:
         request, settings = flow.request, self._current.settings
         api = recognise.by_request_line(request.method, request.path)
         says_json = recognise.claims_json(request.headers.get("content-type", ""))
-        # By these headers, clients may ask for no search or no change.
+        # These headers may ask for no search or no change.
         names = (SWITCH_HEADER, request_path.HEADER)
         if (
             api is None

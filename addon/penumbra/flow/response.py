@@ -63,8 +63,8 @@ class ResponseWay:
             self.overflow_retry,
             # This step makes one response from several turns. Later steps see only the client's response.
             self.tool_loop,
-            # This step follows the tool loop, which adds usage up and sends hidden turns, which must not
-            # contain secrets, back to the provider.
+            # This step follows the tool loop, which adds up the usage of all turns. Hidden turns also go back
+            # to the provider, where secrets must not be put back.
             edits,
             # This step follows the tool loop, which reports the turns that it has read.
             ResponseUsage(journal),

@@ -249,8 +249,7 @@ class WebSockets:
                 # The frame that ended the response before this one was of an unknown type.
                 stream.waiting.popleft().handle.end()
             if not stream.waiting and stream.latest is not None:
-                # The provider continues by itself, with the client's words in mind, as a part of the last
-                # response.
+                # The provider continues the last response without a new request, after words of the client.
                 stream.waiting.append(self._waiting(stream.latest, self._handle()))
             if stream.waiting:
                 stream.waiting[0].begun = True
@@ -401,7 +400,8 @@ def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
 
 
 def _steering() -> Api:
-    """Return the API for reading the client's words during a response, which ask for no new response."""
+    """Return the API for frames with words of the client during a response. Such frames ask for no new
+    response."""
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 

@@ -222,7 +222,7 @@ def unused_tools(days: Mapping[str, Record]) -> list[Record]:
 
 
 def seconds(journal: Journal) -> Record:
-    """Return the number of requests in each interval of added time, by its end, and quantiles of the time."""
+    """Return quantiles of the added time, and the number of requests in each interval by its upper end."""
     total, below = sum(journal.seconds.values()), 0
     quantiles: dict[str, float] = {}
     for end in SECONDS:

@@ -180,8 +180,8 @@ def _is_validation(value: str) -> bool:
 
 
 def _is_label(value: str) -> bool:
-    """Return whether a value is the label of a field for secrets: words without digits or signs. One of them
-    means a secret in some language."""
+    """Return whether a value is the label of a field for secrets: words without digits or signs. One of the
+    words means a secret in some language."""
     plain = unicodedata.normalize("NFC", value).lower().strip(" *:.…?!")
     words = _APART.split(plain)
     return all(map(str.isalpha, words)) and any(

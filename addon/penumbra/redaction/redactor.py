@@ -258,7 +258,8 @@ class Redactor:
         """Yield the secrets that rules and finders find around their anchors."""
         # The end of the last secret of each rule, by id.
         done: dict[str, int] = {}
-        # For each anchor, the end of what all of its rules have found, and the next offset of a match.
+        # For each anchor, the offset up to which all of its rules have found secrets, and that of the next
+        # match.
         over: dict[int, int] = {}
         following: dict[int, int] = {}
         seen: dict[int, list[int]] = {}

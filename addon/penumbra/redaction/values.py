@@ -29,7 +29,7 @@ class Style(Enum):
     PROSE = "prose"
     """The value is part of a sentence, such as `the password is value`."""
     APART = "apart"
-    """The value is in another cell or argument than its name, or is the word after it."""
+    """The value is in the cell or argument after its name, or is the next word."""
     SPACED = "spaced"
     """The value is between quotes, and a space separates it from its name."""
     GIVEN = "given"

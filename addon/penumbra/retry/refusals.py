@@ -44,9 +44,9 @@ class Kind(StrEnum):
     FIELD = "field"
     WINDOW = "window"
     BINDING = "binding"
-    """Reasoning in the request was made after another prefix."""
+    """The request contains reasoning that the model wrote after another prefix."""
     DECLARATION = "declaration"
-    """A tool is declared after a message."""
+    """The request declares a tool after a message."""
 
 
 @dataclass(frozen=True, slots=True)

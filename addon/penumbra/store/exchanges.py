@@ -51,14 +51,13 @@ class PastResponse:
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Keys of the hidden exchanges before signed reasoning. Only records under a signature's key have
-    them."""
+    """Keys of the hidden exchanges before signed reasoning, in a record under the key of its signature."""
     hidden: Hidden | None = None
     conversation: bytes = b""
     """Conversation of the response, to which references and originals belong."""
     scope: bytes = b""
     history: bytes = prefix_hash.START
-    """Hash of the history with the response. Only records under a response's id have it."""
+    """Hash of the history with the response, in a record under the response's id."""
     undecided: bool = False
     """True if the request had neither tools nor a history and the response had no text. The next request then
     decides whether the injected tool is declared."""
@@ -66,7 +65,7 @@ class PastResponse:
     """Hash of the history up to the message before the declaration of the injected tool; empty if the tool is
     declared with the others."""
     held: tuple[ProviderResult, ...] = ()
-    """The latest results before the response, in order. Only records under a response's id have them."""
+    """The latest results before the response, in order, in a record under the response's id."""
 
 
 def text_hash(text: str) -> str:
@@ -96,8 +95,8 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
-    """Return all keys of a response. Clients may drop the ids of calls and the text beside them, so each of
-    these forms has a key. `visible.item` is the id by which a request may refer to it."""
+    """Return all keys of a response: with and without the ids of calls and the text beside them, since
+    clients may leave these out. `visible.item` is the id by which a request may refer to it."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:
@@ -111,8 +110,8 @@ def signature_key(owner: bytes, signature: str) -> bytes:
 
 
 def orphan_key(scope: bytes, known_by: str) -> bytes:
-    """Return the key of reasoning whose continuation was lost. If `known_by` is empty, the key stands for any
-    reasoning of the caller."""
+    """Return the key for reasoning in a response that broke off and was not continued. `known_by` is the name
+    of the reasoning; if empty, the key stands for any reasoning of the caller."""
     return _digest(scope, b"orphan", utf8(known_by))
 
 

@@ -113,7 +113,7 @@ class Call:
 
     @property
     def is_coloured(self) -> bool:
-        """True if the colours of the output have a meaning that its text has not."""
+        """True if the colours of the output tell more than its text."""
         options = shell_rules().coloured
         return any(word.startswith(options) for part in self.parts for word in part.argv[1:])
 

@@ -1,4 +1,4 @@
-"""Families of commands, by the `match` patterns of the rules in rules/commands.
+"""This module finds the family of a command by the `match` patterns in rules/commands.
 
 A pattern is written like a command line: `git diff`, `docker|podman compose logs`, `cargo build
 --message-format`. The first word is the program (a glob is allowed), further words are the first operands in

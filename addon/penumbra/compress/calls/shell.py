@@ -1,10 +1,10 @@
 """Parsing of command lines, which finds the commands that made the output.
 
 A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
-command that shaped its output: the first command if the filters after the pipes only pass, cut or select its
-lines, and otherwise the last filter that makes other text. Programs that only run another one
-(sudo, timeout, npx, docker exec, bash -c, ...) are removed, and commands that print nothing are left out. No
-function here raises, and the time is linear in the length of the line.
+command that shaped its output: the last filter that makes other text, or the first command if all filters
+only pass, cut or select its lines. Programs that only run another one (sudo, timeout, npx, docker exec, bash
+-c, ...) are removed, and commands that print nothing are left out. No function here raises, and the time is
+linear in the length of the line.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Part:
     read: bool = False
     """True if the command prints a file as it is."""
     numbers: bool = False
-    """True if the command prints its lines after line numbers."""
+    """True if the command prints a line number before each line."""
     path: str = ""
     """The only file that the command reads; empty if it reads none or several."""
     fed: tuple[tuple[str, ...], ...] = ()

@@ -1,4 +1,4 @@
-"""Command families are made from rules. A family has the shape of its texts and steps that shorten them."""
+"""This module makes command families from rules: the shapes of outputs and the steps that shorten them."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
     """Return the position and the indent of each line of a tree, in order, without empty lines. Lines of
-    other programs within the tree are left out, too: they are indented less than the lines around them, which
-    are at most one level apart."""
+    other programs within the tree are left out, too. Such a line has a smaller indent than the lines around
+    it, whose indents differ by one level at most."""
     indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []

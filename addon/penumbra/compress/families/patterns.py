@@ -140,7 +140,7 @@ def _parts(template: str) -> tuple[str, ...]:
 def unended(
     lines: Sequence[str], begun: Mapping[int, re.Match[str]], ended: Pattern | None
 ) -> Mapping[int, re.Match[str]]:
-    """Return the last line of every task that no later line ends.
+    """Return the last line of each unfinished task: a task without a later line that matches `ended`.
 
     The group `of` of both patterns names the task. Lines without this group are ignored. A group `at`, if
     there is one, is the progress of the task as a number. If this number falls, the task has begun again.

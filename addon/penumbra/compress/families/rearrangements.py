@@ -27,7 +27,7 @@ class Group:
         if not any(keyed):
             return lines
         before, _, after = self.rule.line.partition("{rest}")
-        # A run then has two lines or more, and the next line alone shows the end of a run.
+        # A run then has at least two lines, so a line is in no run if the next line has another key.
         is_easy = self.rule.least > 1 and self.through is None
         keyed.append(None)
         out: list[str] = []

@@ -72,7 +72,7 @@ def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> F
 
 
 def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
-    """Split the files at both ends of an output off, if echoed words separate them from the other outputs.
+    """Split off the files at both ends of an output if echoed words separate them from the other outputs.
 
     Returns (text before, text, text after, the call of the text). Returns None if nothing can be split off,
     or if a file is between the other outputs.

@@ -4,7 +4,7 @@ The call tells the family of a text, and the text must have the family's shape. 
 the lines. Steps that leave lines out run only if allowed, and their result is taken only if it saves enough.
 The rules are in rules/commands, and docs/rules.md describes their language.
 
-A step keeps critical lines unless its rule is `safe`, since the name of a passed test may be "reports an
+A step keeps critical lines unless its rule is `safe`, as for the line of a passed test named "reports an
 error". So the result is not checked for critical lines again.
 """
 

@@ -1,7 +1,7 @@
 """The steps of a family rule. Each step takes lines and returns lines.
 
-A step is made from its rule (docs/rules.md describes the rules) and has the loss that the rule declares. All
-steps read the lines once. Lines above `LINE_LIMIT` characters are never matched.
+docs/rules.md describes the rules for steps. A rule also says whether its step loses information. Each step
+reads the lines once. Lines above `LINE_LIMIT` characters are never matched.
 """
 
 from __future__ import annotations

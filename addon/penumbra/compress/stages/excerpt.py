@@ -64,7 +64,7 @@ _LIMITS = {
 }
 """The limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is the
 smallest limit. The second number, times the square root of the original's bytes, may give a larger limit.
-Texts with too many lines to compare have a smaller limit again."""
+Texts with too many lines to compare have smaller limits."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
 """The limit of a file in aggressive mode, as in `_LIMITS`. In other modes `_FILE` gives the limit."""
 _LEAST_NEW = 1_000

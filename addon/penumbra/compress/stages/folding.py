@@ -49,8 +49,8 @@ def fold(text: str) -> str | None:
 def _starts(lines: list[str]) -> list[int]:
     """Return the positions at which cycles may begin, in order.
 
-    In the second round of a cycle, each line also occurs a few lines earlier. A cycle can therefore begin
-    only before a run of such lines that is as long as the cycle.
+    Each line of a cycle's first repeat equals a line shortly before it. If consecutive lines do so, a cycle
+    can begin at most as many lines before them.
     """
     last: dict[str, int] = {}
     again: list[int] = []

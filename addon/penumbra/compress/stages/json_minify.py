@@ -41,7 +41,7 @@ def minify(text: str) -> str | None:
 
 
 def are_values(text: str) -> bool:
-    """Return whether the text is several JSON values, other than one value on each line."""
+    """Return whether the text is several JSON values that are not one on each line."""
     return bool(_values(text.strip(" \t\r\n")))
 
 

@@ -36,7 +36,7 @@ _DEEPEST = 64
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
 """The percentages of the byte limit for names of objects, beginnings of long strings, and failures."""
 _LEAST = 16
-"""The number of characters that a shorter unit counts as, since the time grows with the number of units."""
+"""A shorter unit counts as this number of characters, since the time grows with the number of units."""
 _MARK = 6
 """The average size in bytes of the mark for a gap. All gaps of an object share one mark."""
 _MORE, _TRIES = 1.5, 8

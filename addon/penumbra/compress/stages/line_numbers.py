@@ -67,8 +67,7 @@ class Numbered:
 def thin(text: str) -> str | None:
     """Return the text with every twentieth line number; None if its lines are not numbered.
 
-    Also return None if numbers could not be restored, because the content of a line looks numbered or the
-    numbers skip as many lines as there are unnumbered lines.
+    Also return None if counting could not restore the numbers (`are_ambiguous`).
     """
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
@@ -106,7 +105,7 @@ class _Numbers:
     """The text after each number, with the unnumbered lines that follow."""
 
     gaps: list[int]
-    """Positions of the numbers before unnumbered lines, except the last number."""
+    """Positions of the numbered lines that unnumbered lines follow, without the last numbered line."""
 
     @classmethod
     def of(cls, text: str, separator: str) -> _Numbers:
@@ -132,7 +131,8 @@ class _Numbers:
         yield start, count
 
     def are_ambiguous(self, text: str) -> bool:
-        """Return whether a content looks numbered, or the numbers skip exactly the unnumbered lines."""
+        """Return whether counting could not restore the numbers. Either a content itself looks numbered, or
+        the numbers after unnumbered lines go on as if these were numbered."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
         sign = ": " if separator == _L else separator
         if text.count(sign) > len(numbers):
@@ -231,9 +231,9 @@ def prefix(number: int, separator: str) -> str:
 def separator_of(lines: list[str]) -> str:
     """Return the text between number and content; empty if the lines are not numbered.
 
-    Two of the first lines must have numbers that are as far apart as the lines. Below the legend, one number
-    is enough. The separator is a bare colon if only some contents begin with a blank, or if all contents are
-    indented by an even number of blanks.
+    Two of the first lines must have numbers that differ by the distance of the lines. In a text with the
+    legend, one number is enough. The separator is a bare colon if only some contents begin with a blank, or
+    if all contents are indented by an even number of blanks.
     """
     head = "\n".join(lines[:_HEADER])
     return _remembered(head) if len(head) <= _SHORT_HEAD else _separator(head)

@@ -144,7 +144,7 @@ def _pattern(name: str, constant: str, values: Sequence[tuple[str, ...]]) -> _Pa
 
 def _shared(column: Sequence[str]) -> tuple[int, int]:
     """Return the numbers of characters that all values of a column share at the beginning and the end. The
-    beginning ends at a mark between numbers."""
+    beginning ends after a sign between numbers, such as `:`."""
     low, high = min(column), max(column)
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
     prefix = max(low.rfind(mark, 0, same) for mark in "T :.-/") + 1

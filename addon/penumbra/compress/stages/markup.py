@@ -31,7 +31,7 @@ _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article"
 """Blocks before which an empty line is written."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
 _CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
-"""Blocks that continue the line of an item's or a heading's mark if they come first in it."""
+"""Blocks that continue the line of an item's or heading's mark if no text is between."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
 """Elements that add something to the text. Only the content of all other elements is written."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
@@ -121,7 +121,7 @@ class _Writer:
 
     def __init__(self, hides: bool, spans: bool, space: int) -> None:
         self.hides, self.spans = hides, spans
-        """True if an element may be hidden, and if a cell may span others. Attributes are read only then."""
+        """True if elements may be hidden or cells may span others. Only then are their attributes read."""
         self.space = space
         """The number of characters that spanning cells may still add. A few tags could add very many."""
         self.lines: list[str] = []

@@ -88,10 +88,10 @@ def _lines(text: str) -> list[str]:
 
 
 def odd(lines: Sequence[str]) -> list[int]:
-    """Return the positions of lines that differ from lines like them in a column, the oddest first.
+    """Return the positions of the lines with an odd value in a column, the oddest first.
 
-    Lines are alike if they have the same number of cells between separators, tabs or runs of blanks, or if
-    nearly all of them have the same word at one position.
+    Values are compared among similar lines. Lines are similar if they have the same number of cells between
+    separators, tabs or runs of blanks, or if nearly all of them have the same word at one position.
     """
     found: Counter[int] = Counter()
     for mark in {"\t", "  ", _separator(lines)} - {""}:

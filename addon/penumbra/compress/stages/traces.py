@@ -143,6 +143,6 @@ def _run(lines: Sequence[str], run: Sequence[Frame]) -> list[str]:
     if len(run) < _LEAST:
         return [line for frame in run for line in lines[frame[0] : frame[1]]]
     indent = lines[run[0][0]][: len(lines[run[0][0]]) - len(lines[run[0][0]].lstrip())]
-    # The count is of lines, since a reader may see fewer frames than this module.
+    # Lines are counted, not frames, since a reader may see fewer frames than this module.
     count = sum(end - start for start, end, _ in run)
     return [f"{indent}[{counted(count, 'line')} of library frames left out]"]

@@ -41,7 +41,7 @@ class Access:
         a name of the page. `proof` is the value of `PROOF_HEADER`."""
         self.token = token
         self.cookie = _derived(token, "cookie")
-        """Cookie that a browser stores. It can't be used as the token of a link."""
+        """Cookie that a browser stores. No link accepts the cookie as its token."""
         self.proxied_cookie = _derived(token, "proxied cookie")
         """Cookie for `PROXIED_HOST`. Without the proxy, this name may be another host."""
         self._hosts = hosts

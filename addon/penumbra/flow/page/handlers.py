@@ -45,7 +45,7 @@ class Listener:
     """A `Listener` is a stream of events to one tab of a browser."""
 
     browser: tuple[str, ...]
-    """Host and user agent. Streams with the same ones belong to one browser."""
+    """Host and user agent. Streams with equal values belong to one browser."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     is_replaced: bool = False
     """True if the stream of another tab has replaced this one. This tab then polls."""
@@ -118,7 +118,7 @@ class Guarded(RequestHandler):
         self.finish(f"{status_code}\n")
 
     def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Log the place in the code of an error. Tornado's own log line would contain the link."""
+        """Log the place of an error in the code. Tornado's own log line would contain the link."""
         if error is not None and not isinstance(error, HTTPError):
             _log.warning("Penumbra could not show the page: %s", errors.place(error))
 

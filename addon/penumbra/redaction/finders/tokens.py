@@ -453,8 +453,8 @@ def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
 
 _BEGINS, _GOES_ON, _DEPENDS = range(3)
 _AFTER = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
-"""A table that tells whether a word may continue after a byte. After `]` (0x5D), which may end a placeholder,
-the text decides."""
+"""A table that shows whether a word may continue after a byte. After `]` (0x5D), which may end a placeholder,
+this depends on the text."""
 MAY_GO_ON = bytes(after != _BEGINS for after in _AFTER)
 """A table with 1 for each byte after which a word may continue, and 0 for others."""
 
