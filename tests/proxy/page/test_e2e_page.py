@@ -132,6 +132,14 @@ def test_through_the_proxy_it_is_led_to_and_its_events_come_at_once(page, tmp_pa
         assert secret.encode() not in written
 
 
+def test_a_proxy_with_an_open_page_ends_without_an_error(page):
+    shown = page()
+    with urllib.request.urlopen(shown.link.replace("/?", "/data/events?"), timeout=30) as events:
+        assert events.readline() == b": here\n"
+        shown.proxy.stop()
+    assert "Traceback" not in shown.proxy.log()
+
+
 def test_the_bill_of_a_websocket_is_counted_and_the_page_outlives_a_reload(
     own_proxy, clients, upstream, api_key, tmp_path
 ):

@@ -230,8 +230,9 @@ class Events(Guarded):
             await self._send(b": here\n\n")
             while not listener.is_replaced:
                 await self._send_news(listener.news)
-            await self._send(b"event: rest\ndata: 0\n\n")
-        except StreamClosedError:
+            await self._send(b"event: replaced\ndata: 0\n\n")
+        except (StreamClosedError, asyncio.CancelledError):
+            # The browser has left, or the proxy ends. Tornado logs a cancelled handler as an error.
             pass
         finally:
             self.on_connection_close()

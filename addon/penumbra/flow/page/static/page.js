@@ -455,7 +455,7 @@
       if (events.readyState === EventSource.CLOSED) setTimeout(listen, 10000);
     };
     events.onmessage = () => { live.textContent = `live, ${new Date().toLocaleTimeString()}`; look(); };
-    events.addEventListener("rest", () => { events.close(); live.textContent = "every 10 seconds"; asking = setInterval(look, 10000); });
+    events.addEventListener("replaced", () => { events.close(); live.textContent = "every 10 seconds"; asking = setInterval(look, 10000); });
   };
   document.addEventListener("visibilitychange", () => { if (asking && !document.hidden) listen(); });
   listen();
