@@ -117,7 +117,7 @@ def _ours(name: str) -> Any:
 
 def load_folder(name: str, without: re.Pattern[str] | None = None) -> Iterator[RuleFile]:
     """Yield every YAML file of a subfolder: first the user's, then Penumbra's, in the order of names.
-    `without` matches text of Penumbra's files that need not be read."""
+    `without` is a pattern for parts of Penumbra's files that need not be read."""
     for key, content in _users.items():
         if key.startswith(f"{name}/"):
             yield RuleFile(key, content, is_users=True)

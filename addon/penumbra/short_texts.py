@@ -2,8 +2,8 @@
 emptied at once.
 
 A cache keeps its arguments in memory. Names, ids and paths come from outside and may have any length, so
-texts longer than a limit are not cached. The size of a cache is therefore at most its number of entries times
-that limit.
+texts longer than a limit are not cached. A cache therefore takes at most its number of entries times that
+limit.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ def use(folder: Path | None) -> list[str]:
 
 
 _ROUNDS = 5
-"""The greatest number of runs of the examples. Each run leaves out the rules that failed before. Other rules,
-which need them, may fail then."""
+"""The greatest number of runs of the examples. Each run leaves out the rules that failed before. Rules that
+need one of these may then fail, too."""
 
 
 def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:

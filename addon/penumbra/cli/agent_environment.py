@@ -66,10 +66,10 @@ _BUNDLES = (
     "CARGO_HTTP_CAINFO",
     "GIT_SSL_CAINFO",
 )
-"""Variables with a file of certificates that programs read instead of their own. The file therefore includes
-the public certificates."""
+"""Variables that name a file of certificates. Programs read this file instead of their own certificates, so
+the file includes the public certificates."""
 _ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
-"""Variables with a file of certificates that programs read in addition to their own."""
+"""Variables that name a file of certificates that programs read in addition to their own."""
 NAMED_FILES = (*_BUNDLES, *_ADDED)
 SHELLS = ("sh", "fish", "powershell")
 

@@ -144,7 +144,8 @@ _CLIENTS = {
 
 
 def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each kind of installed client and why it does not trust the CA (empty if it does)."""
+    """Yield each kind of installed client with the reason why this client does not trust the CA (empty if it
+    does)."""
     with _server(folder) as port:
         for name, words in _CLIENTS.items():
             if program := shutil.which(words[0], path=environment.get("PATH")):
@@ -484,7 +485,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _unusable(settings: Settings) -> Iterator[Check]:
-    """Check for other settings that prevent a start."""
+    """Check for settings that are valid but prevent a start."""
     from mitmproxy import flowfilter
 
     from penumbra.redaction import RuleError, ruleset

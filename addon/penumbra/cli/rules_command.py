@@ -46,7 +46,7 @@ _LOST = {
 
 
 def policy_of(settings: Settings, mode: Mode, *, lossy: bool) -> Policy:
-    """Return the policy for the settings. With `lossy`, lines may be left out."""
+    """Return the policy that follows from the settings. With `lossy`, lines may be left out."""
     return Policy(
         mode=mode,
         lossy=lossy,
@@ -62,7 +62,7 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     call = classify(tool, arguments)
     trials: list[Trial] = []
     output = ToolOutput(text, tool, arguments, "call")
-    # The proxy also knows the call and searches with the same hint.
+    # The proxy searches with the same hint, which it derives from the call.
     redact = partial(default().redact, hint=hint(arguments))
     result = pipeline.shorten(output, policy, redact, lambda _: reference.SAMPLE, trace=trials.append)
     left_out = "may be left out" if policy.lossy else "may not be left out"

@@ -161,7 +161,7 @@ class StartErrors(errorcheck.ErrorCheck):
 
 
 class Starter:
-    """A `Starter` gets the reports of a start. This class prints hints for a user at a terminal."""
+    """A `Starter` reports a start: it prints hints for a user at a terminal."""
 
     is_wrap = False
     """True if the proxy serves one program and ends with that program."""
@@ -172,7 +172,7 @@ class Starter:
             print(hints(servers, trusted), flush=True)
 
     def ended(self, totals: Mapping[str, Any]) -> None:
-        """Report the totals at the end. This class does nothing, since the terminal has shown them."""
+        """Report the totals at the end. Here the method does nothing, since the terminal has shown them."""
 
 
 class _Greeting:

@@ -78,7 +78,7 @@ class _Row(Generic[T]):
     group: str
     """Title of the group that begins with this row; empty if the row continues the group above."""
     environment: tuple[str, ...]
-    """Further names of the variable; PENUMBRA_<NAME> takes precedence over them."""
+    """Further names of the environment variable. The name PENUMBRA_<NAME> takes precedence over them."""
     per_request: bool
     """True if a request may set the option, in `_forge.tool_output_compression`."""
 
@@ -427,7 +427,7 @@ class Settings:
 
     @property
     def external_strategy(self) -> str:
-        """Return the strategy after or instead of the pipeline; empty if there is none."""
+        """Return the strategy that runs after the pipeline or instead of it; empty if there is none."""
         name = self.strategy.removeprefix("pipeline+")
         return name if name in STRATEGY_ASKED else ""
 

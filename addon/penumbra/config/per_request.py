@@ -54,7 +54,7 @@ def apply(settings: Settings, forge: Any) -> Settings:
         changed = _apply_object(settings, wanted)
     else:
         raise OverrideError(f"{_PATH} must be a string or object")
-    # The operator or a header of the request has set the pause, which no member of the body may end.
+    # The operator or a header of the request has set the pause. No member of the body may end it.
     return changed.untouched() if settings.pause else changed
 
 
@@ -111,8 +111,8 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
 
 
 def apply_switch(settings: Settings, value: str) -> Settings:
-    """Return the settings for a request with an `X-Penumbra` header, which is only redacted and not
-    shortened. Raises OverrideError."""
+    """Return the settings for a request with an `X-Penumbra` header. With these settings, the request is
+    redacted and not shortened. Raises OverrideError."""
     if value.strip().lower() not in ("off", "observe"):
         raise OverrideError(f"X-Penumbra must be off or observe, got '{_shown(value)}'")
     return settings.untouched()

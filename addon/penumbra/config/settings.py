@@ -5,8 +5,8 @@ handles requests, and this module the others, option by option. Each option's ro
 parser of its values. A bad value thus gives the same error from any source: one line with the key, the value
 and the allowed values.
 
-An unknown key of the YAML file is an error, which names the right place or the most similar key. Otherwise a
-user could believe, for example, that more secrets are searched for.
+An unknown key of the YAML file is an error, which names the right place or the most similar key. If unknown
+keys were ignored, a user could believe, for example, that more secrets are searched for.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Variables:
 
 _IN_TEXT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})(?::-([^}]{0,999}))?\}")
 _TOO_SHORT_TO_HIDE = 3
-"""The length in characters up to which values are not hidden. No credential is so short, and other words of a
-message could contain the value."""
+"""Greatest length in characters of a value that is not hidden. No credential is so short, and other words of
+a message could contain so short a value."""
 _TOP = ("providers", "pipes", "penumbra")
 _OF_OTHERS = (
     *("server", "urls", "store", "monitoring", "preemptive", "bedrock", "cost_control"),

@@ -87,7 +87,8 @@ def without_injected(text: str) -> str:
 _QUOTED = frozenset({"read", "edit", "write"})
 _NO_CAP = 1 << 62
 _CHAIN_BYTES = 8_192
-"""Size in bytes up to which a result is left to the pipeline, if both are in use."""
+"""Greatest size in bytes of a result that is left to the pipeline, if the pipeline and a strategy are in
+use."""
 _INTENT, _ARGUMENT = 1_000, 400
 """The limits in characters for the purpose of a call and for one argument in it."""
 _MOST_MISFITS = 100

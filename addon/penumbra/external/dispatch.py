@@ -1,4 +1,4 @@
-"""This module has a strategy shorten many texts at once, within the limits of the process and a deadline.
+"""This module asks a strategy to shorten many texts at once, within the limits of the process and a deadline.
 
     stored response -> worth its price? -> one call for all who ask the same -> clean -> stored
 
@@ -217,8 +217,8 @@ class Shared:
     """A `Shared` is the state that all dispatchers of a process share: the breakers of services, and the
     places for calls.
 
-    A call occupies its slot for at least `seconds`, which also limits the calls per second. The default is 10
-    calls at once and 20 in a second.
+    A call occupies its place for at least `seconds`, which also limits the calls per second. The default is
+    10 calls at once and 20 in a second.
     """
 
     def __init__(self, places: int = 10, seconds: float = 0.5) -> None:
@@ -289,7 +289,7 @@ class Dispatcher:
 
     async def _judged(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
         try:
-            # The rules may have changed meanwhile, or may be others for the first caller.
+            # The rules may have changed meanwhile, or may differ from those of the first caller.
             return _judged(await ask.work(partial(ask.redact, text)), ask, how)
         except RedactionError:
             return Outcome(None, "redaction")

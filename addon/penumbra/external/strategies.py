@@ -210,7 +210,8 @@ _WORD = re.compile(r"\S+")
 
 
 def first_words(text: str) -> str:
-    """Return the first `WORDS` words of a text with three dots, or a text with no more words unchanged."""
+    """Return the first `WORDS` words of a text with three dots. A text with no more words is returned
+    unchanged."""
     for number, found in enumerate(_WORD.finditer(text)):
         if number == WORDS:
             return f"{text[: found.start()].rstrip()}..."
@@ -448,7 +449,8 @@ class Strategy:
 
     @property
     def protects(self) -> bool:
-        """Return whether reads stay whole and critical lines are put back."""
+        """Return whether results are protected from the strategy: reads stay whole, and critical lines are
+        put back."""
         return self.contract is not None
 
     @property

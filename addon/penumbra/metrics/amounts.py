@@ -1,4 +1,5 @@
-"""This module has the sums that are shown and stored, for example by day or agent, and the prices of models.
+"""This module has the prices of models, and the sums that are shown and stored, for example for each day or
+agent.
 
 Sums contain counts, never content. `rules/dollars.yaml` copies the prices from the providers' lists.
 """
@@ -23,8 +24,8 @@ _MOST_NAMES = 60
 @dataclass(slots=True)
 class Amounts:
     """An `Amounts` adds up requests. Tokens of results are estimates; billed tokens are the provider's count.
-
-    Fields that begin with `sent` count a result in every request that contains it, those with `new` once.
+    Fields that begin with `sent` count a result in every request that contains the result. Fields that begin
+    with `new` count each result once.
     """
 
     requests: int = 0

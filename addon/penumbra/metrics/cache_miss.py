@@ -12,7 +12,8 @@ from penumbra.apis.prefix_hash import PromptHead
 from penumbra.apis.usage import BilledTokens
 
 _TOLERANCE = 0.2
-"""Fraction of an earlier prompt that is never cached, since the last cache breakpoint is before its end."""
+"""Fraction of an earlier prompt that is never cached, since the last cache breakpoint stands before the
+prompt's end."""
 EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, BROKEN, UNKNOWN = (
     "expired",
     "another model",
@@ -86,7 +87,7 @@ class Prompt:
     compared: ComparedPrompt | None = None
     """Hashes for the provider's comparison; None if the client did not ask for one."""
     cold_turn: ColdTurn | None = None
-    """Sizes of a change because of an expired cache; None if there was none."""
+    """Sizes of a change that was made because of an expired cache; None if there was no such change."""
 
     def counted(self, tokens: int) -> Prompt:
         """Return the prompt with the provider's count of its tokens."""
@@ -200,7 +201,7 @@ def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | N
 _MOST_HASHES = 300_000
 """Greatest number of hashes in all prompts together (about 20 MB)."""
 _BESIDE = 8
-"""The number of hashes that stands for the size of a prompt without its messages."""
+"""The size of a prompt without its messages, as a number of hashes."""
 Key = tuple[str | int | bytes, ...]
 
 

@@ -47,7 +47,7 @@ class ShownResult(Protocol):
 
 
 SAME = ("kept", "adopted")
-"""Values of `Facts.how` for results that were not changed."""
+"""Values of `Facts.how` that mean that a result was not changed."""
 
 
 _LATE = "out of time"

@@ -33,7 +33,7 @@ _PAUSES = (
 _BYTES_A_TOKEN = 4
 _LEAST_ERROR = 400
 _REFUSED_WITHIN = "{}, but an error"
-"""The status that counts for a successful response whose only content is an error."""
+"""The status under which a successful response is counted if its only content is an error."""
 
 
 @dataclass(slots=True)

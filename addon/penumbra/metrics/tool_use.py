@@ -18,7 +18,7 @@ from penumbra import rules
 from penumbra.metrics.amounts import label
 
 LEAST_REQUESTS = 10
-"""Number of requests of a project and agent from which a tool may count as never called."""
+"""Least number of requests of a project and agent in which a tool can count as never called."""
 _MOST_TOOLS = 400
 """Greatest number of tools that are counted for one project and agent."""
 _MOST_GROUPS = 100

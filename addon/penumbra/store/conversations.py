@@ -60,8 +60,8 @@ class ConversationState:
     stored."""
 
     idle: float | None = None
-    """Seconds since the last request or response; 0 during the cache life that the last request asked for;
-    None if there was no request."""
+    """Seconds since the last request or response; None if there was no request. The value is 0 during the
+    cache life that the last request asked for."""
     limits: LearnedLimits = NO_LIMITS
     tool: str = ""
     """Name of the injected tool that the last request declared; empty if it declared none."""
@@ -123,7 +123,7 @@ class Conversations:
             self._table.note({key: entry})
 
     async def answered(self, key: bytes) -> None:
-        """Note the end of a response, until which the provider has used its cache."""
+        """Note the end of a response. The provider has used its cache until then."""
         if (entry := await self._entry(key)) is not None:
             self._table.note({key: replace(entry, seen=self.clock())})
 
@@ -135,7 +135,8 @@ class Conversations:
         await self._table.put({key: replace(entry, revision=secrets.token_hex(8))})
 
     async def inherit(self, earlier: bytes, key: bytes) -> None:
-        """Copy limits of the conversation `earlier` to its continuation, unless that has newer ones."""
+        """Copy the limits of the conversation `earlier` to its continuation. Limits that the continuation has
+        already learned stay."""
         limits = (await self.past(earlier)).limits
         if limits != LearnedLimits():
             await self.learn(key, limits.learned((await self.past(key)).limits))

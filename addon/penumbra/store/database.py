@@ -29,7 +29,8 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _LONGEST_WRITE = 10.0
-"""Most seconds that a caller waits for the disk. The first opening and other programs' writes take less."""
+"""Most seconds that a caller waits for the disk. The first opening of the file and the writes of other
+programs take less."""
 _LONGEST_HANG = 60.0
 """Most seconds that a new decision waits for a disk that hangs. Clients wait longer for a response."""
 _AWAY_BYTES = 64_000_000
@@ -69,7 +70,7 @@ class Database:
         self.failures = 0
         """Number of look-ups that got no answer."""
         self.forgotten = 0
-        """Number of rows that were dropped before they were written, because memory was short."""
+        """Number of rows that were dropped before they were written, because too many bytes waited."""
         self._overdue: Future[None] | None = None
         """Work that took too long. All later work waits for it."""
         self._waiting: list[Work[object]] = []
@@ -77,8 +78,8 @@ class Database:
         self._writing: Future[None] | None = None
         """The latest background writes that have begun."""
         self._added = self._done = 0
-        """Approximate bytes of all background writes so far (changed on the event loop only), and of the
-        finished ones (changed in the database's thread only)."""
+        """Approximate bytes of all background writes so far, which only the event loop changes, and of the
+        finished ones, which only the database's thread changes."""
 
     def share(self, max_bytes: int) -> None:
         """Count another user of this database, which calls `close`, too, and apply that user's size limit.

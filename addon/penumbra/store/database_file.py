@@ -2,9 +2,9 @@
 
 While the file fails, a warning with a constant id is logged, its rows are still read, and new rows are
 written to it as soon as that is possible. A damaged file, or a file of another program, is renamed. A new
-file replaces it, and also a removed file. Rows of the old file are copied to the new one when a request needs
-them. Rows of a format that this release can't read are dropped. Only the user can read the file and its
-folder.
+file then takes its place. A removed file is replaced, too. Rows of the old file are copied to the new one
+when a request needs them. Rows of a format that this release can't read are dropped. Only the user can read
+the file and its folder.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Lifetime:
 
 
 class Eviction:
-    """An `Eviction` deletes expired rows of all tables, and the oldest rows beyond `max_bytes`, the size
-    limit of the file.
+    """An `Eviction` deletes expired rows of all tables, and the oldest rows if the file is larger than
+    `max_bytes`.
 
-    The oldest rows of all other tables are deleted before decisions, since the first sent form of a result is
-    final and other rows can be made again. Rows are deleted in steps, so that no request waits for all of
-    them. All methods but `add` run in the database's thread.
+    Rows of all other tables are deleted before decisions, since the first sent form of a result is final and
+    other rows can be made again. Rows are deleted in steps, so that no request waits for all of them. All
+    methods but `add` run in the database's thread.
     """
 
     def __init__(self, max_bytes: int) -> None:

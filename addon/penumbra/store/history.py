@@ -63,8 +63,8 @@ class History:
         return self._database.submit(partial(self._add, self.today(), more))
 
     def last(self, count: int) -> Future[dict[str, Tree]]:
-        """Return the records of the last `count` days by day, the latest last, without days that have no
-        record."""
+        """Return the records of the last `count` days by day, the latest last. Days without a record are left
+        out."""
         names = days(self._clock(), count)
         return self._database.submit(partial(self._last, names))
 
@@ -78,8 +78,8 @@ class History:
         return {name: record for name, record in both.items() if record}
 
     def _merged(self, key: bytes, first: bytes, second: bytes) -> bytes:
-        """Return the sums of two records of a day. The second one was written to memory while the file
-        failed."""
+        """Return a record with the sums of two records of one day. The second one was written to memory while
+        the file failed."""
         trees = [
             orjson.loads(decompress(data))
             for record in (first, second)

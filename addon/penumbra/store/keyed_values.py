@@ -106,7 +106,7 @@ class Schema(Generic[V]):
     """A function that may raise any error in `UNREADABLE`, since another release may have written the
     record."""
     memory: int = 0
-    """Weight of the values kept in memory, in the unit of `weigh`."""
+    """Greatest weight of the values in memory, in the unit of `weigh`."""
     weigh: Callable[[V], int] = lambda value: 1
     leaves_last: bool = False
     """True if rows of all other tables are deleted first when the database is too large."""
@@ -151,11 +151,11 @@ class KeyedValues(ABC, Generic[V]):
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """Set values whose keys have none. Values whose keys are in `over` replace existing ones.
+        """Set values whose keys have none. Only values whose keys are in `over` replace existing values.
 
-        Return whether all of these values are valid now. If not, another proxy was first, and `get` returns
-        the valid ones. `Stores.written` waits until they are stored durably. With `unasked`, the values are
-        valid even if nothing can be written, because they were made during an outage.
+        Return whether all given values are valid now. If not, another proxy was first, and `get` returns the
+        valid ones. `Stores.written` waits until they are stored durably. With `unasked`, the values are valid
+        even if nothing can be written, because they were made during an outage.
         """
 
     @abstractmethod

@@ -42,7 +42,7 @@ class Reach(Enum):
 
 @dataclass(slots=True)
 class Outage:
-    """An `Outage` has the part of the store that can be used, and the time of the last change."""
+    """An `Outage` knows which part of the store can be used, and since when."""
 
     clock: Callable[[], float] = time.monotonic
     reach: Reach = Reach.WHOLE
@@ -79,13 +79,13 @@ class Outage:
 
     @property
     def is_tried_out(self) -> bool:
-        """Return whether the last try is so recent that requests start no new one. In a long outage, a try
-        counts as recent for longer."""
+        """Return whether the last try to reach the store is so recent that requests start no new one. In a
+        long outage, a try counts as recent for longer."""
         wait = min(_LONGEST_WAIT, (self.clock() - self._began) / 4)
         return self.clock() - self._tried < wait
 
     def improve(self, reach: Reach) -> None:
-        """Note the result of a try."""
+        """Note the result of a try to reach the store."""
         self.reach = reach
         self._tried = self.clock()
         if reach is Reach.WHOLE:

@@ -69,8 +69,8 @@ def _key(scope: bytes, ref: str) -> bytes:
 
 
 _key_again = lru_cache(maxsize=_RENEWED)(_key)
-"""`_key` with a cache, for references that every request repeats. References from a model may be long texts
-and are not cached."""
+"""`_key` with a cache, for the references that every request repeats. A reference from a model may be a long
+text and is not cached."""
 
 
 _MEMORY_CHARACTERS = 8_000_000

@@ -80,8 +80,8 @@ class StoreFigures:
     conflicts: int = 0
     """Number of decisions that another proxy had made first."""
     guessed: int = 0
-    """Number of results that another proxy had sent and whose form could not be looked up. Each may have
-    changed a prefix that the provider had cached."""
+    """Number of results that another proxy had sent and whose form could not be looked up. Each of these
+    results may have changed a prefix that the provider had cached."""
 
 
 @dataclass(slots=True, eq=False)
@@ -269,7 +269,7 @@ class SharedStore:
             # The store failed after the write began, and is back already.
             self._fail(Reach.FULL, "a row was not written")
 
-    # Asking
+    # Commands
 
     async def _ask(self, commands: Sequence[Command], afterwards: Sequence[Command] = ()) -> list[Any] | None:
         """Return a reply for each command; None if a command failed or got no reply. In this case the
@@ -342,7 +342,7 @@ class SharedStore:
         figures.bytes_sent += sent
         figures.bytes_received += sum(len(reply) for reply in replies if isinstance(reply, bytes))
         figures.seconds += time.perf_counter() - started
-        # Values of other types are not Penumbra's, so they count as absent and are replaced.
+        # Penumbra stores no values of other types, so these count as absent and are replaced.
         replies = [
             None if _is_strange(reply) or _is_forbidden(command, reply) else reply
             for command, reply in zip(commands, replies, strict=True)
@@ -353,7 +353,7 @@ class SharedStore:
             self._fail(Reach.FULL, outage.why(error))
         return replies
 
-    # Failing, and coming back
+    # Outages
 
     def _fail(self, reach: Reach, why: str) -> None:
         self.figures.failures += 1
@@ -395,7 +395,7 @@ class SharedStore:
         try:
             reach = await self._tried(seconds)
             if reach is Reach.WHOLE and self.outage.reach is Reach.AWAY:
-                # A proxy that does not know whether its row was written reads it in this time.
+                # In this time, a proxy that does not know whether its row was written reads that row.
                 await asyncio.sleep(_GRACE)
                 reach = await self._tried(seconds)
             self.outage.improve(reach)

@@ -69,7 +69,7 @@ class Stores:
         self.history = History(database, time.time, STEADY)
 
     async def written(self) -> None:
-        """Wait until a restart can't lose any value that was put so far."""
+        """Wait until all values that were put so far are stored durably."""
         await self.database.written()
 
     @property
@@ -93,8 +93,8 @@ class Stores:
         return self.database.failures if self.shared is None else self.shared.figures.failures
 
     async def lacks(self, past: Collection[bytes], sent: Iterable[bytes]) -> bool:
-        """Return whether decisions that are not in `past` may be found now, because the store has just come
-        back. `sent` has the keys of results that a proxy has sent."""
+        """Return whether a second look-up may find decisions that are not in `past`, because the store has
+        just come back. `sent` has the keys of results that a proxy has sent."""
         if not self.is_away:
             return False
         unknown = {key for key in sent if key not in past}

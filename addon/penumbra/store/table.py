@@ -1,7 +1,7 @@
 """This module has the tables in the database of this machine. The most recently used values are also in
 memory.
 
-A value is used when it is put and when it is read. The time of last use is written at most once an hour, so
+Putting a value counts as a use, and so does reading. The time of last use is written at most once an hour, so
 that the cost of a turn does not grow with its history. Values are packed, sealed and read in the database's
 thread. Expiry uses a clock that measures real time while the process runs, so that values don't expire when
 the system's clock is set forward.

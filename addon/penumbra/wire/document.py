@@ -55,7 +55,7 @@ _VALUE = msgspec.json.Decoder(Raw)
 _STRING = msgspec.json.Decoder(str)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_LEVELS = 50
-"""Greatest number of times that the bytes of a text are parsed, on average."""
+"""Greatest average number of times that each byte of a text is parsed."""
 _LEAST_OPENED = 8_000_000
 """Number of bytes that may be parsed for any text, even a small one."""
 _PLACE = itemgetter(0, 1)
@@ -318,9 +318,11 @@ class Document:
         """Return whether an object has two members of the same name; False for other values."""
         document, value = self._read_in(value) if self._amended else (self, value)
         members = document.members(value)
-        # There are two braces, and per member two quotes, a colon and, except for the last one, a comma.
+        # An object without white space has two braces. Each member has two quotes, a colon and, except for
+        # the last member, a comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
-        # If names have non-ASCII letters or white space was added, the members are checked one by one.
+        # Objects with white space, or with non-ASCII letters in names, are longer. Their members are checked
+        # one by one.
         return bool(members) and len(memoryview(value)) != least and not are_all_members(value, members)
 
     def repeated(self, value: Raw) -> frozenset[str]:

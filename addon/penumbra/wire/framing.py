@@ -5,8 +5,8 @@ A stream consists of server-sent events, lines of JSON, items of a JSON array, o
 forwarded byte by byte. After an event that exceeds a limit, all bytes are passed on as they arrive.
 
 Lines of server-sent events may end with LF, CRLF or CR. If a chunk ends with the CR of a blank line, an LF
-may follow. The reader waits for it only if the line before ended with CRLF. Otherwise it returns the event
-at once, and an LF that follows becomes an event without data.
+may follow. The reader waits for this LF only if the line before ended with CRLF. Otherwise it returns the
+event at once, and an LF that follows becomes an event without data.
 """
 
 from __future__ import annotations

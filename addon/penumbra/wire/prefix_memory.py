@@ -2,8 +2,8 @@
 
 Clients send their whole conversation again with every request, so most messages are known from the request
 before. If an array begins with the bytes of a remembered prefix, the prefix is not parsed again, and
-computations continue from its states. The states depend on the bytes alone, so the memory makes computations
-faster and never changes their results.
+computations continue from its states. The states depend on the bytes alone. The memory therefore makes
+computations faster and never changes their results.
 
 Each array has two prefixes: one that its last request has repeated, and a longer one that the next request
 will probably repeat. Clients often change the last items, for example to move cache breakpoints. A scope
