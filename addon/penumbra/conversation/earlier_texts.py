@@ -245,7 +245,10 @@ class EarlierTexts:
             same = bytes.fromhex(facts.referents[0]) if facts.how == "duplicate" and facts.referents else b""
             self._add(key + b"-" + same, 0, key, item.result, same_as=same)
             return
-        is_changed = facts.loss >= Loss.LOSSY or not keeps_lines(item.text, facts.stages)
+        # A text with references begins with the id of its original, whose lines the references count.
+        is_changed = (
+            facts.loss >= Loss.LOSSY or STAGE in facts.stages or not keeps_lines(item.text, facts.stages)
+        )
         original = item.text if is_changed else None
         mark = key + facts.bytes_after.to_bytes(8, "big") + bytes([facts.loss])
         if is_changed:

@@ -147,9 +147,9 @@ class EarlierText(NamedTuple):
     output: Sequence[str | None]
     """The lines without their numbers; None for references and for lines that are not from the output."""
     numbers: Sequence[int]
-    """The number of each line, in its file or in the text; 0 for lines without one."""
+    """The number of each line, in its file or in the output; 0 for lines without one."""
     is_counted: bool
-    """True if the numbers are those in the text, not in a file."""
+    """True if the numbers are those in the output, not in a file."""
     start: int
     """The position of the first line among the lines of all texts."""
 

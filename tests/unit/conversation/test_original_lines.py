@@ -47,6 +47,20 @@ def several(text: str) -> str:
     return "\n".join([*same, text, *same[::-1]])
 
 
+def references_in(text: str, outputs: dict[str, str]) -> list[str]:
+    """Return the commands that references in a text name. Their lines must be in the named output and in the
+    last one."""
+    last = [*outputs.values()][-1].split("\n")
+    found = [
+        (name.removeprefix("Bash "), int(n), int(at or 1) - 1) for n, name, at in _REFERENCE.findall(text)
+    ]
+    for name, count, place in found:
+        said = outputs[name].split("\n")[place : place + count]
+        assert len(said) == count
+        assert any(last[at : at + count] == said for at in range(len(last)))
+    return [name for name, _, _ in found]
+
+
 KINDS = {
     "patterns": (log, "kubectl logs {}-job", ("charged", "refunded")),
     "tables": (records, "curl -s host/orders?state={}", ("open", "paid")),
@@ -69,20 +83,23 @@ def test_a_reference_is_true_of_the_outputs(kind: str, can_ask: bool) -> None:
         go(body(*messages), settings=Settings(), references=References() if can_ask else None)
     )
     _, text = forwarded
-    first, second = (output.split("\n") for output in outputs.values())
-    found = _REFERENCE.findall(text)
-    assert found or can_ask or "others" not in kind
-    for count, name, start in found:
-        assert name in f"Bash {next(iter(outputs))}"
-        place = int(start or 1) - 1
-        said = first[place : place + int(count)]
-        assert len(said) == int(count)
-        assert any(second[at : at + len(said)] == said for at in range(len(second)))
+    assert references_in(text, outputs) or can_ask or "others" not in kind
     # Rows of a pattern stand below all patterns.
     written = {line.split(" ")[0] for line in text.split("\n") if line.startswith("~")}
     assert not written or (logs.FIRST in text and logs.LAST in text)
     for name in written:
         assert f"\n{name} " in text.partition(logs.LAST)[0]
+
+
+def test_a_reference_counts_lines_that_the_named_text_has_by_reference() -> None:
+    numbers = Random(8)
+    words = [f"{chr(97 + a % 26)}{a:x}" for a, _ in _ROWS]
+    rows = [" ".join(numbers.sample(words, 6)) for _ in range(60)]
+    texts = zip("abc", (rows[:40], rows, rows[42:]), strict=True)
+    outputs = {f"cat {name}.py": "\n".join(text) for name, text in texts}
+    calls = [(use(line[4], command=line), answer(line[4], output)) for line, output in outputs.items()]
+    *_, text = contents(go(body(*sum(calls, ())), settings=Settings(), references=References()))
+    assert references_in(text, outputs) == ["cat b.py"]
 
 
 def test_lines_of_both_outputs_are_referred_to() -> None:
