@@ -1,16 +1,18 @@
 """This module answers queries about originals with the whole text, a range of lines, or matching lines.
 
 An answer has at most one page and so is never shortened again. The last line of a page explains how to get
-the next page. Line numbers are those in the original. An original without numbers, or with numbers of several
-files, has numbers from 1 on. The answer to a bad query explains how to ask.
+the next page. Line numbers are those in the original if they rise, as do those of parts of one file. Other
+originals have numbers from 1 on. The answer to a bad query explains how to ask.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import re2
@@ -142,9 +144,9 @@ def result(
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
-    count = _Numbering.of(text, before)
-    first = max(1, query.first - count.before) if query.first else 1
-    last = min(query.last - count.before, len(lines)) if query.last else len(lines)
+    count = _Numbering.of(text, len(lines), before)
+    first = bisect_left(count.numbers, query.first) + 1 if query.first else 1
+    last = bisect_right(count.numbers, query.last) if query.last else len(lines)
     if first > len(lines):
         return f"The original has {_lines(len(lines))}; line {query.first:,} is beyond its end."
     if query.last and query.last < count.first:
@@ -166,29 +168,33 @@ def result(
 class _Numbering(NamedTuple):
     """A `_Numbering` gives the lines of a text the numbers that marks name."""
 
-    before: int = 0
-    """The number of lines in the file before the text. It is negative if the text has a heading before the
-    file's first line."""
-    first: int = 1
+    numbers: Sequence[int]
+    """The number of each line, strictly rising. Those of a heading are below `first`."""
+    first: int
     """The number of the first numbered line. The lines of a heading above it have no numbers."""
     note: str = ""
     """The explanation of numbers that differ from those in the text."""
 
     @classmethod
-    def of(cls, text: str, before: int) -> _Numbering:
-        """Return the numbering of a text. `before` comes from the call and is for lines without numbers."""
-        numbers = [
-            (number - place, number) for place, number in enumerate(line_numbers.split(text)[0], 1) if number
-        ]
-        if not numbers:
-            return cls(before, max(1, 1 + before))
-        if len({offset for offset, _ in numbers}) > 1:
-            return cls(note=", counted in the whole output")
-        return cls(*numbers[0])
+    def of(cls, text: str, count: int, before: int) -> _Numbering:
+        """Return the numbering of a text with `count` lines. `before` comes from the call and is for lines
+        without numbers."""
+        shown = line_numbers.split(text)[0][:count]
+        start = next((place for place, number in enumerate(shown) if number), None)
+        if start is None:
+            return cls(range(before + 1, before + count + 1), max(1, before + 1))
+        first = shown[start]
+        numbers = list(range(first - start, first))
+        for number in shown[start:]:
+            # A line without a number, such as the notice of a cut, follows the line above it.
+            numbers.append(number or numbers[-1] + 1)
+        if all(number < following for number, following in pairwise(numbers)):
+            return cls(numbers, first)
+        return cls(range(1, count + 1), 1, ", counted in the whole output")
 
     def at(self, position: int) -> int:
         """Return the number of the line at a position (from 1 on), or of the first numbered line below it."""
-        return max(self.first, position + self.before)
+        return max(self.first, self.numbers[position - 1])
 
 
 def _page(
@@ -212,7 +218,7 @@ def _page(
     stop = start + cut
     total, last_line = line_at(len(text) - 1), line_at(stop - 1)
     until = line_at(end - 1)
-    if text.count("\n", 0, stop) + count.before < count.first - 1:
+    if count.numbers[text.count("\n", 0, stop)] < count.first:
         after = f'lines="-{until}@{stop}"'
     elif text[stop - 1] == "\n":
         after = f'lines="{line_at(stop)}-{until}"'
@@ -348,7 +354,8 @@ def _row(lines: list[str], number: int, hit: int | None, most: int, count: _Numb
     """Return a line with its number. A line above `most` is cut around the hit (a byte offset)."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
-    shown = f"{count.at(number) if number + count.before >= count.first else ''}{mark}"
+    in_file = count.numbers[number - 1]
+    shown = f"{in_file if in_file >= count.first else ''}{mark}"
     if len(line) <= most:
         return shown + line
     at = max(0, len(head(line, hit or 0)) - most // 2)

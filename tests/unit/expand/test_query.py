@@ -99,10 +99,19 @@ def test_the_lines_of_a_heading_have_no_numbers(first: int) -> None:
     assert "".join(follow(page, 12)[0]) == page
 
 
+@pytest.mark.parametrize("between", [[], ["…900 tokens truncated…"]], ids=["gap", "cut"])
+def test_numbers_that_rise_are_those_of_the_text(between: list[str]) -> None:
+    parts = [[f"{n}: value {n}" for n in range(start, start + 30)] for start in (10, 500)]
+    text = "\n".join([*parts[0], *between, *parts[1]])
+    assert ask(text, lines="500-501") == "[Lines 500-501 of 529]\n500: value 500\n501: value 501\n"
+    assert ask(text, pattern="value 500", context=0).split("\n")[1:] == ["500:500: value 500"]
+    assert "".join(follow(text, 12)[0]) == text
+
+
 def test_the_lines_of_several_files_are_counted_in_the_output() -> None:
-    both = "\n".join(f"{n}: value {n}" for start in (10, 500) for n in range(start, start + 30))
+    both = "\n".join(f"{n}: value {n}" for start in (500, 10) for n in range(start, start + 30))
     assert ask(both, lines="31-32") == (
-        "[Lines 31-32 of 60, counted in the whole output]\n500: value 500\n501: value 501\n"
+        "[Lines 31-32 of 60, counted in the whole output]\n10: value 10\n11: value 11\n"
     )
     assert ask(both, pattern="500").startswith("[1 matching line in 60 lines, counted in the whole output]\n")
 
