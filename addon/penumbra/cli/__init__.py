@@ -77,12 +77,12 @@ I_KNOW = "--i-know"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command. `USAGE` lists the exit codes."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     if not os.environ.get("HOME", "-"):
         # An empty HOME would stand for the root of the disk.
         del os.environ["HOME"]
     try:
-        code = _obey(given)
+        code = _obey(words)
         sys.stdout.flush()
         raise SystemExit(code)
     except BrokenPipeError:
@@ -100,30 +100,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(_INTERRUPTED) from None
 
 
-def _obey(given: list[str]) -> int:
-    asked = given[0] if given else ""
-    if asked == "help" and given[1:]:
-        if given[1] not in COMMANDS:
-            raise Failure(_no_command(given[1]), code=WRONG)
-        asked, given = given[1], [given[1], "--help"]
+def _obey(words: list[str]) -> int:
+    asked = words[0] if words else ""
+    if asked == "help" and words[1:]:
+        if words[1] not in COMMANDS:
+            raise Failure(_no_command(words[1]), code=WRONG)
+        asked, words = words[1], [words[1], "--help"]
     if asked in (*HELP, "help"):
         print(USAGE, end="")
         return 0
     if asked in _OWN:
-        return _own(asked, given[1:])
+        return _own(asked, words[1:])
     command = _STARTS.get(asked, "")
     if command:
-        given.pop(0)
-    if "--version" in given:
+        words.pop(0)
+    if "--version" in words:
         print(versions())
         return 0
-    if not command and given and not given[0].startswith(("-", *FILTER_BEGINNINGS)):
-        raise Failure(_no_command(given[0]), code=WRONG)
-    if "--" in given:
-        raise Failure(wrap_instead(given[given.index("--") + 1 :]), code=WRONG)
+    if not command and words and not words[0].startswith(("-", *FILTER_BEGINNINGS)):
+        raise Failure(_no_command(words[0]), code=WRONG)
+    if "--" in words:
+        raise Failure(wrap_instead(words[words.index("--") + 1 :]), code=WRONG)
     from penumbra.cli import start
 
-    return start.start(command or "proxy", given)
+    return start.start(command or "proxy", words)
 
 
 def _own(command: str, arguments: list[str]) -> int:
@@ -137,8 +137,8 @@ def _own(command: str, arguments: list[str]) -> int:
     if not arguments and command in _WANTING:
         print(module.USAGE, end="", file=sys.stderr)
         return WRONG
-    given = [command, *arguments] if command in ("pause", "resume") else arguments
-    code: int = module.main(given)
+    words = [command, *arguments] if command in ("pause", "resume") else arguments
+    code: int = module.main(words)
     return code
 
 

@@ -41,10 +41,10 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Return the parsed arguments. Raises Failure."""
-        given, rest = self.parse_known_args(list(arguments))
+        parsed, rest = self.parse_known_args(list(arguments))
         if rest:
             self.error(f"got {rest[0]!r}, allowed: {self._allowed()}")
-        return given
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         """Raise Failure with the message."""

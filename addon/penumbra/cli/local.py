@@ -37,8 +37,8 @@ def main(arguments: Sequence[str]) -> int:
         raise Failure(problem)
     from penumbra.cli import start
 
-    given = ["--mode", f"local:{arguments[0]}", "--set", "http3=false", *arguments[1:]]
-    return start.start("proxy", given)
+    words = ["--mode", f"local:{arguments[0]}", "--set", "http3=false", *arguments[1:]]
+    return start.start("proxy", words)
 
 
 def lacking(system: str = platform.system(), release: str = platform.release()) -> str:

@@ -18,9 +18,9 @@ of this machine can open. The link opens the page for everybody, and is the same
 """
 
 
-def main(given: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the links and return 0. Raises Failure if there are none."""
-    Parser("page").read(given)
+    Parser("page").read(arguments)
     settings()
     entries = [entry for entry in running.running(running.folder()) if entry.get("page")]
     reached = [entry for entry in entries if entry.get("proxy") or not _is_through_proxy(entry)]

@@ -28,10 +28,10 @@ PENUMBRA_PAUSE=true or --set penumbra_pause=true at the start; for one request, 
 _SECONDS = 5.0
 
 
-def main(given: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Pause or resume the proxies and return the exit code, which is 1 if a proxy does not react. Raises
     Failure if no proxy runs."""
-    command, *words = given
+    command, *words = arguments
     parser = Parser(command)
     parser.add_argument("port", nargs="?", type=_port)
     port = parser.read(words).port

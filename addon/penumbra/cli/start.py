@@ -81,15 +81,15 @@ def worded(message: str) -> str:
     return _NO_NUMBER.sub(r"\1: got \2, allowed: a whole number", message)
 
 
-def argument_problem(opts: options.Options, given: argparse.Namespace) -> str:
+def argument_problem(opts: options.Options, parsed: argparse.Namespace) -> str:
     """Return an error for the first unacceptable value; empty if there is none or mitmproxy reports it."""
-    return next(_problems(opts, given), "")
+    return next(_problems(opts, parsed), "")
 
 
-def _problems(opts: options.Options, given: argparse.Namespace) -> Iterator[str]:
-    values = [(name, value) for name in _PORTS if (value := getattr(given, name, None)) is not None]
-    values += [("mode", mode) for mode in getattr(given, "mode", None) or ()]
-    for setting in given.setoptions:
+def _problems(opts: options.Options, parsed: argparse.Namespace) -> Iterator[str]:
+    values = [(name, value) for name in _PORTS if (value := getattr(parsed, name, None)) is not None]
+    values += [("mode", mode) for mode in getattr(parsed, "mode", None) or ()]
+    for setting in parsed.setoptions:
         name, _, value = setting.partition("=")
         # Options that a script declares are not known yet.
         if name not in opts:
@@ -205,10 +205,10 @@ class _OtherPlainHttp:
 class _Face:
     """A `_Face` applies the arguments of one start to mitmproxy."""
 
-    def __init__(self, command: str, given: Sequence[str], starter: Starter) -> None:
+    def __init__(self, command: str, arguments: Sequence[str], starter: Starter) -> None:
         self.command = command
-        self.given = [word for word in given if word != I_KNOW]
-        self.is_informed = I_KNOW in given
+        self.arguments = [word for word in arguments if word != I_KNOW]
+        self.is_informed = I_KNOW in arguments
         self.starter = starter
         self.addon = Penumbra()
         self.addon.is_embedded = True
@@ -239,7 +239,7 @@ class _Face:
         try:
             # Arguments are parsed here first, so that an error is printed last and the help does not count as
             # a failure.
-            problem = argument_problem(opts, parser.parse_args(self.given))
+            problem = argument_problem(opts, parser.parse_args(self.arguments))
         except SystemExit as ended:
             raise _Done(ended.code) from None
         if problem:
@@ -327,9 +327,9 @@ class _Done(Exception):
     """A `_Done` ends the start with an exit code."""
 
 
-def start(command: str, given: Sequence[str], *, starter: Starter | None = None) -> int:
+def start(command: str, arguments: Sequence[str], *, starter: Starter | None = None) -> int:
     """Run mitmdump or mitmweb, and return its exit code. Raises Failure."""
-    face = _Face(command, given, starter or Starter())
+    face = _Face(command, arguments, starter or Starter())
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Each line must reach a file or a pipe at once.
         sys.stdout.reconfigure(line_buffering=True)
@@ -347,7 +347,7 @@ def start(command: str, given: Sequence[str], *, starter: Starter | None = None)
     # mitmproxy prints this name at the beginning of its errors about options.
     sys.argv[0] = "penumbra"
     try:
-        tools.run(Web if command == "web" else Dump, face.parser, face.given, face.settled)
+        tools.run(Web if command == "web" else Dump, face.parser, face.arguments, face.settled)
     except _Done as done:
         return int(done.args[0] or 0)
     except OSError as error:

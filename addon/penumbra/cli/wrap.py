@@ -179,9 +179,9 @@ _OVERRULING = ("PENUMBRA_", "FORGE_")
 """Prefixes of variables that override a proxy's settings."""
 
 
-def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+def main(command_line: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
     """Run the program and return its exit code. Raises Failure."""
-    arguments = read(given, environment)
+    arguments = read(command_line, environment)
     if arguments.shell:
         return _print(arguments.shell, environment)
     try:
@@ -204,7 +204,7 @@ def main(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> i
     return code
 
 
-def read(given: Sequence[str], environment: Mapping[str, str]) -> Namespace:
+def read(command_line: Sequence[str], environment: Mapping[str, str]) -> Namespace:
     """Return the arguments of `wrap`. The first word that is not an option begins the command line of the
     program. Raises Failure."""
     parser = Parser("wrap")
@@ -215,7 +215,7 @@ def read(given: Sequence[str], environment: Mapping[str, str]) -> Namespace:
     )
     for flag in ("--observe", "--new", "--web", "--quiet", I_KNOW):
         parser.add_argument(flag, action="store_true")
-    own, words = list(given), list[str]()
+    own, words = list(command_line), list[str]()
     for at, word in enumerate(own):
         takes_value = at and own[at - 1] in ("--set", "--log")
         if not takes_value and (word == "--" or not word.startswith("-")):
@@ -265,11 +265,11 @@ def _proxy(arguments: Namespace, environment: Mapping[str, str]) -> proxy_proces
     settings += ["--set", "penumbra_observe=true"] * arguments.observe
     has_mode = any(setting.startswith("mode=") for setting in arguments.settings)
     upstream = [] if has_mode else proxy_process.upstream_mode(_upstream(environment))
-    given = ["-p", "0", *upstream, *settings]
+    words = ["-p", "0", *upstream, *settings]
     if arguments.web:
-        given += ["--web-port", str(proxy_process.free_port()), *([I_KNOW] * arguments.i_know)]
+        words += ["--web-port", str(proxy_process.free_port()), *([I_KNOW] * arguments.i_know)]
     log = Path(arguments.log) if arguments.log else running.folder(environment).parent / "wrap.log"
-    return proxy_process.Started(given, log, web=arguments.web)
+    return proxy_process.Started(words, log, web=arguments.web)
 
 
 def _upstream(environment: Mapping[str, str]) -> str:

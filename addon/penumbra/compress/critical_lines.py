@@ -126,10 +126,10 @@ def _severity(line: bytes, marks: Sequence[int]) -> Severity:
     patterns = _patterns()
     if _Mark.NOTHING in marks or (_Mark.NAMES in marks and not patterns.others["opening"].match(line)):
         # The replacement is still a location, but without the words of the name.
-        said = patterns.others["nothing"].sub(b"", patterns.others["names"].sub(b"./x.x", line))
-        if not patterns.critical.search(said):
+        plain = patterns.others["nothing"].sub(b"", patterns.others["names"].sub(b"./x.x", line))
+        if not patterns.critical.search(plain):
             return Severity.MENTION
-        marks = _marks(said)
+        marks = _marks(plain)
     if _Mark.CALM in marks:
         return Severity.FAILURE if _Mark.ENDING in marks else Severity.MENTION
     if _Mark.FAILURE in marks:

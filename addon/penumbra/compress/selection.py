@@ -78,10 +78,10 @@ class Units:
         return cls(data, starts, lines)
 
     @classmethod
-    def near(cls, data: bytes, places: Iterable[int], room: int) -> Units:
-        """Cut a text with too many lines into units only around `places` and within `room` bytes at both
+    def near(cls, data: bytes, places: Iterable[int], space: int) -> Units:
+        """Cut a text with too many lines into units only around `places` and within `space` bytes at both
         ends. Each part between these is one unit."""
-        regions = [(0, room), (len(data) - room, len(data))]
+        regions = [(0, space), (len(data) - space, len(data))]
         regions += ((place - _BEFORE, place + _AFTER) for place in places)
         starts = [0]
         for first, end_of_region in sorted(regions):
@@ -149,7 +149,7 @@ class Selection:
     """A `Selection` has the units of a text that are shown so far, and the bytes that are left for others."""
 
     units: Units
-    room: int
+    space: int
     facts: Facts | None = None
     """The facts of each unit; None if units are chosen in the order of the text."""
     needs: Needs = field(default_factory=dict)
@@ -162,14 +162,14 @@ class Selection:
     """A cache for `_missing`, by the direct needs of a unit. It is cleared after each change of `shown`."""
 
     def __post_init__(self) -> None:
-        self.room -= ASIDE
-        self.left = self.room
+        self.space -= ASIDE
+        self.left = self.space
         self.shown = bytearray(len(self.units))
 
     def take(self, wish: Iterable[int], share: int, *, is_run: bool = False) -> None:
         """Show these units in their order, in at most `share` per cent of the limit. With `is_run`, no unit
         is tried after the first one that does not fit."""
-        least = max(0, self.left - self.room * share // 100)
+        least = max(0, self.left - self.space * share // 100)
         misses = 0
         for unit in wish:
             if self.shown[unit]:
@@ -187,13 +187,13 @@ class Selection:
         self.take(range(len(self.units)), head, is_run=True)
         left = self.left
         self.take(backwards[:1], 50)
-        taken = (left - self.left) * 100 // max(1, self.room)
+        taken = (left - self.left) * 100 // max(1, self.space)
         self.take(backwards, tail - taken, is_run=True)
 
     def fill(self, *, is_code: bool = False) -> None:
         """Show further units up to the limit, first those with the most worth for their size. With `is_code`,
         short gaps are closed, too, in a reserved part of the limit."""
-        for_gaps = self.room * _FOR_GAPS // 100 if is_code else 0
+        for_gaps = self.space * _FOR_GAPS // 100 if is_code else 0
         self.left -= for_gaps
         if self.facts is None:
             self.take(range(len(self.units)), 100, is_run=True)
@@ -342,13 +342,13 @@ def starts_line(data: bytes, place: int) -> bool:
 
 
 def ends_in_part(
-    data: bytes, room: int, mark: Callable[[int, int], str], failures: FailureLines | None = None
+    data: bytes, space: int, mark: Callable[[int, int], str], failures: FailureLines | None = None
 ) -> str:
     """Return the beginning, the end and the surroundings of the failures of a text of any size, in at most
-    `room` bytes."""
+    `space` bytes."""
     failures = FailureLines.of(data) if failures is None else failures
     places = [start for start, _ in failures.ranked()[:_MOST]]
-    selection = Selection(Units.near(data, places, room), room)
+    selection = Selection(Units.near(data, places, space), space)
     selection.ends(20, 25)
     selection.near(places, 50, before=1, after=6)
     selection.fill()

@@ -153,9 +153,9 @@ def _response(node: _Node, message: Mapping[str, Any]) -> log.LoggedResponse:
         for block in node.blocks
         if block.get("type") == "tool_use"
     }
-    said = "\n".join(text(block.get("text")) for block in node.blocks if block.get("type") == "text")
+    words = "\n".join(text(block.get("text")) for block in node.blocks if block.get("type") == "text")
     return log.LoggedResponse(
-        message["id"], said, tuple(calls.values()), message["model"], node.at, node.usage
+        message["id"], words, tuple(calls.values()), message["model"], node.at, node.usage
     )
 
 

@@ -80,7 +80,7 @@ class _Rollout(log.Builder):
         if kind in _CALLS:
             self._respond(at, call=_call(kind, item))
         elif kind == "message" and role == "assistant":
-            self._respond(at, said="\n".join(texts_of(item.get("content"))))
+            self._respond(at, words="\n".join(texts_of(item.get("content"))))
         elif kind == "reasoning":
             self._respond(at)
         elif kind in _RESULTS:
@@ -90,11 +90,11 @@ class _Rollout(log.Builder):
             self.close()
             self.entries.append(log.LoggedPrompt("\n".join(texts_of(item.get("content")))))
 
-    def _respond(self, at: float, said: str = "", call: log.LoggedCall | None = None) -> None:
+    def _respond(self, at: float, words: str = "", call: log.LoggedCall | None = None) -> None:
         response = self.response or log.LoggedResponse("")
         self.response = replace(
             response,
-            text="\n".join(filter(None, (response.text, said))),
+            text="\n".join(filter(None, (response.text, words))),
             calls=(*response.calls, *((call,) if call is not None else ())),
             model=self.model,
             at=at or response.at,

@@ -72,9 +72,9 @@ class _Chat:
 
 
 def _entries(message: Mapping[str, Any]) -> Iterator[log.Entry]:
-    said = "\n".join(texts_of(message.get("content")))
+    words = "\n".join(texts_of(message.get("content")))
     if message.get("type") == "user":
-        yield log.LoggedPrompt(said)
+        yield log.LoggedPrompt(words)
     elif message.get("type") == "gemini":
         made = list(objects_in(message.get("toolCalls")))
         calls = tuple(
@@ -85,7 +85,7 @@ def _entries(message: Mapping[str, Any]) -> Iterator[log.Entry]:
         total = whole(tokens.get("input"))
         yield log.LoggedResponse(
             text(message.get("id")),
-            said,
+            words,
             calls,
             text(message.get("model")),
             seconds(message.get("timestamp")),

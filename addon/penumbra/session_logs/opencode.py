@@ -125,8 +125,8 @@ class _Session(log.Builder):
         self, message: Mapping[str, Any], parts: list[Mapping[str, Any]]
     ) -> Iterator[log.LoggedConversation]:
         if message.get("role") == "user":
-            said = [text(part.get("text")) for part in parts if part.get("type") == "text"]
-            self.entries.append(log.LoggedPrompt("\n".join(said)))
+            words = [text(part.get("text")) for part in parts if part.get("type") == "text"]
+            self.entries.append(log.LoggedPrompt("\n".join(words)))
             return
         time = mapping(message.get("time"))
         at = seconds(time.get("completed")) or seconds(time.get("created"))
@@ -150,8 +150,8 @@ def _steps(
             steps.append((empty, []))
         response, results = steps[-1]
         if kind == "text":
-            said = "\n".join(filter(None, (response.text, text(part.get("text")))))
-            response = replace(response, text=said)
+            words = "\n".join(filter(None, (response.text, text(part.get("text")))))
+            response = replace(response, text=words)
         elif kind == "tool":
             call, result = _tool(part)
             response = replace(response, calls=(*response.calls, call))

@@ -128,32 +128,32 @@ class Call:
 def classify(tool: str, arguments: Any) -> Call:
     """Return the classification of a call of `tool`. `arguments` are usually a dict, a str for freeform
     tools, or None."""
-    given: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
-    if isinstance(given.get("action"), Mapping):
-        given = given["action"]
-    kind = verb(tool, given) or category(tool)
+    members: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
+    if isinstance(members.get("action"), Mapping):
+        members = members["action"]
+    kind = verb(tool, members) or category(tool)
     if kind == "other":
-        kind = unknown_tools.category(tool, given)
+        kind = unknown_tools.category(tool, members)
     keys = tool_rules().arguments
-    command = first_of(given, keys.command)
+    command = first_of(members, keys.command)
     if isinstance(arguments, str) and kind == "bash":
         command = arguments
-    runs = kind == "bash" or (kind == "other" and first_of(given, keys.command_of_any_tool) is not None)
+    runs = kind == "bash" or (kind == "other" and first_of(members, keys.command_of_any_tool) is not None)
     if runs and command is not None:
         call = _shell_call(kind, command)
         if call is not None:
             return call
-    path = first_of(given, keys.path)
+    path = first_of(members, keys.path)
     if isinstance(path, list):
         path = path[0] if len(path) == 1 and isinstance(path[0], str) else ""
-    numbers = frozenset(_numbers(given)) if kind == "read" else frozenset[int]()
+    numbers = frozenset(_numbers(members)) if kind == "read" else frozenset[int]()
     signs = frozenset(sign for sign, tools in tool_rules().numbered.items() if tool in tools)
     family = tool_rules().families.get(kind, "")
     return Call(category=kind, family=family, path=path or "", numbers=numbers, signs=signs)
 
 
-def _numbers(given: Mapping[str, Any]) -> Iterator[int]:
-    for value in given.values():
+def _numbers(members: Mapping[str, Any]) -> Iterator[int]:
+    for value in members.values():
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, int | str) and len(str(part)) < _SHORT_NUMBERS:
                 yield from map(int, _NUMBER.findall(str(part)))

@@ -24,11 +24,11 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 def category(name: str, arguments: Mapping[str, Any]) -> Category:
     """Return the category of a tool by its arguments and its name; `"other"` if no rule fits."""
-    given = {_plain(key): text for key, value in arguments.items() if (text := _text(value)) is not None}
-    if not given:
+    texts = {_plain(key): text for key, value in arguments.items() if (text := _text(value)) is not None}
+    if not texts:
         return "other"
     words = _words(name) if len(name) <= _LONGEST_NAME else ""
-    return next((rule.category for rule in _rules() if rule.fits(words, given)), "other")
+    return next((rule.category for rule in _rules() if rule.fits(words, texts)), "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ class _Rule:
     named: Linear | None
     unless: Linear | None
 
-    def fits(self, words: str, given: Mapping[str, str]) -> bool:
+    def fits(self, words: str, texts: Mapping[str, str]) -> bool:
         """True if a call of a tool with these words in its name has this category.
 
-        `given` has the texts of the arguments by their plain names.
+        `texts` has the texts of the arguments by their plain names.
         """
-        if self.allowed and not self.allowed.issuperset(given):
+        if self.allowed and not self.allowed.issuperset(texts):
             return False
         for keys, holds in self.given:
-            value = next((given[key] for key in keys if key in given), None)
+            value = next((texts[key] for key in keys if key in texts), None)
             if value is None or (holds and not _is_in(holds, value)):
                 return False
         return (self.named is None or _is_in(self.named, words)) and not (

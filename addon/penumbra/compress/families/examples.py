@@ -54,5 +54,5 @@ def _difference(text: str, wanted: str) -> str:
     lines, others = text.split("\n"), wanted.split("\n")
     pairs = zip([*lines, None], [*others, None], strict=False)
     at, (line, other) = next((at, pair) for at, pair in enumerate(pairs, 1) if pair[0] != pair[1])
-    said = "the text's end" if other is None else repr(other[:100])
-    return f"line {at}: got {'the end' if line is None else repr(line[:100])}, the example says {said}"
+    wanted_line = "the text's end" if other is None else repr(other[:100])
+    return f"line {at}: got {'the end' if line is None else repr(line[:100])}, the example says {wanted_line}"

@@ -122,8 +122,8 @@ class Hoist:
         lines = [" ".join(match.group(name) for name in kept) for match in run]
         if not constant:
             return lines
-        said = ", ".join(f"{self.rule.fields[name]} {value}" for name, value in constant.items())
-        return [f"[{said} in each of the next {counted(len(run), 'line')}]", *lines]
+        constants = ", ".join(f"{self.rule.fields[name]} {value}" for name, value in constant.items())
+        return [f"[{constants} in each of the next {counted(len(run), 'line')}]", *lines]
 
 
 @dataclass(slots=True)
@@ -139,10 +139,10 @@ class Same:
         if len(places) < self.rule.least or len({lines[position] for position in places}) > 1:
             return lines
         gone = set(places)
-        said = written(self.rule.say, {"n": len(places), "line": lines[places[0]].strip()})
+        statement = written(self.rule.say, {"n": len(places), "line": lines[places[0]].strip()})
         first = places[0]
         return [
-            said if position == first else line
+            statement if position == first else line
             for position, line in enumerate(lines)
             if position == first or position not in gone
         ]

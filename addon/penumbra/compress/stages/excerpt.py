@@ -151,8 +151,8 @@ def excerpt(text: str, source: Source) -> str | None:
     if not exceeds(text, limit) or not _is_worth_it(text, kind, limit, source.policy):
         return None
     heading = _heading(kind, source)
-    room = limit - size(source.policy.overhead) - size(heading) - 1
-    if room < selection.LEAST:
+    space = limit - size(source.policy.overhead) - size(heading) - 1
+    if space < selection.LEAST:
         return None
     data = Text.of(text).data
     found, parts = FailureLines(), _Parts(text, data, kind, source)
@@ -164,8 +164,8 @@ def excerpt(text: str, source: Source) -> str | None:
         more = min(_MORE, source.policy.max_output_bytes - limit) if source.policy.target_ratio is None else 0
     written = failure_lines.write(
         found,
-        room,
-        lambda room: parts.written(room, found),
+        space,
+        lambda space: parts.written(space, found),
         weakest,
         least=selection.LEAST,
         more=more,
@@ -338,7 +338,7 @@ class _Parts:
         self._is_readable = Text.of(text).is_readable
         self._flags = Text.of(text).flags if self._is_readable else LineFlags([])
         self._lines = self._flags.lines
-        self._room_for_names = 0
+        self._space_for_names = 0
 
     @cached_property
     def _headings(self) -> Headings:
@@ -401,24 +401,24 @@ class _Parts:
         first = begins or original.count("\n", 0, max(0, original.find(self._source.bare()))) + 1
         return range(first, first + len(self._lines)), contents, "" if begins else " of this output"
 
-    def written(self, room: int, failures: FailureLines) -> str:
-        """Return the chosen parts, with marks, in at most `room` bytes."""
+    def written(self, space: int, failures: FailureLines) -> str:
+        """Return the chosen parts, with marks, in at most `space` bytes."""
         if not self._is_readable:
-            return selection.ends_in_part(self._data, room, partial(left_out, self._data), failures)
+            return selection.ends_in_part(self._data, space, partial(left_out, self._data), failures)
         places = [start for start, _ in failures.ranked()[:_MOST_FAILURES]]
         sample: str | None = None
         if self._kind is Kind.JSON:
-            sample = self._rows(room)
-            sample = json_prune.prune(self._text, room, self._facts_of) if sample is None else sample
+            sample = self._rows(space)
+            sample = json_prune.prune(self._text, space, self._facts_of) if sample is None else sample
         if sample is not None:
             return sample
-        return self._file(room, places) if self._kind is Kind.FILE else self._parts(room, places)
+        return self._file(space, places) if self._kind is Kind.FILE else self._parts(space, places)
 
-    def _file(self, room: int, failures: Sequence[int]) -> str:
+    def _file(self, space: int, failures: Sequence[int]) -> str:
         """Return the ends and the definitions of a file, and the passages with names that the conversation
         has used."""
         _, contents, _ = self._numbered
-        chosen = Selection(self._units, room * _USED // 100)
+        chosen = Selection(self._units, space * _USED // 100)
         chosen.ends(*_ENDS_OF_FILE)
         chosen.near(failures, _FAILURES)
         self._take(chosen, headings.definitions(LineFlags(contents)), _DEFINITIONS)
@@ -426,11 +426,11 @@ class _Parts:
         chosen.fill(is_code=True)
         return chosen.written(self._numbers_left_out)
 
-    def _parts(self, room: int, failures: Sequence[int]) -> str:
+    def _parts(self, space: int, failures: Sequence[int]) -> str:
         """Return the lines with the most new facts, below their headings."""
         first = self._headings.first
-        self._room_for_names = min(room // _NAMED, sum(size(self._lines[at]) + 2 for at in first))
-        chosen = Selection(self._units, room - self._room_for_names, self._facts, self._needs)
+        self._space_for_names = min(space // _NAMED, sum(size(self._lines[at]) + 2 for at in first))
+        chosen = Selection(self._units, space - self._space_for_names, self._facts, self._needs)
         chosen.ends(_HEAD, _TAIL)
         if self._kind in _OF_RUNS:
             ended = critical_lines.endings(self._data)
@@ -472,8 +472,8 @@ class _Parts:
         for line in heads:
             name = self._lines[line].removeprefix("+++ ").removeprefix("b/").split("\t")[0].rstrip(": ")
             folder = name[: name.rfind("/") + 1]
-            self._room_for_names -= size(name) + 2 - (size(folder) if folder in folders else -2)
-            if self._room_for_names < 0:
+            self._space_for_names -= size(name) + 2 - (size(folder) if folder in folders else -2)
+            if self._space_for_names < 0:
                 break
             folders.setdefault(folder, []).append(name[len(folder) :])
         count = sum(map(len, folders.values()))
@@ -484,17 +484,17 @@ class _Parts:
         ]
         return f": {', '.join(named)}{more}" if named else ""
 
-    def _rows(self, room: int) -> str | None:
+    def _rows(self, space: int) -> str | None:
         """Return the chosen rows of JSON; None if the JSON has no rows or no row fits."""
-        found = row_sample.rows(self._text, room)
+        found = row_sample.rows(self._text, space)
         if found is None:
             return None
         rows, heads = found
-        if size(every := "\n".join(rows)) <= room:
+        if size(every := "\n".join(rows)) <= space:
             return every
         units = Units.joined([encode(row) for row in rows])
         needs = {at: [head] for at, head in enumerate(heads) if head != at}
-        chosen = Selection(units, room, self._facts_of(units), needs)
+        chosen = Selection(units, space, self._facts_of(units), needs)
         chosen.take(sorted(set(heads)) if needs else (), 100)
         tables = [list(rows_of) for _, rows_of in groupby(range(len(heads)), key=heads.__getitem__)]
         chosen.take([*failure_lines.ranked(rows), *row_sample.odd(rows)], _DIFFERING)

@@ -142,9 +142,9 @@ class _Tree:
 
 
 def prune(
-    text: str, room: int, compared: Callable[[Units], Facts] | None = None, above: str = ""
+    text: str, space: int, compared: Callable[[Units], Facts] | None = None, above: str = ""
 ) -> str | None:
-    """Return a JSON value in at most `room` bytes; None if the text is not JSON or its brackets don't fit.
+    """Return a JSON value in at most `space` bytes; None if the text is not JSON or its brackets don't fit.
     `compared` returns the facts of units; without it, the first units are chosen first. `above` is the JSON
     in the row above."""
     body = text.strip(" \t\r\n")
@@ -160,7 +160,7 @@ def prune(
     needs = {at: [parent] for at, parent in enumerate(tree.parents) if at}
     names = [name for of_depth in tree.names for name in of_depth]
     failures = failure_lines.ranked([unit.replace("\n", " ") for unit in tree.texts])
-    budget = int(room * _MORE)
+    budget = int(space * _MORE)
     for _ in range(_TRIES):
         chosen = Selection(units, budget + selection.ASIDE, weighed, needs, _MARK)
         chosen.take([0], 100)
@@ -169,9 +169,9 @@ def prune(
         chosen.take(failures, _OF_FAILURES)
         chosen.fill()
         written = tree.written(chosen.shown)
-        if (taken := size(written)) <= room:
+        if (taken := size(written)) <= space:
             return written
-        budget = min(budget - 1, budget * room * 9 // (taken * 10))
+        budget = min(budget - 1, budget * space * 9 // (taken * 10))
     return None
 
 

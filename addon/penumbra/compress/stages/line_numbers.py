@@ -285,8 +285,8 @@ def may_be_the_files(text: str, original: str, call: Call) -> bool:
         return True
     first = first_number(text)
     is_asked = first is not None and first > 1 and first in call.numbers
-    is_told = is_asked or is_in_tags(original, call.path)
-    return not is_told and _may_be_of_the_file(text, call.signs)
+    is_certain = is_asked or is_in_tags(original, call.path)
+    return not is_certain and _may_be_of_the_file(text, call.signs)
 
 
 def count_lines(text: str, call: Call, original: str | None = None) -> bool:

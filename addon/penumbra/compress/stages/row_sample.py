@@ -33,9 +33,9 @@ _FAR = 20
 _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")
 
 
-def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
+def rows(text: str, space: int) -> tuple[list[str], list[int]] | None:
     """Return the rows of a JSON text and, for each row, the number of the line that names its columns (a row
-    without such a line has its own number). Rows are shortened so that some fit into `room` bytes. Returns
+    without such a line has its own number). Rows are shortened so that some fit into `space` bytes. Returns
     None if the text has no rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
@@ -46,9 +46,9 @@ def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
     above = [
         starts[max(0, bisect_right(starts, number) - 1)] if starts else number for number in range(len(lines))
     ]
-    longest = max(2 * _LONGEST, room // _HEADS // max(1, len(heads)))
+    longest = max(2 * _LONGEST, space // _HEADS // max(1, len(heads)))
     shorter = {number: _short(lines[number], longest) for number in heads}
-    left = room - sum(size(line) + 1 for line in shorter.values())
+    left = space - sum(size(line) + 1 for line in shorter.values())
     count = max(1, len(lines) - len(heads))
     widths = [left // count - cells * (_NOTE + 3) for cells in (1, 2, 4, 8, 16) if left // count >= _FEW]
     every: list[str] = []
@@ -57,7 +57,7 @@ def rows(text: str, room: int) -> tuple[list[str], list[int]] | None:
             shorter[at] if at in heads else _in_part(line, lines[at - 1] if at else "", longest)
             for at, line in enumerate(lines)
         ]
-        if sum(size(line) + 1 for line in every) <= room:
+        if sum(size(line) + 1 for line in every) <= space:
             break
     return every, above
 

@@ -411,7 +411,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
         value = read(data, match.end(), match[1] or b"", Style.APART, RUN_CODE)
         # A string type before the name shows that the brackets after it contain its value.
         is_declared = _DECLARED.search(data, max(0, begin - 24), begin) is not None
-        is_value = match[1] and (is_declared or _is_given_to(data, begin, end))
+        is_value = match[1] and (is_declared or _is_setter(data, begin, end))
         if value and is_value and _ONLY_ARGUMENT.match(data, value.end):
             return value._replace(style=Style.QUOTED)
         return value
@@ -428,7 +428,7 @@ def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
     )
 
 
-def _is_given_to(data: bytes, begin: int, end: int) -> bool:
+def _is_setter(data: bytes, begin: int, end: int) -> bool:
     """Return whether the name is a method that sets or compares a secret: `.password("value")`,
     `pwd.equals("value")`."""
     name = data[begin:end]

@@ -616,7 +616,7 @@ def _is_random(text: str) -> bool:
     return not is_placeholder(text) and not is_reference(text) and is_opaque(text, 12)
 
 
-def _is_given(text: str) -> bool:
+def _is_literal(text: str) -> bool:
     text = text[:_LOOK]
     if is_favourite(text):
         return True
@@ -643,7 +643,7 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "told": lambda text: is_secret(text, Strength.PASSWORD, Style.PROSE),
     "certain": lambda text: is_secret(text, Strength.WEAK, Style.QUOTED),
     "opaque": _is_random,
-    "given": _is_given,
-    "login": _is_given,
+    "given": _is_literal,
+    "login": _is_literal,
     "basic": _is_basic,
 }
