@@ -61,9 +61,18 @@ class Response:
         return self._write(self._read(self._reader.feed(data)))
 
     def end_turn(self) -> Turn:
-        """End the provider's response, and return its turn. Delayed events stay delayed."""
-        self._rest = self._read(self._reader.close())
-        return self._turns.end_turn() if self._turns is not None else Turn()
+        """End the provider's response, and return its turn. Delayed events stay delayed. Half an event that
+        names the injected tool is dropped: no client can read it."""
+        rest = self._read(self._reader.close())
+        if self._turns is None:
+            self._rest = rest
+            return Turn()
+        name = self._turns.injected_tool.encode()
+        is_stream = bool(name) and not self._framing.is_whole
+        self._rest = [
+            event for event in rest if not (is_stream and event.document is None and name in event.piece.raw)
+        ]
+        return self._turns.end_turn()
 
     def go_on(self) -> bytes:
         """Continue the response; return the last bytes of this turn for the client."""

@@ -13,6 +13,7 @@ import pytest
 from penumbra.apis.base import Failure, Turn
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses import Response
+from support.cuts import places
 from support.streams.drive import byte_by_byte, chunks, drive, every_cut
 from support.upstream import script
 from support.upstream.anthropic import Anthropic
@@ -145,6 +146,14 @@ def test_the_model_and_the_reason_of_the_end_are_read(case: Case) -> None:
     turn = case.read(case.begin().written(script.turn("x", stop=reason)))
     assert turn.ending.reasons == (reason,)
     assert bool(turn.ending.model) is (case.format != "bedrock")
+
+
+@every_stream
+def test_half_an_event_at_the_end_does_not_name_the_tool(case: Case) -> None:
+    data = case.begin().written(ASKING)
+    for at in places(data):
+        answer = case.reader()
+        assert PHANTOM.encode() not in answer.feed(data[:at]) + answer.close(), data[:at][-80:]
 
 
 @every_stream
