@@ -125,7 +125,7 @@ def read(document: Document, messages: Raw | None, start: bytes = START) -> Chai
 
 
 def of(document: Document, start: bytes = START) -> Chain:
-    """Return the hashes of a request of any API, whose messages are found by the name of their member."""
+    """Return the hashes of a request of any API. The name of a member shows that it has the messages."""
     top = document.top
     messages = top.get("messages", top.get("input"))
     return read(document, inner(document).get("contents") if messages is None else messages, start)
@@ -324,7 +324,7 @@ class _Words:
         self.digest.update(b"\0%d " % len(mark) + mark)
 
     def flush(self) -> None:
-        """Hash all texts since the last mark as one text."""
+        """Hash the collected texts as one text."""
         if size := sum(map(len, self._texts)):
             self.any = True
             self.digest.update(b"\1%d " % size)

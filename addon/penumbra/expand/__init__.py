@@ -1,1 +1,1 @@
-"""The way back to left-out text: references, the injected tool, its loop, and hidden exchanges."""
+"""This package returns left-out texts to the model: references, the tool, its loop, hidden exchanges."""

@@ -2,7 +2,7 @@
 
 The provider then gets the prefix that is cached and to which signed reasoning is bound, and the model still
 has the texts that it has read. For an unknown or edited response, the request stays unchanged, and reasoning
-after the missing exchange is dropped in the way of the API.
+after the missing exchange is dropped as far as the API allows.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def key_of_before(ref: str) -> str:
 Find = Callable[[str], Awaitable[Original | None]]
 """A function that finds the original of a reference in the current request."""
 Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""A function that gives a conversation its state under an earlier login, and returns its originals."""
+"""A function that copies the state of a conversation from an earlier login, and returns its originals."""
 
 
 @dataclass(frozen=True, slots=True)

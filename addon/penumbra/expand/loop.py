@@ -112,7 +112,7 @@ class ToolLoop:
         self._ended: Turn | None = None
         """The current turn if it has ended; otherwise None."""
         self._shown = self._shows = False
-        """True if the client got a part of the response, and if it got a part of the current turn."""
+        """True if the client got a part of the response, and True if it got a part of the current turn."""
 
     @property
     def keep_alive(self) -> bytes:

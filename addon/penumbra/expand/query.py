@@ -1,8 +1,8 @@
 """This module answers queries about originals with the whole text, a range of lines, or matching lines.
 
 An answer has at most one page and so is never shortened again. The last line of a page explains how to get
-the next page. Line numbers are those in the original if they rise, as do those of parts of one file. Other
-originals have numbers from 1 on. The answer to a bad query explains how to ask.
+the next page. Line numbers are those that the original shows if these rise, as in parts of one file. The
+lines of other originals are counted from 1. The answer to a bad query explains how to ask.
 """
 
 from __future__ import annotations

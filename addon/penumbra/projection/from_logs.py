@@ -195,7 +195,7 @@ def _later_sums(values: Sequence[float]) -> list[float]:
 
 
 def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
-    """Return the format of the API of a conversation's model, by the model's name, and this name."""
+    """Return the API format for a conversation's model, which the model's name decides, and this name."""
     model = next(conversation.models, "")
     name = model.lower()
     if "gemini" in name:

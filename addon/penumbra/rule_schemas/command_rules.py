@@ -70,7 +70,7 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
     line: str = " {rest}"
     """Each line of a run."""
     least: Count = field(default=2, name="min")
-    """Lines that make a run."""
+    """The smallest number of lines in a run."""
 
 
 class HoistRule(StepRule, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class HoistRule(StepRule, frozen=True, kw_only=True):
     fields: dict[str, str]
     """The names of the columns that may be written before the run, by column."""
     least: Count = field(default=3, name="min")
-    """Lines that make a run."""
+    """The smallest number of lines in a run."""
 
 
 class SameRule(StepRule, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class SameRule(StepRule, frozen=True, kw_only=True):
     say: str
     """The new line. `{line}` stands for the repeated line, `{n}` for their number."""
     least: Count = field(default=3, name="min")
-    """Lines that there must be."""
+    """The smallest number of lines that are replaced."""
 
 
 class FoldRule(StepRule, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     values of a group, `{distinct_group}` for the number of different values, `{each_group}` for all of them.
     `{n|line|lines}` is the number with its noun."""
     least: Count = field(default=3, name="min")
-    """Lines that make a run."""
+    """The smallest number of lines in a run."""
     head: Size = 0
     """The number of lines at the beginning of a run that stay."""
     tail: Size = 0
@@ -166,7 +166,7 @@ class MemberRule(StepRule, frozen=True, kw_only=True):
     say: str
     """The line before the texts. `{n}` stands for their number."""
     least: Count = field(default=1, name="min")
-    """Lines that there must be."""
+    """The smallest number of lines that are replaced."""
 
 
 class ContextRule(StepRule, frozen=True, kw_only=True):

@@ -83,7 +83,7 @@ class Conversations:
     def __init__(
         self, table: KeyedValues[ConversationState], clock: Clock = time.time, steady: Clock | None = None
     ) -> None:
-        """`steady` is the clock by which conversations become idle, or `clock` if it is None."""
+        """`steady` is the clock for `idle`; None stands for `clock`."""
         self._table = table
         self.clock = clock
         self.steady = steady or clock

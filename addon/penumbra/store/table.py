@@ -70,8 +70,8 @@ class Table(KeyedValues[V]):
         clock: Clock = time.time,
         steady: Clock | None = None,
     ) -> None:
-        """`ttl` is the time in seconds from the last use of a value to its expiry. `steady` measures it, or
-        `clock` if `steady` is None. `clock` gives the time of a use."""
+        """`ttl` is the time in seconds from the last use of a value to its expiry. This time is measured by
+        `steady`, or by `clock` if `steady` is None. `clock` gives the time of a use."""
         super().__init__(schema, database.seal(schema.name), ttl, clock)
         self._database = database
         self._files = database.file.renewals
@@ -152,7 +152,7 @@ class Table(KeyedValues[V]):
             if (has_rows := await self._asked(self._has_rows, None)) is None:
                 return False
             self._was_empty = not has_rows
-        # Another table of this name on the same database may have been filled meanwhile.
+        # Another `Table` may have filled the table of this name in the database meanwhile.
         return self._was_empty and self._name not in self._database.filled
 
     async def _asked(self, work: Work[T], otherwise: D) -> T | D:
