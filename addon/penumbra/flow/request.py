@@ -180,7 +180,7 @@ class RequestWay:
             return False
         # Secrets are restored only in responses over HTTP.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
-        # The switch in an upgrade's header would apply to one request, but a WebSocket has many.
+        # A switch in the upgrade's header is meant for one request, but a WebSocket has many.
         may_change = websocket_streams.can_change() and not is_switched
         if state.is_searched and request.raw_content:
             raise Unreadable("it opens a WebSocket and has a body")

@@ -33,7 +33,7 @@ _PAUSES = (
 _BYTES_A_TOKEN = 4
 _LEAST_ERROR = 400
 _REFUSED_WITHIN = "{}, but an error"
-"""The status under which a successful response is counted if its only content is an error."""
+"""Form of the status under which a successful response is counted if its only content is an error."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Journal:
         self.sessions = Sessions()
         self.timeline = Timeline()
         self._open = Prompts()
-        """Prompts by the number of their turn, until the response has the tokens from the cache."""
+        """Prompts by the number of their turn, until the response states the tokens from the cache."""
         self._threads = Prompts()
         """The latest prompt of each thread. A conversation may have several threads."""
         self.untouched: Counter[str] = Counter()

@@ -1,1 +1,1 @@
-"""Classification of tool calls by name and arguments: the category, the command and its family."""
+"""This package classifies tool calls by name and arguments: the category, the command and its family."""

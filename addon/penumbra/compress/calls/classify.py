@@ -1,4 +1,4 @@
-"""Classification of tool calls: category, command, family and path.
+"""This module classifies tool calls: category, command, family and path.
 
 The call determines the expected kind of its result. Other modules then examine the text, which may contradict
 the call. No function here raises, for any arguments.

@@ -1,4 +1,4 @@
-"""The rules in rules/commands. The package `compress.families` applies them."""
+"""This module reads the rules in rules/commands. The package `compress.families` applies them."""
 
 from __future__ import annotations
 

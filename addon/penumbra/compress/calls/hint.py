@@ -1,4 +1,4 @@
-"""Hints from the arguments of a call, for the search for secrets in its result."""
+"""This module takes hints from the arguments of a call, for the search for secrets in its result."""
 
 from __future__ import annotations
 

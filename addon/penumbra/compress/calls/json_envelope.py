@@ -1,4 +1,4 @@
-"""Outputs that are members of an agent's JSON: `{"output":"...","exit_code":0}`."""
+"""This module finds outputs that are members of an agent's JSON: `{"output":"...","exit_code":0}`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognition of logs and other files that programs write (rules/logs.yaml)."""
+"""This module recognises logs and other files that programs write (rules/logs.yaml)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about programs: their names, the extent of their output, and their effect after a pipe."""
+"""This module knows programs: their names, the extent of their output, and their effect after a pipe."""
 
 from __future__ import annotations
 

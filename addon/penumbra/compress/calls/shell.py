@@ -1,4 +1,4 @@
-"""Parsing of command lines, which finds the commands that made the output.
+"""This module parses command lines and finds the commands that made the output.
 
 A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
 command that shaped its output: the last filter that makes other text, or the first command if all filters

@@ -1,4 +1,4 @@
-"""Categories of tools by name, for every agent and every API."""
+"""This module finds the category of a tool by its name, for every agent and every API."""
 
 from __future__ import annotations
 

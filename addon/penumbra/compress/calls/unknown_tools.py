@@ -1,4 +1,4 @@
-"""Categories of tools with unknown names, by their arguments and the words of the name.
+"""This module finds the category of a tool with an unknown name, by its arguments and the words of the name.
 
 Agents use any names for their tools, but similar names for a path, a range of lines and a pattern.
 """

@@ -1,4 +1,4 @@
-"""Removal of wrappers, which only run another command: `sudo`, `timeout 60`, `bash -lc '...'`."""
+"""This module removes wrappers, which only run another command: `sudo`, `timeout 60`, `bash -lc '...'`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splitting of texts that several commands printed, at lines that show which command prints next.
+"""This module splits texts that several commands printed, at lines that show which command prints next.
 
 Such a line announces a command (`npm test` writes `> vitest run`), or an `echo` between two commands prints
 the line (`a; echo ---; b`).

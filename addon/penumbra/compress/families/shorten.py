@@ -1,4 +1,4 @@
-"""Shortening of a command's output by the rules for the command.
+"""This module shortens a command's output by the rules for the command.
 
 The call tells the family of a text, and the text must have the family's shape. Then the family's steps run on
 the lines. Steps that leave lines out run only if allowed, and their result is taken only if it saves enough.

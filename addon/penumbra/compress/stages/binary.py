@@ -1,4 +1,4 @@
-"""The stages that replace data which nobody can read, binary or encoded (hex, base64), by its size."""
+"""These stages replace data that nobody can read, binary or encoded (hex, base64), by its size."""
 
 from __future__ import annotations
 

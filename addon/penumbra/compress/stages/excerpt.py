@@ -1,4 +1,4 @@
-"""The stage that writes the excerpt of a long result: its kind, its size and its most useful parts.
+"""This stage writes the excerpt of a long result: its kind, its size and its most useful parts.
 
     [search result in part; 40093 bytes, 795 lines]
     src/a.py:

@@ -1,4 +1,4 @@
-"""The stage that writes consecutive equal lines, or groups of lines, once with a count.
+"""This stage writes consecutive equal lines, or groups of lines, once with a count.
 
     waiting for the server
     [the line above 41 more times]

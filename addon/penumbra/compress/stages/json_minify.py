@@ -1,4 +1,4 @@
-"""The stage that removes the blanks between the tokens of JSON and JSON Lines.
+"""This stage removes the blanks between the tokens of JSON and JSON Lines.
 
 Strings, numbers, key order and duplicate keys do not change. A text that is not valid JSON is not changed.
 """

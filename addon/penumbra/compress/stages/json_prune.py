@@ -1,4 +1,4 @@
-"""The stage that shortens a JSON value to the members that matter most, as in:
+"""This stage shortens a JSON value to the members that matter most, as in:
 
     {"users":[{"id":1,"bio":"Born in\\n[812 bytes left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
 

@@ -1,4 +1,4 @@
-"""The stage that writes JSON arrays of objects as tables, so that each key is written once.
+"""This stage writes JSON arrays of objects as tables, so that each key is written once.
 
     {"total":30,"items":"[table 1]"}
     [table 1: 30 objects; the same in all: "type":"user"; columns "id","name","address.city"]

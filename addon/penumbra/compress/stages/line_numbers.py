@@ -1,4 +1,4 @@
-"""The stage that keeps only every twentieth line number of a file.
+"""This stage keeps only every twentieth line number of a file.
 
     [not every line is numbered]
     1→import os

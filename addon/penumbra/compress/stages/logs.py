@@ -1,4 +1,4 @@
-"""The stage that writes the common pattern of log lines once, and then only the values of each line.
+"""This stage writes the common pattern of log lines once, and then only the values of each line.
 
     [patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]
     ~A 2026-01-02T03:04:{}Z INFO [worker-{}] job {} done

@@ -1,4 +1,4 @@
-"""The stage that writes a web page as text: headings, paragraphs, lists, tables and links.
+"""This stage writes a web page as text: headings, paragraphs, lists, tables and links.
 
 The parser is selectolax (Lexbor), an HTML5 parser in C. This module chooses which parts of the tree are
 written. Links and image descriptions stay. Content that only a browser needs is removed.
@@ -31,7 +31,7 @@ _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article"
 """Blocks before which an empty line is written."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
 _CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
-"""Blocks that continue the line of an item's or heading's mark if no text is between."""
+"""Blocks that begin on the line with the mark of their item or heading if they are its first content."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
 """Elements that add something to the text. Only the content of all other elements is written."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")

@@ -1,4 +1,4 @@
-"""The stage that shortens code in the acknowledgement of an edit if the call contains this code.
+"""This stage shortens code in the acknowledgement of an edit if the call contains this code.
 
     Successfully overwrote file: src/a.py. Here is the updated code:
     import re

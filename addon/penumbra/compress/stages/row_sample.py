@@ -1,4 +1,4 @@
-"""Functions that write JSON as rows with shortened cells, and that find rows unlike the others."""
+"""This module writes JSON as rows with shortened cells, and finds rows unlike the others."""
 
 from __future__ import annotations
 

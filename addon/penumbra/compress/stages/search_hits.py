@@ -1,4 +1,4 @@
-"""Results of searches in files, and the stage that names the file of their hits only once.
+"""This module reads results of searches in files. Its stage names the file of their hits only once.
 
     src/a.py:12:import os          src/a.py:
     src/a.py-13-import re     ->   12:import os

@@ -1,4 +1,4 @@
-"""The stage that renders a text like a screen, without colours, titles and overwritten text.
+"""This stage renders a text like a screen, without colours, titles and overwritten text.
 
 After a carriage return, a shorter text begins a new line instead of overwriting a longer one, since no
 program wants a mixture of both. Colours stay if only they show the difference between two compared texts.

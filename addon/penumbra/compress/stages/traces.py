@@ -1,4 +1,4 @@
-"""The stage that keeps the program's own frames of stack traces and counts runs of library frames.
+"""This stage keeps the program's own frames of stack traces and counts runs of library frames.
 
 A frame is one line, or two where the language prints the source line below it (Python). The first and the
 last frame of a trace stay, and so do all lines that are not frames (messages, `Caused by:`, `... 12 more`).
