@@ -360,11 +360,11 @@ class _Search:
 
 
 class _Source(Enum):
-    """A `_Source` names the earlier results in which a line must be so that a count may replace the line."""
+    """A `_Source` says which earlier results must contain a line before a count may replace it."""
 
     NONE = auto()
     LAST = auto()
-    """The last result of the same call."""
+    """Only the last result of the same call counts."""
     ANY = auto()
 
 

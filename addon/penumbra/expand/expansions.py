@@ -87,7 +87,7 @@ class Expansions:
         conditions: Conditions,
         before: Chain | None = None,
     ) -> Prepared | None:
-        """Prepare a request for the injected tool. Returns None if the request does not get the tool.
+        """Prepare a request for the injected tool, and return None if the request does not get the tool.
 
         `before` is the chain of the request's messages, if it was already read.
         """
