@@ -42,7 +42,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     """Name of the tool; empty if the request has none."""
     arguments: Raw | None = None
-    """Arguments of a call: an object, or a string that holds JSON or free text."""
+    """Arguments of a call: an object, or a string of JSON or free text."""
     texts: tuple[Raw, ...] = ()
     """The part's texts. A result may have none, or more than one."""
     container: Raw | None = None

@@ -54,8 +54,8 @@ class Response:
         self._filters.append(filter)
 
     @property
-    def holding(self) -> bool:
-        return self._turns is not None and self._turns.holding
+    def is_delayed(self) -> bool:
+        return self._turns is not None and self._turns.is_delayed
 
     def feed(self, data: bytes) -> bytes:
         return self._write(self._read(self._reader.feed(data)))

@@ -2,12 +2,12 @@
 
            ┌──── restart ◄─────┬──────────────┐
            ▼                   │              │
-        READING ─ injected ─► HOLDING ─ end ─► ASKING ─ go_on ─► CONTINUED  (which goes on like READING)
+        READING ─ injected ─► WAITING ─ end ─► ASKING ─ go_on ─► CONTINUED  (which goes on like READING)
            │      tool called  │   of the turn  │
            └──────── finish ───┴────────────────┴───────────────► DONE
         anywhere ─ the provider's error, fail ──────────────────► FAILED
 
-READING and CONTINUED: the client gets events as they arrive. HOLDING: the end of the turn is delayed, since
+READING and CONTINUED: the client gets events as they arrive. WAITING: the end of the turn is delayed, since
 the response may be continued. ASKING: the turn is over, and the tool loop gets the results. FAILED: the
 provider sent an error that was not passed to the client, which gets no further events of the provider.
 
@@ -92,7 +92,7 @@ class State(Enum):
     """The states of the diagram above."""
 
     READING = auto()
-    HOLDING = auto()
+    WAITING = auto()
     ASKING = auto()
     CONTINUED = auto()
     DONE = auto()
@@ -179,8 +179,8 @@ class Turns(ABC):
     # Methods that the response calls
 
     @property
-    def holding(self) -> bool:
-        return self.state in (State.HOLDING, State.ASKING)
+    def is_delayed(self) -> bool:
+        return self.state in (State.WAITING, State.ASKING)
 
     def event(self, event: Event) -> Iterable[Event]:
         """Read one event of the current turn, and return the events for the client."""
@@ -194,12 +194,12 @@ class Turns(ABC):
             return self._unnamed(self._error(event))
         out = self.read(event, event.document)
         if self.state is not State.FAILED:
-            self.state = State.HOLDING if self.delayed or self.hides() else self._reading()
+            self.state = State.WAITING if self.delayed or self.hides() else self._reading()
         return self._unnamed(out)
 
     def end_turn(self) -> Turn:
         """End the provider's response, and return its turn."""
-        if self.state is State.HOLDING:
+        if self.state is State.WAITING:
             self.state = State.ASKING
         usage, ending = self.usage.of_turn(self.metrics), self.ending.ending()
         if not self.framing.is_whole:
@@ -275,7 +275,7 @@ class Turns(ABC):
         self.hidden_names.note([name for call in turn.injected for name in call.names], hidden=True)
         self.hidden_names.note(turn.real_calls, hidden=False)
         self.note_usage(document, self.owner(document))
-        self.state = State.HOLDING
+        self.state = State.WAITING
         return self.delay(event)
 
     def _unnamed(self, events: Iterable[Event]) -> list[Event]:

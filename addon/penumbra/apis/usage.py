@@ -35,9 +35,9 @@ class UsageTable:
     outputs: tuple[str, ...]
     """Beginnings of the names (like `outer.inner`) of counts that are summed over turns."""
     holders: tuple[str, ...] = ("usage",)
-    """The members that contain counts; an empty name stands for the object itself."""
+    """The members that contain counts; an empty name means the object itself."""
     within: tuple[str, ...] = ("",)
-    """Members of an event that contain such an object; an empty name stands for the event itself."""
+    """Members of an event that contain an object with counts; an empty name means the event itself."""
     total: str = ""
     in_total: tuple[str, ...] = ()
     """The inputs that the total contains."""

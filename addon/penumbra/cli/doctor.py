@@ -352,7 +352,7 @@ def _problems(folder: Path) -> Iterator[Check]:
     now = datetime.now(UTC)
     since = ca.certificate.not_valid_before_utc
     if not since <= now < ca.until:
-        yield bad(_CA, f"the CA certificate holds from {since:%Y-%m-%d} to {ca.until:%Y-%m-%d}", _AGAIN)
+        yield bad(_CA, f"the CA certificate is valid from {since:%Y-%m-%d} to {ca.until:%Y-%m-%d}", _AGAIN)
     elif ca.until < now + _SOON:
         yield note(_CA, f"the CA certificate ends on {ca.until:%Y-%m-%d}", _AGAIN)
     if lacking := ca.lacks(provider_hosts()):

@@ -19,7 +19,7 @@ usage: penumbra pause [PORT]
 
 While they are paused, the proxies that run here (or the one at PORT) let requests through as they come.
 Secrets are still taken out, unless that is switched off by name (penumbra_redact_secrets). A conversation
-under way keeps the forms that were sent before, and its hidden exchanges: the provider holds them in its
+under way keeps the forms that were sent before, and its hidden exchanges, since the provider has them in its
 cache, and binds thinking to them.
 
 Other ways: kill -USR1 PID, which also ends a pause, `:penumbra.pause` in mitmproxy, the button on the page,

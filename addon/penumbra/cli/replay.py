@@ -29,7 +29,7 @@ Penumbra already are left out.
   --json         print the figures for programs
   --html FILE    also write a page, without secrets, but with the beginning of the largest results
 
-Settings and rules count as in the proxy. Exit code 0, or 1 if no file holds a call of an LLM.
+Settings and rules count as in the proxy. Exit code 0, or 1 if no file has a call of an LLM.
 """
 
 

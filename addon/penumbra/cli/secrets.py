@@ -25,7 +25,7 @@ usage: penumbra secrets try [--from PATH OR COMMAND LINE] [--text] < text
 
   try     print what would be replaced in a text, by which rule and why; exit code 0
 
-  --from   the path or the command line that the text comes from, since some show what it holds
+  --from   the path or the command line of the text, which may show what kind of text it is
   --text   print only the redacted text
 
 Settings, rules of your own and penumbra_secrets_allow count as in the proxy.

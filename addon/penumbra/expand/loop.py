@@ -120,9 +120,9 @@ class ToolLoop:
         return b"" if self._broken else self._response.keep_alive
 
     @property
-    def holding(self) -> bool:
+    def is_delayed(self) -> bool:
         """Return whether the client gets no bytes for now, so that a keep-alive is due."""
-        return not self._broken and (self.rounds > 0 or self._response.holding)
+        return not self._broken and (self.rounds > 0 or self._response.is_delayed)
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes of the current turn, and return bytes for the client. Never raises."""

@@ -272,7 +272,7 @@ class Contract:
     """A `Contract` is the API of a compression service or of a provider."""
 
     path: str
-    """The path after a base URL. `{model}` stands for the model's name."""
+    """The path after a base URL. `{model}` is replaced by the model's name."""
     key: Callable[[str], dict[str, str]]
     """A function that returns the headers for a key."""
     body: Callable[[Question], dict[str, Any]]

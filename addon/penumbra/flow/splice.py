@@ -424,7 +424,7 @@ class SpliceStream(HttpStream):
         yield ReceiveHttp(RequestEndOfMessage(stream_id))
 
     def _keep_alive(self, session: Session) -> layer.CommandGenerator[None]:
-        if self.quiet and session.holding and (data := session.keep_alive()):
+        if self.quiet and session.is_delayed and (data := session.keep_alive()):
             yield SendHttp(ResponseData(self.stream_id, data), self.context.client)
         self.quiet = True
         yield from self._wake_later()

@@ -36,7 +36,7 @@ class Session(Protocol):
     """True if the response is streamed through `feed`, False if it is one document."""
 
     @property
-    def holding(self) -> bool:
+    def is_delayed(self) -> bool:
         """True if events are delayed, so that a keep-alive is needed if nothing else is sent."""
         ...
 

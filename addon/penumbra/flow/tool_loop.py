@@ -79,8 +79,8 @@ class LoopedResponse:
         return self.handle.engine.expansions
 
     @property
-    def holding(self) -> bool:
-        return self.loop is not None and self.loop.holding
+    def is_delayed(self) -> bool:
+        return self.loop is not None and self.loop.is_delayed
 
     def feed(self, data: bytes) -> bytes:
         out = self.loop.feed(data) if self.loop else data

@@ -201,7 +201,7 @@ class SocketStream:
         """True while hidden turns are in progress."""
         first = self.waiting[0] if self.waiting else None
         sending = first.sending if first is not None else None
-        return first is not None and (first.loop.holding or (sending is not None and sending.count > 0))
+        return first is not None and (first.loop.is_delayed or (sending is not None and sending.count > 0))
 
 
 @dataclass

@@ -50,7 +50,7 @@ _DATABASE = {
     "up": "Whether the database on this machine's disk answers and can be written.",
     "waiting_bytes": "Bytes that wait to be written to it.",
     "failures_total": "Times that it was asked for something and did not answer.",
-    "forgotten_rows_total": "Rows that there was no room for while they waited to be written.",
+    "forgotten_rows_total": "Rows that were dropped before they were written, because too many bytes waited.",
 }
 
 

@@ -263,7 +263,7 @@ class _Item:
                 if isinstance(text, str)
             ]
         if any(self.search(text, "").text != text for text in texts):
-            raise Unreadable("a secret in it stands where it can't be replaced")
+            raise Unreadable("a secret in it is in a place where it can't be replaced")
 
 
 def _moved(edit: Edit, by: int) -> Edit:
@@ -436,14 +436,14 @@ class _Search:
         if is_packed and _is_squeezed(data, always="grpc" in kind):
             raise Unreadable("its messages are compressed")
         if is_text and self.redact(text, "").text != text:
-            raise Unreadable("a secret in it stands where it can't be replaced")
+            raise Unreadable("a secret in it is in a place where it can't be replaced")
         return Searched(data)
 
     def _replaced(self, data: bytes, text: str) -> Searched:
         redacted = self.redact(text, "")
         for hidden in (unquote_plus(redacted.text), redacted.text.replace("\0", "")):
             if self.strict and self.redact(hidden, "").text != hidden:
-                raise Unreadable("a secret in it stands where it can't be replaced")
+                raise Unreadable("a secret in it is in a place where it can't be replaced")
         if redacted.text == text:
             return Searched(data)
         return Searched(redacted.text.encode("utf-8"), False, Counter(redacted.counts))

@@ -161,7 +161,7 @@ def test_responses_are_read_and_arguments_in_them_edited(name: str) -> None:
     assert responses.turns.usage.inputs, "the figures that count what went in"
     for response in (FORMATS[name].stream("expand_context"), FORMATS[name].body("expand_context")):
         assert response.feed(b"") == b""
-        assert not response.holding
+        assert not response.is_delayed
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -160,13 +160,13 @@ def test_half_an_event_at_the_end_does_not_name_the_tool(case: Case) -> None:
 def test_text_goes_out_at_once_and_the_end_is_delayed(case: Case) -> None:
     data, response = case.begin().written(ASKING), case.reader()
     at, out = 0, b""
-    while not response.holding:
+    while not response.is_delayed:
         out, at = out + response.feed(data[at : at + 1]), at + 1
     # A call whose name may still become the tool's is delayed, too.
     assert response.feed(data[at:]) == b""
     assert case.read(out).text == "Let me see é."
     assert response.end_turn().injected
-    assert (response.go_on(), response.holding) == (b"", False)
+    assert (response.go_on(), response.is_delayed) == (b"", False)
 
 
 @every_stream

@@ -76,7 +76,7 @@ def test_beside_real_calls() -> None:
 def test_an_ordinary_answer() -> None:
     one = exchange()
     assert one.feed(SECOND) == SECOND
-    assert not one.holding
+    assert not one.is_delayed
     done = one.end_turn()
     assert isinstance(done, Done)
     assert [call.id for call in done.made] == ["toolu_r1"]
