@@ -328,3 +328,25 @@ def test_a_block_is_shown_with_the_comment_above_it() -> None:
         "x = 1",
     ]
     assert headings.opened_above(LineFlags(lines)) == {1: 0, 2: 1, 3: 2}
+
+
+MANY_HEADINGS = {
+    "files without hunks": "diff --git a/{0} b/{0}\n" * 300 + "@@ -1 +1 @@\n+{0}\n" * 300,
+    "marks of many lines": "line {0}\n" * 300 + "[the 999 lines above 2 more times]\n" * 300,
+    "marks of marks": "[the 3 lines above 2 more times]\n" * 300,
+}
+
+
+@pytest.mark.parametrize("kind", MANY_HEADINGS)
+@pytest.mark.parametrize("is_diff", [True, False])
+def test_each_line_needs_few_others(kind: str, is_diff: bool) -> None:
+    needs = headings.Headings.of(
+        of(MANY_HEADINGS[kind]), is_search=False, is_page=False, is_diff=is_diff, is_grouped=False
+    ).needs
+    for line in needs:
+        needed, waiting = set[int](), [line]
+        while waiting:
+            new = set(needs.get(waiting.pop(), ())) - needed
+            needed |= new
+            waiting += new
+        assert len(needed) < 20

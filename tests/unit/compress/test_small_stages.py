@@ -230,14 +230,14 @@ def test_repetitions_are_counted_exactly() -> None:
     assert folding.fold(cycle * 3 + "end") == cycle + "[the 8 lines above 2 more times]\nend"
 
 
-FOLDED = b"a\nb\n[the line above 4 more times]\nc\n[the 2 lines above 1 more time]\nd"
+FOLDED = b"a\nb\n[the line above 4 more times]\nc\nd\n[the 2 lines above 1 more time]\ne"
 
 
 def test_a_marker_is_shown_with_the_lines_that_it_counts() -> None:
     lines = FOLDED.decode().split("\n")
     headings = Headings.of(LineFlags(lines), is_search=False, is_page=False, is_diff=False, is_grouped=False)
     counts = {at: needs for at, needs in headings.needs.items() if lines[at].startswith("[the ")}
-    assert counts == {2: [1], 4: [2, 3]}
+    assert counts == {2: [1], 5: [3, 4]}
 
 
 def test_markers_in_the_text_stop_the_folding() -> None:

@@ -112,9 +112,15 @@ def _counts(line: str) -> tuple[int, int] | None:
 
 
 def counted_lines(lines: Sequence[str]) -> dict[int, int]:
-    """Map the position of each marker to that of the first line that it counts."""
-    counts = ((at, _counts(line)) for at, line in enumerate(lines) if line.startswith("[the "))
-    return {at: max(0, at - found[0]) for at, found in counts if found is not None}
+    """Map the position of each marker to that of the first line that it counts. A marker of `fold` counts few
+    lines, and none of them is a marker. Others are text."""
+    found = {at: _counts(line) for at, line in enumerate(lines) if line.startswith("[the ")}
+    periods = {at: counts[0] for at, counts in found.items() if counts is not None}
+    return {
+        at: max(0, at - period)
+        for at, period in periods.items()
+        if period <= _LONGEST_CYCLE and periods.keys().isdisjoint(range(at - period, at))
+    }
 
 
 def trim(text: str) -> str | None:

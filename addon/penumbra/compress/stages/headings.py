@@ -20,6 +20,8 @@ _LONGEST = 240
 """The length in characters of the longest line that opens a block."""
 _BELOW = 30
 """The greatest number of lines that belong to one title."""
+_HEADER = 8
+"""The greatest number of lines above the first hunk of a file that name the file."""
 _PLACE = re.compile(r"(?<![\w@$./\\-])[\w@$./\\-]{1,240}\.\w{1,8}\W{0,6}?(?::|#L|(?:lines? ?|L))[0-9]")
 """A file with a line number."""
 _BEGINS = 240
@@ -94,12 +96,12 @@ def hunks_above(flags: LineFlags) -> dict[int, list[int]]:
         elif number in files or (
             line[:4] == "--- " and "".join(lines[number + 1 : number + 2])[:4] == "+++ "
         ):
-            file = [number] if is_named else [*file, number]
+            file = [number] if is_named else [*file, number][-_HEADER:]
             hunk, is_named = -1, False
         elif hunk >= 0:
             above[number] = [hunk]
         elif line[:4] == "+++ ":
-            file = [*file, number]
+            file = [*file, number][-_HEADER:]
     return above
 
 
