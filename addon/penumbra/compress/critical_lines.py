@@ -1,5 +1,5 @@
-"""The critical lines, which no stage may drop: errors, failures, assertions, panics, frames, exit codes,
-summaries.
+"""This module finds critical lines, which no stage may drop: errors, failures, assertions, panics, frames,
+exit codes, summaries.
 
 The patterns are in rules/failures.yaml. One linear-time pattern finds candidates in a whole text. A set of
 patterns then decides whether a candidate reports a pass, and how severe the line is. A line that reports a

@@ -1,4 +1,4 @@
-"""The facts in the units of a text (lines, rows or search hits): paths, names, ids and numbers.
+"""This module finds the facts in a text's units (lines, rows or search hits): paths, names, ids and numbers.
 
 A rare fact is lost with its line. A frequent fact is likely to be in another line that is kept. A unit is
 therefore worth as much as those of its facts that no kept unit shows yet.

@@ -1,4 +1,4 @@
-"""The pipeline, which runs all stages on one tool result.
+"""The pipeline runs all stages on one tool result.
 
     redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 

@@ -1,4 +1,4 @@
-"""The values that pass between the pipeline and its callers."""
+"""This module has the values that pass between the pipeline and its callers."""
 
 from __future__ import annotations
 

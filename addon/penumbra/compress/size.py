@@ -1,4 +1,5 @@
-"""Sizes of texts in lines and in UTF-8 bytes (lone surrogates included), and texts cut to a size."""
+"""This module measures texts in lines and UTF-8 bytes (lone surrogates included), and cuts texts to a
+size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The class of the stages of the pipeline, and the facts about a text for a stage."""
+"""This module has the class of the pipeline's stages, and the facts about a text for a stage."""
 
 from __future__ import annotations
 

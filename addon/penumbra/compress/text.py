@@ -1,4 +1,4 @@
-"""The text of a tool result on its way through the stages."""
+"""This module has the class for the text of a tool result on its way through the stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time limit for the stages of one result.
+"""This module limits the time of the stages for one result.
 
 All stages take linear time and are limited by counts, so only very large or unforeseen texts take long. When
 the time is over, the remaining stages are skipped. The stored decision names them and makes the form final,

@@ -1,4 +1,4 @@
-"""An estimate of the number of tokens in a text, without a vocabulary.
+"""This module estimates the number of tokens in a text without a vocabulary.
 
 A model's tokenizer first cuts a text into words, digit groups, punctuation and blanks, and only
 then looks at its vocabulary. The estimate counts those cuts. Every byte of the UTF-8 text is replaced

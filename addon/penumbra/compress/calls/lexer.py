@@ -1,4 +1,4 @@
-"""A lexer of shell source, in one pass from left to right.
+"""This module has a lexer of shell source, which makes one pass from left to right.
 
 The lexer knows the quoting, redirects, here-documents, comments and nested substitutions of POSIX shells and
 bash. Reading never fails: text that a shell would refuse (an open quote, a stray parenthesis) is read as far

@@ -1,4 +1,4 @@
-"""Steps of a family rule that leave lines out and write marks with the number of these lines."""
+"""These steps of a family rule leave lines out and write marks with the number of these lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a family rule's steps: patterns for lines, spans of a text, and templates."""
+"""This module has the parts of a family rule's steps: patterns for lines, spans of a text, and templates."""
 
 from __future__ import annotations
 

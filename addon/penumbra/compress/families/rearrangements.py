@@ -1,4 +1,4 @@
-"""Steps of a family rule that lose nothing. They write repeated parts of lines once, or in a shorter form."""
+"""These steps of a family rule lose nothing. They write repeated parts of lines once, or shorter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a family rule. Each step takes lines and returns lines.
+"""This module makes the steps of a family rule. Each step takes lines and returns lines.
 
 docs/rules.md describes the rules for steps. A rule also says whether its step loses information. Each step
 reads the lines once. Lines above `LINE_LIMIT` characters are never matched.

@@ -1,4 +1,4 @@
-"""The hard limit on a result's size.
+"""This stage applies the hard limit on a result's size.
 
 Failure lines that are cut are written below the text. Every gap has a marker with the exact number of missing
 bytes, and markers count for the limit. A text within the limit is not changed, so a text is never cut twice.
