@@ -27,7 +27,9 @@ def main(arguments: Sequence[str]) -> int:
     for entry in reached:
         print(_line(entry))
     if not entries:
-        raise Failure("no proxy with a page is running here")
+        raise Failure(
+            "no proxy with a page is running here; penumbra proxy --set penumbra_page=8765 starts one"
+        )
     if not reached:
         raise Failure(
             "no browser can go through the proxy that runs here, by its mode: start it with "

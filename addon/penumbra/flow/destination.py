@@ -73,3 +73,9 @@ def _hosts(flow: Flow) -> list[str]:
 def headers_of(request: HttpRequest) -> dict[str, str]:
     """Return headers by their names in lower case."""
     return {name.lower(): value for name, value in request.headers.items()}
+
+
+def query_of(request: HttpRequest) -> dict[str, str]:
+    """Return the values of the query by their keys. All values of a repeated key count: which of them the
+    provider reads is unknown."""
+    return {name: "&".join(request.query.get_all(name)) for name in request.query}

@@ -34,7 +34,7 @@ from penumbra.errors import one_line
 from penumbra.flow import bodies, destination, guarded, refusal, websocket_streams
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import CurrentSettings, EngineHandle
-from penumbra.flow.destination import headers_of
+from penumbra.flow.destination import headers_of, query_of
 from penumbra.flow.hidden_requests import HiddenRequest
 from penumbra.flow.mitm import Flow, Headers, HttpRequest
 from penumbra.flow.refusal import leave
@@ -321,7 +321,7 @@ def described(flow: Flow, api: Api, body: bytes, *, socket: bool = False) -> Inc
         body=body,
         socket=socket,
         headers=headers_of(request),
-        query=dict(request.query.items()),
+        query=query_of(request),
         peer=str(peer[0]) if peer else "",
         host=f"{destination.host(flow)}:{request.port}",
         path=request.path,
@@ -436,7 +436,7 @@ class OtherRequests:
     async def _searched(self, flow: Flow, body: Body, handle: EngineHandle) -> Searched:
         request, peer = flow.request, flow.client_conn.peername
         address, host = str(peer[0]) if peer else "", f"{destination.host(flow)}:{request.port}"
-        scope = Credentials.of(host, address, headers_of(request), request.query).scope(b"")
+        scope = Credentials.of(host, address, headers_of(request), query_of(request)).scope(b"")
         caller = workers.WorkOwner(address, scope)
         return await handle.engine.search(body, handle.settings, caller)
 

@@ -7,9 +7,11 @@ import json
 from typing import Any
 
 import pytest
+from mitmproxy.test import tutils
 
 from penumbra import rules
 from penumbra.apis.identity import Caller, Credentials, credential_headers
+from penumbra.flow.destination import query_of
 
 KNOWN = rules.load("credentials.yaml")
 KEY = b"k" * 32
@@ -65,6 +67,13 @@ def test_kinds_and_lengths_are_told_apart() -> None:
         )
     }
     assert len(ids) == 5
+
+
+def test_every_value_of_a_repeated_key_counts() -> None:
+    queries = ("key=a", "key=a&key=b", "key=b&key=a", "key=b", "key=b&key=b")
+    requests = [tutils.treq(path=f"/x?{query}".encode()) for query in queries]
+    assert len({who({"query": query_of(request)}).scope for request in requests}) == len(queries)
+    assert query_of(tutils.treq(path=b"/x?alt=sse&key=a")) == {"alt": "sse", "key": "a"}
 
 
 def test_without_credentials_there_is_the_address() -> None:
