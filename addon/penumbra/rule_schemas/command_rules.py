@@ -86,6 +86,15 @@ class HoistRule(StepRule, frozen=True, kw_only=True):
     """The smallest number of lines in a run."""
 
 
+class JoinRule(StepRule, frozen=True, kw_only=True):
+    """A `JoinRule` writes short consecutive lines without blanks in rows, with a blank between them."""
+
+    join: AnyRegex
+    """The lines. A line with a blank stays, even if the pattern matches."""
+    width: Count = 160
+    """The length in characters of the longest row of several lines."""
+
+
 class SameRule(StepRule, frozen=True, kw_only=True):
     """A `SameRule` writes a line only once that is repeated in many places of the text."""
 
@@ -193,6 +202,7 @@ class AnyStep(Choice):
         "rewrite": RewriteRule,
         "group": GroupRule,
         "hoist": HoistRule,
+        "join": JoinRule,
         "same": SameRule,
         "fold": FoldRule,
         "block": BlockRule,

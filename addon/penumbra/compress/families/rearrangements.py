@@ -12,6 +12,8 @@ from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, unended, wr
 from penumbra.compress.size import counted
 from penumbra.rule_schemas.command_rules import GroupRule, HoistRule, SameRule
 
+_BLANK = re.compile(r"\s")
+
 
 @dataclass(slots=True)
 class Group:
@@ -184,5 +186,23 @@ def rewrite(pattern: Pattern, to: str) -> _Run:
             if not says_as_much(lines[position], new[position]):
                 new[position] = lines[position]
         return new
+
+    return run
+
+
+def join(pattern: Pattern, width: int) -> _Run:
+    """Return the step `join`, which writes consecutive lines in rows of at most `width` characters. Critical
+    lines and lines with a blank stay."""
+
+    def run(lines: list[str], critical: CriticalLines) -> list[str]:
+        places = {place for place in pattern.places(lines) if not _BLANK.search(lines[place].rstrip("\r"))}
+        places -= critical.among(lines, places)
+        out: list[str] = []
+        for place, line in enumerate(lines):
+            if place in places and place - 1 in places and len(out[-1]) + len(line) < width:
+                out[-1] = out[-1].removesuffix("\r") + " " + line
+            else:
+                out.append(line)
+        return out
 
     return run

@@ -36,7 +36,7 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
     """Return the text as shortened by the rules of the call's family; None if there is none or nothing is
     saved.
 
-    With `lossy`, steps that leave something out may run. The result has fewer UTF-8 bytes than the text. A
+    With `lossy`, steps that leave something out may run. The result has no more UTF-8 bytes than the text. A
     text without the shape of the family is not changed. Never raises.
     """
     output = Text.of(text)
@@ -51,7 +51,7 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
         shortened = outputs(output, call.family, call.selected)
     else:
         return None
-    return None if shortened is None or size(shortened.text) >= output.size else shortened
+    return None if shortened is None or size(shortened.text) > output.size else shortened
 
 
 def _shortened(body: Text, name: str, selected: bool, *, lossy: bool, depth: int) -> FamilyResult | None:

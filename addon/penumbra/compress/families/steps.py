@@ -13,7 +13,7 @@ from functools import singledispatch
 from penumbra.compress.critical_lines import CriticalLines
 from penumbra.compress.families.omissions import Block, Context, Fold, Member
 from penumbra.compress.families.patterns import MakePattern, Pattern, Span
-from penumbra.compress.families.rearrangements import Group, Hoist, Same, drop, rewrite
+from penumbra.compress.families.rearrangements import Group, Hoist, Same, drop, join, rewrite
 from penumbra.compress.result import Loss
 from penumbra.rule_schemas.command_rules import (
     BlockRule,
@@ -22,6 +22,7 @@ from penumbra.rule_schemas.command_rules import (
     FoldRule,
     GroupRule,
     HoistRule,
+    JoinRule,
     MemberRule,
     RewriteRule,
     SameRule,
@@ -62,6 +63,7 @@ _DEFAULT_LOSS: dict[type[StepRule], Loss] = {
     DropRule: Loss.NONE,
     GroupRule: Loss.REVERSIBLE,
     HoistRule: Loss.REVERSIBLE,
+    JoinRule: Loss.REVERSIBLE,
     SameRule: Loss.REVERSIBLE,
     FoldRule: Loss.LOSSY,
     BlockRule: Loss.LOSSY,
@@ -145,6 +147,11 @@ def _(rule: GroupRule, pattern: MakePattern) -> Run:
 @_run.register
 def _(rule: HoistRule, pattern: MakePattern) -> Run:
     return Hoist(rule, pattern(rule.hoist).needs(*rule.columns, *rule.fields))
+
+
+@_run.register
+def _(rule: JoinRule, pattern: MakePattern) -> Run:
+    return join(pattern(rule.join), rule.width)
 
 
 @_run.register
