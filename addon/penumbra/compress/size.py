@@ -1,5 +1,4 @@
-"""This module measures texts in lines and UTF-8 bytes (lone surrogates included), and cuts texts to a
-size."""
+"""This module measures texts in lines and UTF-8 bytes (with lone surrogates), and cuts texts to a size."""
 
 from __future__ import annotations
 
