@@ -222,19 +222,19 @@ def shared_above(flags: LineFlags) -> dict[int, int]:
     lines = flags.lines
     above: dict[int, int] = {}
     heading, indent, is_service = -1, "", False
-    for number, line in enumerate(lines):
+    for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True)):
         if line.startswith("[") and (found := _NEXT.search(line)):
             above.update(
                 dict.fromkeys(range(number + 1, min(number + 1 + int(found[1]), len(lines))), number)
             )
+        if heading < 0 and not following[:1].isspace():
+            continue
         blanks = line[: len(line) - len(line.lstrip())]
         is_below = not line or line.startswith(indent) if is_service else line and blanks == indent
         if heading >= 0 and is_below:
             above[number] = heading
             continue
-        following = lines[number + 1] if number + 1 < len(lines) else ""
         heading, indent, is_service = -1, f"{blanks} ", flags.has(number, "service")
-        is_indented_by_one = bool(following[len(indent) :][:1].strip())
-        if line and following.startswith(indent) and (is_indented_by_one or is_service):
+        if line and following.startswith(indent) and (following[len(indent) :][:1].strip() or is_service):
             heading = number
     return above
