@@ -36,7 +36,6 @@ from penumbra.expand.hidden_exchanges import (
     History,
     Original,
     Prepared,
-    key_of_before,
 )
 from penumbra.expand.loop import Ask, Done
 from penumbra.expand.reference import References
@@ -44,7 +43,7 @@ from penumbra.store import exchanges
 from penumbra.store.exchanges import PastResponse, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
 from penumbra.store.keyed_values import KeyedValues
-from penumbra.store.records import Originals, ToolCallCache
+from penumbra.store.records import Originals, ToolCallCache, key_of_before
 from penumbra.wire.document import Document
 
 _DROP_BETA = "thinking-binding-controls"

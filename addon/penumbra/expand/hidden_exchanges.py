@@ -21,6 +21,7 @@ from penumbra.expand.reference import References
 from penumbra.redaction.redact_calls import ShowName
 from penumbra.store import exchanges
 from penumbra.store.exchanges import PastResponse, ProviderResult, text_hash
+from penumbra.store.records import key_of_before
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import decode, encode
 from penumbra.wire.prefix_memory import Computation
@@ -173,11 +174,6 @@ class Original:
     def stored(self, ref: str) -> dict[str, str]:
         """Return the texts that the store keeps under a reference: the text, and `before` if it is not 0."""
         return {ref: self.text} | ({key_of_before(ref): str(self.before)} if self.before else {})
-
-
-def key_of_before(ref: str) -> str:
-    """Return the reference under which the store keeps `Original.before`."""
-    return f"{ref} before"
 
 
 Find = Callable[[str], Awaitable[Original | None]]

@@ -45,10 +45,11 @@ class Originals:
         stored."""
         keys = {_key_again(scope, ref): ref for ref in refs}
         due = [key for key in keys if key not in self._renewed]
-        there = await self._table.touch(due)
+        touched = [*due, *(_key_again(scope, key_of_before(keys[key])) for key in due)]
+        there = await self._table.touch(touched)
         if self._carried is not self._table:
-            there |= await self._carried.touch(due)
-        self._renewed.update(dict.fromkeys(there))
+            there |= await self._carried.touch(touched)
+        self._renewed.update(dict.fromkeys(there.intersection(due)))
         return {keys[key] for key in due if key not in there}
 
     async def get(self, scope: bytes, ref: str) -> str | None:
@@ -60,6 +61,11 @@ class Originals:
             await self._table.add(found)
             text = found[key]
         return text
+
+
+def key_of_before(ref: str) -> str:
+    """Return the reference under which the number of the file's lines before an original is stored."""
+    return f"{ref} before"
 
 
 def _key(scope: bytes, ref: str) -> bytes:

@@ -43,7 +43,8 @@ async def test_originals_are_renewed_without_being_read(
 ) -> None:
     clock = Clock()
     tables = [Table(database, schema, 60, clock) for schema in (records.ORIGINALS, records.CARRIED)]
-    await Originals(*tables).put(ONE, {"a": "text", "b": "other"}, carried=True)
+    texts = {"a": "text", records.key_of_before("a"): "99", "b": "other"}
+    await Originals(*tables).put(ONE, texts, carried=True)
     for _ in range(4):
         clock.now += 50
         store = Originals(*tables)
@@ -53,6 +54,7 @@ async def test_originals_are_renewed_without_being_read(
             patched.delattr(records, "hashlib")
             assert await store.renew(ONE, ["a", "c"]) == {"c"}
     assert await store.get(ONE, "a") == "text"
+    assert await store.get(ONE, records.key_of_before("a")) == "99"
     assert await store.get(ONE, "b") is None
     assert await store.renew(TWO, ["a"]) == {"a"}
     assert await store.renew(ONE, []) == set()
