@@ -105,7 +105,7 @@ def _started(
 def _ended(process: subprocess.Popen[bytes]) -> int:
     """Wait for a program and return its exit code, negative if a signal ended it. A program at a terminal
     may stop itself; this process then stops, too, so that the shell takes the terminal back."""
-    if termios is None:
+    if termios is None or not os.isatty(0):
         return process.wait()
     while True:
         _, status = os.waitpid(process.pid, os.WUNTRACED)

@@ -1,7 +1,10 @@
 """`penumbra wrap` without a process of its own: arguments, environment, and the line at the end."""
 
 import os
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -189,3 +192,13 @@ def test_a_proxy_is_joined_only_with_a_certificate_of_this_user(tmp_path, monkey
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     assert not joined(ca)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no job control")
+def test_without_a_terminal_a_stopped_program_that_another_process_continues_ends_as_usual():
+    stops = "(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait; exit 6"
+    code = "import os, sys; from penumbra.cli import wrap; sys.exit(wrap.run('/bin/sh', sys.argv[1:], os.environ))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "sh", "-c", stops], stdin=subprocess.DEVNULL, timeout=60, check=False
+    )
+    assert done.returncode == 6
