@@ -486,10 +486,10 @@ def test_hoist() -> None:
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        ("a\nb\n\nc\nd e\nf\ng:\nh\ni", "a b\n\nc\nd e\nf\ng:\nh i"),
-        ("aaaa\nbbbb\nc\ndddddddddddd\ne", "aaaa bbbb\nc\ndddddddddddd\ne"),
-        ("a\nFAILED\nb\nc", "a\nFAILED\nb c"),
-        ("a\r\nb\r\nc d\r", "a b\r\nc d\r"),
+        ("1\na\nb\n\nc\nd e\nf\ng:\nh\ni\n9\n", "1\na b\n\nc\nd e\nf\ng:\nh i\n9\n"),
+        ("1\naaaa\nbbbb\nc\ndddddddddddd\ne\n9", "1\naaaa bbbb\nc\ndddddddddddd\ne\n9"),
+        ("1\na\nFAILED\nb\nc\n9", "1\na\nFAILED\nb c\n9"),
+        ("1\r\na\r\nb\r\nc d\r\n9", "1\r\na b\r\nc d\r\n9"),
     ],
     ids=["only names", "width", "critical", "line ends"],
 )
