@@ -52,7 +52,9 @@ class _Form:
 def _forms() -> Mapping[str, _Form]:
     return {
         flag: _Form(
-            re.compile(rule["pattern"]).match, rule.get("begins", ""), rule.get("longest", sys.maxsize)
+            re.compile("|".join(rule["patterns"])).match,
+            rule.get("begins", ""),
+            rule.get("longest", sys.maxsize),
         )
         for flag, rule in rules.table("lines.yaml")["flags"].items()
     }

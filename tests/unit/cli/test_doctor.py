@@ -96,7 +96,7 @@ def test_programs_read_the_same(tmp_path, monkeypatch, capsys):
     assert set(found[0]) == {"check", "state", "told", "fix"}
     assert code == (2 if any(line["state"] == "bad" for line in found) else 0)
     looked_at = {line["check"] for line in found}
-    assert looked_at > {"python", "mitmproxy", "clock", "settings", "store", "port", "ca", "environment"}
+    assert looked_at > {"python", "clock", "settings", "store", "port", "ca", "environment"}
 
 
 def test_variables_that_lead_past_the_proxy_are_named(tmp_path, monkeypatch):

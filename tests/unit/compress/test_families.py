@@ -322,7 +322,6 @@ JAVA = (
         ("rg -c foo", "".join(f"src/m{n}.py:{n}\n" for n in range(30))),
         ("make check", "".join(f"checking that option {n} is no secret\n" for n in range(30))),
         ("cargo run", "".join(f"answer {n} = {n * n}\n" for n in range(30))),
-        ("ls", "api\ncore\nREADME.md\n" * 10),
         ("docker logs web", "".join(f"2026-01-05T10:00:{n:02d} ERROR no such order {n}\n" for n in range(40))),
         ("git push origin changelog", "To github.com:acme/shop\n * [new branch]      changelog -> changelog\n"),
         ("echo done", "done\n"),
