@@ -43,6 +43,8 @@ _OF_THE_TERMINAL = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGQUIT", "SIGBREAK") if hasattr(signal, name)
 )
 """Signals that the terminal sends to the program directly."""
+_STOP = getattr(signal, "SIGTSTP", None)
+"""The signal that Ctrl-Z sends."""
 
 
 class NotRunnable(Exception):
@@ -136,7 +138,12 @@ def _signals() -> Iterator[list[int]]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, number)
 
-    handlers = dict.fromkeys(_FORWARDED, forward) | dict.fromkeys(_OF_THE_TERMINAL, lambda *_: None)
+    of_the_terminal = list(_OF_THE_TERMINAL)
+    if _STOP is not None and os.isatty(0):
+        # The program stops, or handles Ctrl-Z in its own way. If this process stopped by the same signal, it
+        # could see the program's stop only after both are continued, and would stop once more.
+        of_the_terminal.append(_STOP)
+    handlers = dict.fromkeys(_FORWARDED, forward) | dict.fromkeys(of_the_terminal, lambda *_: None)
     before = {number: signal.getsignal(number) for number in handlers}
     taken = [number for number in handlers if before[number] is not signal.SIG_IGN]
     for number in taken:
