@@ -53,7 +53,8 @@ _CLEARLY_WORTH = 1_000
 _WORTH = 100
 """The number of estimated tokens that the first lossy stage must save, since a reference is added."""
 _EXCERPT = "excerpt"
-"""The stage that also runs on very large texts, but not before an external compressor."""
+"""The stage that may run on very large texts. This stage does not run if an external compressor will shorten
+the text."""
 _BEGINNING = 20_000
 """The number of characters at the beginning of a text that are searched for the signs of a diff."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
@@ -107,7 +108,8 @@ class _Run:
     text: Text = field(default_factory=Text)
     original: Text = field(default_factory=Text)
     bare: Text = field(default_factory=Text)
-    """The output without the agent's text around it, without files beside it, and without markup."""
+    """The output alone: without the agent's text around it, without files printed before or after it, and
+    without the markup of a web page."""
     loss: Loss = Loss.NONE
     stages: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -122,7 +124,7 @@ class _Run:
 
     @property
     def is_standard(self) -> bool:
-        """True if the mode allows other stages than those for every result."""
+        """True if the mode allows more than the stages that run on every result."""
         return self.policy.mode in (Mode.STANDARD, Mode.AGGRESSIVE)
 
     @property
@@ -164,7 +166,7 @@ class _Run:
         """Shorten each output in a JSON text by itself. Return False if nothing changed."""
         if not exceeds(self.original, self.policy.min_bytes):
             return False
-        # The text may be a file, also as the result of an unknown tool with a path. Then only outputs whose
+        # If a call has a path, its result may be a file even if the tool is unknown. Then only outputs whose
         # call the JSON names are shortened.
         may_be_file = self.is_quoted or (self.call.category == "other" and bool(self.call.path))
         outputs = [inner for inner in json_envelope.outputs(self.text) if inner.asked or not may_be_file]
@@ -200,8 +202,9 @@ class _Run:
         return True
 
     def opened(self) -> Envelope:
-        """Return the output and the text around it, of any size, without needless parts: lines or JSON that
-        the agent has written around the output, and the folder of the file that an edit acknowledges."""
+        """Return the output and the text around it without needless parts: without lines or JSON that the
+        agent wrote around the output, and without the folder of the file in an edit's confirmation. The text
+        may have any size."""
         call = self.call
         if call.category != "read" and self.output.tool in tool_rules().envelopes.json.tools:
             self.apply("envelope", Loss.NONE, _alone)
@@ -413,8 +416,8 @@ def _output(part: json_envelope.Output, output: ToolOutput) -> ToolOutput:
 
 
 def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Sequence[Shortened]) -> Text:
-    """Return the JSON with the changed outputs. Characters beyond ASCII are escaped if the replaced string
-    has none."""
+    """Return the JSON with the changed outputs. If the old string is pure ASCII, characters beyond ASCII in
+    the new string are escaped."""
     written: list[str] = []
     done = 0
     for output, part in zip(outputs, parts, strict=True):
@@ -426,8 +429,8 @@ def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Seq
 
 
 def _alone(text: str) -> str | None:
-    """Return the only output in needless JSON; None for other texts, and for outputs with codes for a
-    terminal."""
+    """Return the output if the text is JSON with exactly one output and nothing else that is needed; None for
+    other texts, and for outputs with codes for a terminal."""
     alone = json_envelope.alone(text)
     return None if alone is None or terminal.may_act(alone) else alone
 

@@ -163,7 +163,8 @@ def search(
 
 
 def _is_kept(request: Request, text: OutsideText) -> bool:
-    """Return whether a text without a decision has reached the provider and binds later reasoning."""
+    """Return whether a text without a decision keeps its secrets: the provider already has the text, and
+    `adopt` is `raw` or the provider would refuse later reasoning if the text changed."""
     settings, conversation = request.settings, request.conversation
     if settings.redact_scope == "all" or text.turn > conversation.last_response:
         return False

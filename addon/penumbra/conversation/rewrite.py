@@ -230,7 +230,7 @@ def start(request: Request) -> bytes:
 
 
 def answered(request: Request) -> Iterator[bytes]:
-    """Return the keys of the results that were sent, since a response follows them."""
+    """Return the keys of the results that a response follows. These results were sent."""
     last = request.conversation.last_response
     return (item.key for item in request.items if item.result.turn <= last)
 
@@ -260,7 +260,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
     """Return the request as it is sent, and a line about the changes to the conversation as a whole. Raises
     RedactionError.
 
-    `retry` holds new forms for a refused request; None if the request is sent for the first time.
+    `retry` has the new forms for a refused request; None if the request is sent for the first time.
     """
     request, past, state = inputs.request, inputs.past, inputs.state
     first = retry is None and request.api.kind == "messages"
@@ -300,8 +300,8 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
 
 
 def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:
-    """Return a smaller body for a request for a summary that does not fit or has no cached prefix; None if
-    `body` stays."""
+    """If the request asks for a summary, and is too large or has no cached prefix, return a smaller body;
+    None if `body` stays."""
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
     # The request's document is already read, and very few requests are for a summary.

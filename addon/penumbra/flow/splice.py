@@ -2,10 +2,10 @@
 
 Only this file uses mitmproxy's proxy core below its public interface. When an upstream response ends, the
 client's stream runs one awaited hook, `penumbra_turn_end`. If the hook names a request, the request runs as a
-second stream of the client's own HTTP layer. It reuses the upstream connection or opens one in the same mode
-with the same TLS options, and its flow passes all hooks. Its events for the client become events of the
-client's stream. No function is patched: `install` changes the class of layers in the public `next_layer`
-hook.
+second stream of the client's own HTTP layer. The second stream reuses the upstream connection or opens one in
+the same mode with the same TLS options, and its flow passes all hooks. The second stream's events for the
+client become events of the client's stream. No function is patched: `install` changes the class of layers in
+the public `next_layer` hook.
 
 Before any use, `incompatible` checks mitmproxy for all parts that this file needs.
 """
@@ -60,7 +60,8 @@ class PenumbraRefusedHook(commands.StartHook):
 
 KEEP_ALIVE_SECONDS = 5.0
 TURN_SECONDS = 0.005
-"""Seconds for which one connection may work, and of the pause in which other connections work."""
+"""The number of seconds for which one connection may work, and the length of the pause after that, in which
+other connections work."""
 SMALLEST_PIECE, LARGEST_PIECE = 256, 4_096
 """Smallest and greatest number of bytes that are read at once."""
 
@@ -98,7 +99,7 @@ class Running:
           │                     └── its response ends ──► none
           └──── turn ended ► CONTINUATION ── it ends, or its connection breaks ──► none
 
-    `SpliceStream._handle_event` ends each if one of the two connections breaks.
+    `SpliceStream._handle_event` handles a break of the client's or the upstream connection in each state.
     """
 
     purpose: Purpose
@@ -398,8 +399,8 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(end)
 
     def _break_off(self) -> layer.CommandGenerator[bool]:
-        """Break off a response that can't be completed, like a broken upstream connection. Returns whether it
-        was broken off."""
+        """If the response can't be completed, break it off in the way in which mitmproxy handles a broken
+        upstream connection. Returns whether it was broken off."""
         state = states.of(self.flow)
         if state is None or not state.broken:
             return False

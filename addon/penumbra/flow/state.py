@@ -2,8 +2,8 @@
 at its end.
 
 Each step of a response (`Step`, in the order of `response.py`) keeps its own record there, which this module
-does not know. The splice uses such records as `Session` and `Guard`. Its hooks pass `TurnEnd` and `Refused`
-to the steps.
+does not know. The splice uses such records as `Session` and `Guard`. The splice's hooks pass `TurnEnd` and
+`Refused` to the steps.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class TurnEnd:
     encoded: bytes = b""
     """The continuation's encoded body, if the body could not be read as it arrived."""
     body: bytes = b""
-    """The bytes of a document: of the first response before the hook, and for the client after the hook."""
+    """For a response that is one document: before the hook, the bytes of the first response; after the hook,
+    the bytes for the client."""
     following: Flow | None = None
     """The next request, which the hook sets."""
     out: bytes = b""
@@ -118,7 +119,8 @@ class FlowState:
     observed: Settings | None = None
     """The settings for the observation of the request; None if the request is not observed."""
     is_untouched: bool = False
-    """True if the request is an LLM call that was sent unchanged. Its response is not changed either."""
+    """True if the request is an LLM call that was sent unchanged. The response to such a request is not
+    changed either."""
     threshold: str | None = None
     """The threshold in the request that opened a WebSocket, for all of its frames."""
     spliced: bool = False
@@ -192,7 +194,8 @@ def add_note(flow: Flow, note: str) -> None:
 
 
 class Step:
-    """A `Step` is one step of a response. Its record is in the flow's state. The methods here do nothing."""
+    """A `Step` is one step of a response. The flow's state has the record of each step. The methods here do
+    nothing."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Note a request that will be sent. Only its headers may be changed."""
@@ -205,7 +208,7 @@ class Step:
         return response
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """Take a complete response. The client already has a stream."""
+        """Take a complete response. If the response was streamed, the client already has it."""
 
     async def failed(self, flow: Flow, state: FlowState) -> None:
         """Take a flow that ended before its response was complete."""

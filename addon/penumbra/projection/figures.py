@@ -37,8 +37,8 @@ class Sums:
         return self.before - self.after + self.resent_before - self.resent_after
 
     def add(self, facts: Facts, resent: int, each: float, *, is_new: bool) -> None:
-        """Add a result that is resent in `resent` later requests. `each` is the price in dollars of one of
-        its tokens in all counted requests together."""
+        """Add a result that is resent in `resent` later requests. `each` is the sum of what one token of the
+        result costs in all counted requests, in dollars."""
         before, after = facts.tokens_before, facts.tokens_after
         if is_new:
             self.results += 1

@@ -17,7 +17,7 @@ MAX_LINES = 16
 TAIL_WINDOW = 1_000
 """The number of characters at the end of a text in which the last line of an envelope must begin."""
 _NOTICES = 4
-"""The greatest number of notices by the agent about cuts that the shortened text repeats."""
+"""The shortened text repeats at most this number of the agent's notices about cuts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,8 @@ class Envelope(NamedTuple):
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
     """Return the lines of a file that a tool read, without the tool's tags around them; None without such
     tags. Tags may belong to the file unless all lines have the tool's line numbers. `numbers` are the numbers
-    in the call. The lines begin at one of them, counted from 0 or 1."""
+    in the call. The first line's number must be 0 or 1, or equal to one of `numbers` or one greater, since
+    tools count from 0 or from 1."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):

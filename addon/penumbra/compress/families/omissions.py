@@ -231,8 +231,8 @@ class Block:
         return _replaced(lines, set(inside), marks)
 
     def _shown(self, left_out: list[str], known: CriticalLines) -> tuple[dict[int, str], list[int]]:
-        """Return the failures among lines by position (the first of each kind, with the frames below it), and
-        the positions of the lines that are neither shown nor counted with a failure."""
+        """Return the lines to show, by position: the first failure of each kind, and the frames below it.
+        Also return the positions of all other lines that are no failures."""
         critical = known.among(left_out, range(len(left_out)) if self.safe else ())
         failing = self._failing(left_out, critical)
         first = failure_lines.first_of_kinds([left_out[at] for at in failing])

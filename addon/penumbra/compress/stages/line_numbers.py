@@ -48,7 +48,8 @@ _PREFIXES = {
 _PREFIXES[_L] = re.compile(r"[ \t]{0,8}L([0-9]{1,7}): ")
 _STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
 _SHORT_HEAD = 16_000
-"""The length in characters of the longest beginning of a text whose separator is cached."""
+"""The separator of a text is cached if the beginning that is examined has at most this number of
+characters."""
 _COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
 """The usual spellings of numbers. Comparing lines with them takes less time than parsing."""
@@ -105,7 +106,8 @@ class _Numbers:
     """The text after each number, with the unnumbered lines that follow."""
 
     gaps: list[int]
-    """Positions of the numbered lines that unnumbered lines follow, without the last numbered line."""
+    """Positions of the numbered lines with unnumbered lines directly after them. The last numbered line is
+    left out."""
 
     @classmethod
     def of(cls, text: str, separator: str) -> _Numbers:
@@ -207,7 +209,7 @@ def split(text: str) -> tuple[list[int], list[str]]:
         numbers[position], lines[position] = int(match[1]), lines[position][match.end() - place - 1 :]
         places.append(position)
     for left, right in pairwise(places if is_thinned else ()):
-        # The lines between two numbers count up if the numbers are as far apart as their lines.
+        # If two numbers differ by the distance of their lines, the lines between are numbered consecutively.
         if 1 < right - left == numbers[right] - numbers[left]:
             numbers[left:right] = range(numbers[left], numbers[right])
     return numbers, lines

@@ -25,7 +25,8 @@ _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
 """Greatest number of streams of one browser, which opens only six HTTP/1.1 connections to a host."""
 PAUSE, _ALIVE = 1.0, 15.0
-"""Shortest time in seconds between two events of a stream, and time between comments without events."""
+"""Shortest time in seconds between two events of a stream, and the time without events after which a comment
+is sent."""
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
