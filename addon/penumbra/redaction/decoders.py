@@ -53,7 +53,8 @@ class Decoder:
     views: Callable[[bytes], Iterable[View]]
     """A function that returns views of a text. Together they are at most twice as long as the text."""
     has_quotes: bool = False
-    """True if the text encodes the quotes of its views, so that a plain quote does not close them."""
+    """True if the text also encodes quotes. A plain quote then does not close a string that an encoded quote
+    has opened."""
     label: str = ""
     """Label of all secrets; empty if each secret has the label by which it was found."""
     quote: bytes = b""
@@ -89,8 +90,8 @@ _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 def _of_text() -> bytes:
     """Return a pattern that matches in each run of base64 whose beginning decodes to text.
 
-    Four characters encode three bytes, and the first bits of a byte of text allow few characters. The last
-    four characters of the sample may be incomplete.
+    Four characters encode three bytes. Bytes of text have few different first bits, so only some characters
+    can encode them. The last four characters of the sample may be incomplete.
     """
     firsts = {byte >> 2 for byte in _TEXT}, {byte >> 4 for byte in _TEXT}, {byte >> 6 for byte in _TEXT}
     characters = (
@@ -125,8 +126,8 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the other lines of a run. All lines but the last are as wide as the first, and no tool breaks a
-    line within a character."""
+    """Yield the other lines of a run. All lines but the last are as wide as the first, and tools break lines
+    only between groups of four characters."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
         return
@@ -167,7 +168,7 @@ _CHARACTERS = re.compile(
 _CELL = re.compile(rb"   ([ -~])|  \\{1,2}([abfnrtv0])| ([0-7]{3})")
 _SHORT = {b"%c" % sign: b"%c" % octet for sign, octet in zip(b"abfnrtv0", b"\a\b\f\n\r\t\v\0", strict=True)}
 _FAR = 24
-"""Number of bytes between two rows from which the rows belong to separate dumps."""
+"""Rows with more than this number of bytes between them belong to separate dumps."""
 
 
 def _dumped(data: bytes) -> Iterator[View]:
@@ -278,7 +279,8 @@ def _octet(kind: str, member: bytes) -> bytes:
 
 
 def _arrays(data: bytes) -> Iterator[View]:
-    """Yield the view of arrays of bytes as the text that the bytes spell, with its surroundings."""
+    """Yield a view in which the text that the bytes spell replaces each array. The text near the arrays is
+    part of the view."""
     made, at = Making(data), 0
     for run in _ARRAY.finditer(data):
         kind = run.lastgroup or ""
@@ -434,7 +436,8 @@ DECODERS = {
 """The decoders by the sign in a text that makes them necessary."""
 
 _PATTERNS: dict[Sign, bytes] = {
-    # Names are searched in small letters.
+    # The finder searches a copy of the text in small letters. Here the text is unchanged, so the pattern
+    # ignores case.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,
     Sign.TAG: TAG_ENDS,
     Sign.TAIL: TAIL.pattern,

@@ -47,7 +47,7 @@ class Portions:
     def limit(
         self, ask: Ask, provided: set[str], usage: Mapping[str, int], body: bytes, *, elsewhere: bool
     ) -> int | None:
-        """Return the limit in bytes for all texts for a question, or None for any number.
+        """Return the limit in bytes for all texts that answer a question together; None if there is no limit.
 
         The arguments after `provided` are those of `Bounds.left`.
         """

@@ -39,9 +39,9 @@ class DropRule(StepRule, frozen=True, kw_only=True):
     safe: bool = False
     """True if a line that matches never reports a failure, whatever its words are."""
     ended: AnyRegex | None = None
-    """Lines that end a task of dropped lines. In both patterns, the group `of` matches the name of the task.
-    The last line of a task without an end stays. So does the last line before the number in a group `at`
-    falls."""
+    """Lines that report the end of a task whose progress the dropped lines show. In both patterns, the group
+    `of` matches the name of the task. The last line of a task without an end stays. If the number in a group
+    `at` falls, the task has begun again, and its last line before that stays, too."""
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
@@ -61,8 +61,8 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
     group: AnyRegex
     """The lines, with groups `key` and `rest`."""
     also: Regex | None = None
-    """A pattern for the text after a neighbour's key, in lines that begin with this key. The pattern has a
-    group `rest`."""
+    """A pattern for lines that do not match `group`, but begin with the key of the nearest line before or
+    after them that matches. The pattern is tried after the key, and has a group `rest`."""
     through: AnyRegex | None = None
     """Lines that may be within a run and don't belong to it."""
     header: str = "{key}"
@@ -96,7 +96,7 @@ class JoinRule(StepRule, frozen=True, kw_only=True):
 
 
 class SameRule(StepRule, frozen=True, kw_only=True):
-    """A `SameRule` writes a line only once that is repeated in many places of the text."""
+    """If a line is repeated in many places of the text, a `SameRule` writes the line only once."""
 
     same: AnyRegex
     say: str
@@ -110,9 +110,9 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
 
     fold: AnyRegex
     say: str
-    """The new line. `{n}` stands for the number of lines, `{group}`, `{first_group}` and `{last_group}` for
-    values of a group, `{distinct_group}` for the number of different values, `{each_group}` for all of them.
-    `{n|line|lines}` is the number with its noun."""
+    """The new line. `{n}` stands for the number of lines. `{group}`, `{first_group}` and `{last_group}` stand
+    for values of a group. `{distinct_group}` is the number of different values, `{each_group}` lists all of
+    them. `{n|line|lines}` is the number with its noun."""
     least: Count = field(default=3, name="min")
     """The smallest number of lines in a run."""
     head: Size = 0
@@ -130,7 +130,8 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     nested: bool = False
     """True if a line stays whenever more deeply indented lines after it stay."""
     ended: AnyRegex | None = None
-    """A pattern as in `drop`. A line without the group `of` is a task of its own."""
+    """Lines that end a task, as `ended` beside `drop`. A line in which the group `of` matches nothing belongs
+    to no task."""
 
 
 class BlockRule(StepRule, frozen=True, kw_only=True):
@@ -140,9 +141,9 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     block: AnyRegex
     """The first line of a block."""
     say: str
-    """The new line. `{n}` stands for the number of lines, `{blocks}` for the number of blocks, `{group}` for
-    a group of the first line, the names in `counts` for their numbers, `{first_name}` and `{last_name}` for
-    places with a name in `places`."""
+    """The new line. `{n}` stands for the number of lines, `{blocks}` for the number of blocks, and `{group}`
+    for a group of the first line. Each name in `counts` stands for its count. For each name in `places`,
+    `{first_name}` and `{last_name}` stand for the first and the last place."""
     until: AnyRegex | None = None
     """The line after a block. Without this pattern, a block ends at the first line of the next one."""
     least: Count = field(default=3, name="min")
@@ -150,20 +151,21 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     head: Size = 1
     """The number of lines at the beginning of a block that stay."""
     safe: bool = False
-    """True if failures in a block stay below its marker, each kind of line once."""
+    """True if lines in a block that report failures stay below the block's marker. Of several such lines of
+    one kind, only one is written."""
     scattered: bool = False
     """True if one marker replaces all blocks of the text, in the place of the first. Failures stay in their
     places."""
     warnings: bool = False
     """True if warnings, too, stay below the marker of a `safe` rule."""
     tells: AnyRegex | None = None
-    """With `safe`, the lines after a match stay below the marker, too, each kind of line once."""
+    """With `safe`, a line directly after a matching line is treated like a failure."""
     counts: dict[str, AnyRegex] = field(default_factory=dict)
     """Patterns for the omitted lines that are counted, by the name of the count. With `scattered`, a count is
     for all shortened blocks."""
     places: dict[str, AnyRegex] = field(default_factory=dict)
-    """Patterns with a group for a line's place in its file, by the name of the group. A block without such
-    lines stays."""
+    """Patterns of lines that name a place in a file, by the name of the group that matches the place. A block
+    without such lines stays."""
 
 
 class MemberRule(StepRule, frozen=True, kw_only=True):
@@ -244,15 +246,15 @@ class FamilyRule(Strict, frozen=True):
     """The smallest limit in bytes for an excerpt of the output."""
     prints: Literal["run", "names", "texts", "states"] = "run"
     """Kind of the output: the progress of a run, names of files, texts that people wrote, or states of
-    things. Lines of `texts` never report a failure. Lines of `states` report one only in the wording of
-    programs."""
+    things. Lines of `texts` never report a failure. Lines of `states` report a failure only if they state it
+    in the way that programs do."""
     shape: ShapeRule = field(default_factory=ShapeRule)
     """The shape that the text must have."""
     inner: AnyRegex | None = None
     """Lines that announce the command whose output follows, with a group `command`."""
     distinct: bool = False
-    """True if a file that the same command line prints has no lines like `shape.any` or `inner`, so that such
-    a file ends the output."""
+    """True if only this family writes lines that match `shape.any` or `inner`. If the same command line also
+    prints files, the first and the last such line show where the output begins and ends."""
     hides_blocks: bool = False
     """True if the steps leave out whole blocks of other programs, such as generated files or output of
     passing tests."""
@@ -276,7 +278,7 @@ class CommandExample(Strict, frozen=True):
     lossy: bool = False
     """True if steps that leave something out may run."""
     shortened_by: str = field(default="", name="as")
-    """The family that shortens the output, if this is another family."""
+    """The family that shortens the output, if it is not `family`."""
 
 
 class CommandFile(Strict, frozen=True):

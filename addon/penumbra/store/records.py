@@ -41,8 +41,8 @@ class Originals:
         await table.add({_key(scope, ref): text for ref, text in texts.items()})
 
     async def renew(self, scope: bytes, refs: Collection[str]) -> set[str]:
-        """Mark originals that requests still contain as used, and return the references of those that are not
-        stored."""
+        """Mark as used the originals whose references requests still contain, and return the references
+        without a stored original."""
         keys = {_key_again(scope, ref): ref for ref in refs}
         due = [key for key in keys if key not in self._renewed]
         touched = [*due, *(_key_again(scope, key_of_before(keys[key])) for key in due)]
@@ -57,14 +57,16 @@ class Originals:
         key = _key(scope, ref)
         text = (await self._table.get([key])).get(key)
         if text is None and (found := await self._carried.get([key])):
-            # The client no longer sends the original, or the model could not ask for it here.
+            # The original was stored as one that the client sends again, but is asked for now. The table of
+            # the other originals then stores the original, too.
             await self._table.add(found)
             text = found[key]
         return text
 
 
 def key_of_before(ref: str) -> str:
-    """Return the reference under which the number of the file's lines before an original is stored."""
+    """An original can be a part of a file. Return the reference under which the number of lines before that
+    part is stored."""
     return f"{ref} before"
 
 

@@ -81,7 +81,8 @@ class Table(KeyedValues[V]):
         database.add(schema.name, Lifetime(self._begin, schema.leaves_last))
 
     async def get(self, keys: Iterable[bytes], *, latest: bool = False) -> dict[bytes, V]:
-        """See `KeyedValues.get`. A value in memory hides newer ones in the file, unless `Schema.passes`."""
+        """See `KeyedValues.get`. A value in memory hides newer values in the file, unless `latest` is true
+        and `Schema.passes` returns True for the value."""
         now = self._clock()
         if self._files != self._database.file.renewals:
             # A new file has replaced the one that contained the rows of the values in memory.
@@ -172,7 +173,7 @@ class Table(KeyedValues[V]):
         """Return the approximate bytes of a value that waits to be written."""
         return _ROW_BYTES + (len(value) if isinstance(value, str) else self._schema.weigh(value))
 
-    # In the database's thread
+    # Functions that run in the database's thread
 
     def _begin(self) -> float:
         """Return the time of last use before which values are expired."""
@@ -197,7 +198,7 @@ class Table(KeyedValues[V]):
         return values
 
     def _moved(self, keys: Sequence[bytes], there: Sequence[Row], connection: Connection) -> list[Row]:
-        """Move rows of an earlier file that are missing in this one into this one, and return them."""
+        """Copy the rows that this file lacks from an earlier file, and return those rows."""
         if self._database.file.older is None or len(there) == len(keys):
             return []
         known = {key for key, _, _ in there}

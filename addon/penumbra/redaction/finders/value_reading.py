@@ -29,7 +29,8 @@ def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
 
     A closed string ends at `end` if all escaped quotes before it have a deeper level than the string. Any
     other string ends at its first escaped quote. The level of the string is that of the nearest quote before
-    `at`. The search for that quote stops at the value before, so reading all values takes linear time.
+    `at`. Only a value with an escaped quote starts the search for that quote, and the next search stops at
+    this escaped quote at the latest, so reading all values takes linear time.
     """
     quotes = list(_ESCAPED.finditer(data, at, end))
     if not quotes:
@@ -184,8 +185,8 @@ class Value(NamedTuple):
 
 
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
-    """Return the value at `at`. It ends at a closing quote if `opener`, the opening quote, is not empty.
-    Otherwise it is the longest match of `run`."""
+    """Return the value at `at`. The value ends at a closing quote if `opener`, the opening quote, is not
+    empty. Otherwise the value is the longest match of `run`."""
     if not opener:
         if data.startswith(b"&", at) and (entity := QUOTE_ENTITY.match(data, at)):
             return _between_entities(data, entity)
@@ -225,7 +226,7 @@ def secret(
 
 
 def may_be_secret(data: bytes, value: Value, strength: Strength = Strength.PASSWORD) -> bool:
-    """Return whether a value is a secret if its name has this strength."""
+    """Return whether a value counts as a secret after a name of this strength."""
     return is_secret(_text(data, value), strength, value.style)
 
 

@@ -1,8 +1,8 @@
 """This module replaces placeholders by their values in the arguments of a tool call that edits a file.
 
-The arguments arrive in fragments of any size. They are passed on at once up to the first placeholder with a
-known value. Everything after that waits until the call ends, because a second path or a duplicate key may
-still change which file the call edits. In case of doubt a placeholder is not replaced.
+The arguments arrive in fragments of any size. Fragments are passed on at once up to the first placeholder
+with a known value. Everything after that waits until the call ends, because a second path or a duplicate key
+may still change which file the call edits. In case of doubt a placeholder is not replaced.
 
 The values are kept in memory only, separately for each conversation, and their total size is limited.
 """
@@ -262,7 +262,7 @@ class Values:
 
 
 class Vault:
-    """A `Vault` keeps the values of each scope, which is usually a conversation. It is thread-safe.
+    """A `Vault` keeps the values of each scope, which is usually a conversation. A `Vault` is thread-safe.
 
     If it is full, it drops the scope that was not used for the longest time. A full scope drops its oldest
     result. The values are never written to disk or logs; `repr` shows only sizes.
@@ -363,8 +363,8 @@ class Restorer:
     used: dict[str, str] = field(default_factory=dict)
     """The values that the call got, by placeholder."""
     note: Callable[[str, str, Mapping[str, str]], None] | None = None
-    """A function that is called at the end of a call that got values. It gets the arguments that the model
-    wrote, the arguments with values, and the values."""
+    """A function that is called at the end of a call that got values. The function gets the arguments that
+    the model wrote, the arguments with values, and the values."""
     _pieces: list[str] = field(default_factory=list)
     _passed: int = 0
     """Number of characters that were already passed on."""
@@ -383,7 +383,7 @@ class Restorer:
         return out
 
     def finish(self) -> str:
-        """Return all arguments that were not yet passed on. This is called when the call ends."""
+        """Return all arguments that were not yet passed on. The caller uses `finish` when the call ends."""
         if not self._tail and not self._waits:
             return ""
         text = "".join(self._pieces)
@@ -419,7 +419,8 @@ class Restorer:
         return len(text)
 
     def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield each placeholder with the file that the call writes it to. Yield none if one is uncertain."""
+        """Yield each placeholder with the file that the call writes it to. Yield nothing if any placeholder
+        is uncertain."""
         marks = list(PATTERN.finditer(text))
         if self.freeform:
             places = patch_marks(text, self.folder, None)
