@@ -313,7 +313,7 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     space = size
     if not summary.shares_cache:
         space = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
-    # Only certain savings count, in estimated tokens.
+    # These limits are in tokens. The size that clients expect (`window.believed`) is not one of them.
     limit = min(filter(None, (limits.tokens, limits.window, window.tokens)), default=0)
     if 0 < limit < len(body):
         # A token has more than one byte, so most requests need no count.
