@@ -23,7 +23,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 import orjson
-from mitmproxy import ctx, exceptions, http, options
+from mitmproxy import ctx, exceptions, http, options, optmanager
 from mitmproxy.addons import errorcheck
 from mitmproxy.certs import CertStore
 from mitmproxy.master import Master
@@ -39,7 +39,7 @@ from penumbra.cli.ca import make, provider_hosts, read
 from penumbra.cli.certificates import NAME, Certificates, ca_file, certificate_file, own_folder
 from penumbra.cli.command import WRONG, Failure
 from penumbra.config.options import PREFIX, groups
-from penumbra.config.parsers import parse_mode
+from penumbra.config.parsers import listed, parse_mode
 from penumbra.config.settings import CONFIG_OPTION, unknown_options, unprefixed_options
 from penumbra.errors import one_line
 from penumbra.flow import destination
@@ -90,16 +90,33 @@ def _problems(opts: options.Options, parsed: argparse.Namespace) -> Iterator[str
     values = [(name, value) for name in _PORTS if (value := getattr(parsed, name, None)) is not None]
     values += [("mode", mode) for mode in getattr(parsed, "mode", None) or ()]
     for setting in parsed.setoptions:
-        name, _, value = setting.partition("=")
+        name, has_value, value = setting.partition("=")
         # Options that a script declares are not known yet.
         if name not in opts:
             continue
+        if problem := _mistyped(opts, name, value if has_value else None):
+            yield problem
         values.append((name, value))
     for name, value in values:
         if name in _PORTS and _NUMBER.fullmatch(str(value)) and not 0 <= int(value) <= _LAST_PORT:
             yield f"{name}: got {value}, allowed: a port from 0 to {_LAST_PORT}"
         if name == "mode" and (reason := _no_mode(value)):
             yield reason
+
+
+def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
+    """Return why a value does not fit the type of an option; empty if the value fits. Older versions of
+    mitmproxy name the value only, not the option."""
+    described = optmanager.dump_dicts(opts, [name])[name]
+    kind = described["type"]
+    if value is None and kind in ("str", "int"):
+        words = tuple(word for word in described["choices"] or () if word)
+        return f"{name}: got no value, allowed: {listed(words) if words else f'{name}=VALUE'}"
+    if value and kind in ("int", "optional int") and not _NUMBER.fullmatch(value):
+        return f"{name}: got {value!r}, allowed: a whole number"
+    if value and kind == "bool" and value not in ("true", "false", "toggle"):
+        return f"{name}: got {value!r}, allowed: true or false"
+    return ""
 
 
 def _no_mode(value: str) -> str:

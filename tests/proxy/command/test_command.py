@@ -105,7 +105,7 @@ def refusals(taken):
         "a misspelt variable": ([], {"PENUMBRA_MOD": "safe"}, 2, "PENUMBRA_MOD: unknown variable, did you mean"),
         "a file that is not there": ([], {"PENUMBRA_CONFIG": "/nowhere/p.yaml"}, 2, "penumbra_config: got '/now"),
         "a bad filter": (["--set", "penumbra_filter=~nonsense ("], {}, 2, "penumbra_filter: got '~nonsense ('",),
-        "mitmproxy's own option": (["--set", "listen_port=x"], {}, 2, "Failed to parse option listen_port: not an integer: x"),
+        "mitmproxy's own option": (["--set", "listen_port=x"], {}, 2, "listen_port: got 'x', allowed: a whole number"),
         "an unknown flag": (["--foo"], {}, 2, "proxy: unrecognized arguments: --foo (`penumbra proxy --help` names all)"),
         "an unknown flag of web": (["web", "--foo"], {}, 2, "web: unrecognized arguments: --foo (`penumbra web --help` names all)"),
         "a mode that is none": (["--mode", "reverse:x:y"], {}, 2, "mode: got 'reverse:x:y' (",),

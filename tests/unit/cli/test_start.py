@@ -25,6 +25,10 @@ WRONG = {
     "-p 99999": "listen_port: got 99999, allowed: a port from 0 to 65535",
     "-p -5": "listen_port: got -5, allowed: a port from 0 to 65535",
     "--set listen_port=65536": "listen_port: got 65536, allowed: a port from 0 to 65535",
+    "--set listen_port=x": "listen_port: got 'x', allowed: a whole number",
+    "--set http2=maybe": "http2: got 'maybe', allowed: true or false",
+    "--set penumbra_mode": "penumbra_mode: got no value, allowed: disabled, safe, standard or aggressive",
+    "--set penumbra_hosts": "penumbra_hosts: got no value, allowed: penumbra_hosts=VALUE",
     "--set listen_port=99999999999": "listen_port: got 99999999999, allowed: a port from 0 to 65535",
     "--mode safe": f"mode: got 'safe' (unknown mode), allowed: {MODES}; "
     "a mode of Penumbra's is penumbra_mode=safe",
