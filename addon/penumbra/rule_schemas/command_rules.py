@@ -240,6 +240,8 @@ class FamilyRule(Strict, frozen=True):
     family."""
     selected: bool = False
     """True if the steps also run on filtered lines (`| grep x`)."""
+    alone: bool = False
+    """True if, as a fallback, the family is tried only on the whole output of a single command."""
     min_bytes: Size = 0
     """The size in bytes below which texts stay unchanged."""
     excerpt_bytes: Count | None = None

@@ -483,12 +483,30 @@ def test_hoist() -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "ls a; echo MIDDLE; ls b",
+        "ls a && ls b",
+        "for d in a b; do echo $d; ls $d; done",
+        "ls a || echo MISSING",
+        "ls a; echo rc=$?; ls b",
+        "ls a; nproc; ls b",
+        "ls a | head -20",
+    ],
+)
+def test_names_are_in_rows_only_if_one_command_printed_all_of_them(line: str) -> None:
+    text = "".join(f"a{n}.py\n" for n in range(20))
+    assert apply(text, classify("Bash", {"command": line}), lossy=False) is None
+    assert apply(text, classify("Bash", {"command": "cd src && ls"}), lossy=False) is not None
+
+
+@pytest.mark.parametrize(
     ("text", "rows"),
     [
-        ("1\na\nb\n\nc\nd e\nf\ng:\nh\ni\n9\n", "1\na b\n\nc\nd e\nf\ng:\nh i\n9\n"),
-        ("1\naaaa\nbbbb\nc\ndddddddddddd\ne\n9", "1\naaaa bbbb\nc\ndddddddddddd\ne\n9"),
-        ("1\na\nFAILED\nb\nc\n9", "1\na\nFAILED\nb c\n9"),
-        ("1\r\na\r\nb\r\nc d\r\n9", "1\r\na b\r\nc d\r\n9"),
+        ("a\nb\n\nc\nd e\nf\ng:\nh\ni", "a b\n\nc\nd e\nf\ng:\nh i"),
+        ("aaaa\nbbbb\nc\ndddddddddddd\ne", "aaaa bbbb\nc\ndddddddddddd\ne"),
+        ("a\nFAILED\nb\nc", "a\nFAILED\nb c"),
+        ("a\r\nb\r\nc d\r", "a b\r\nc d\r"),
     ],
     ids=["only names", "width", "critical", "line ends"],
 )

@@ -192,14 +192,11 @@ def rewrite(pattern: Pattern, to: str) -> _Run:
 
 def join(pattern: Pattern, width: int) -> _Run:
     """Return the step `join`, which writes consecutive lines in rows of at most `width` characters. Critical
-    lines and lines with a blank stay, and so do the first and the last line, which another command of the
-    same command line may have printed."""
+    lines and lines with a blank stay."""
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         places = {place for place in pattern.places(lines) if not _BLANK.search(lines[place].rstrip("\r"))}
         places -= critical.among(lines, places)
-        filled = [place for place, line in enumerate(lines) if line.strip()]
-        places.difference_update(filled[:1], filled[-1:])
         out: list[str] = []
         for place, line in enumerate(lines):
             if place in places and place - 1 in places and len(out[-1]) + len(line) < width:

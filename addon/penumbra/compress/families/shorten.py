@@ -48,13 +48,19 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
     elif call.mixed:
         shortened = by_seams(output.lines, call.parts, outputs)
     elif call.family:
-        shortened = outputs(output, call.family, call.selected)
+        shortened = outputs(
+            output, call.family, call.selected, is_alone=len(call.parts) == 1 and not call.cut
+        )
     else:
         return None
     return None if shortened is None or size(shortened.text) > output.size else shortened
 
 
-def _shortened(body: Text, name: str, selected: bool, *, lossy: bool, depth: int) -> FamilyResult | None:
+def _shortened(
+    body: Text, name: str, selected: bool, *, lossy: bool, depth: int, is_alone: bool = False
+) -> FamilyResult | None:
+    """Return the result of a family's steps. `is_alone` is true if no other command printed a part of the
+    text, and no filter cut it."""
     by_call = family(name)
     if by_call is None or (selected and not by_call.rule.selected):
         return None
@@ -68,8 +74,9 @@ def _shortened(body: Text, name: str, selected: bool, *, lossy: bool, depth: int
         shortened = _best(body, by_call, lossy)
         if shortened is not None or not by_call.rule.fallback:
             return shortened
-    by_shape = (family(other) for other in by_call.rule.fallback)
-    fitting = next((other for other in by_shape if other is not None and not other.objection(body)), None)
+    by_shape = (other for name in by_call.rule.fallback if (other := family(name)) is not None)
+    possible = (other for other in by_shape if is_alone or not other.rule.alone)
+    fitting = next((other for other in possible if not other.objection(body)), None)
     return None if fitting is None else _best(body, fitting, lossy)
 
 
