@@ -1,13 +1,13 @@
 """`penumbra wrap` runs one program whose requests to LLM hosts go through a proxy of Penumbra.
 
-The program is a child of this process and belongs to the same job of the shell, so that Ctrl-C, Ctrl-Z and
-pipelines work as without Penumbra. Only the environment of the program changes, no file.
+The program runs as it would under a shell: in a process group of its own that controls the terminal, with
+signals, job control and exit codes. On systems without job control it is a plain child process. Only the
+environment of the program changes, no file.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import shutil
@@ -43,8 +43,6 @@ _OF_THE_TERMINAL = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGQUIT", "SIGBREAK") if hasattr(signal, name)
 )
 """Signals that the terminal sends to the program directly."""
-_STOP = getattr(signal, "SIGTSTP", None)
-"""The signal that Ctrl-Z sends."""
 
 
 class NotRunnable(Exception):
@@ -70,61 +68,126 @@ def find(name: str, path: str | None) -> str:
 def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program to its end and return its exit code, or 128 plus the number of the signal that ended it.
 
-    `arguments` begin with the program's name. The program shares this process's group, and so its terminal
-    and its job in the shell.
+    `arguments` begin with the program's name. On a terminal, the program gets a process group of its own,
+    which then controls the terminal. Otherwise it stays in this process's group, so that a pipeline remains
+    one job.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    modes = _terminal_modes()
+    if termios is None or not hasattr(os, "fork"):
+        return _as_child(program, arguments, environment)
+    terminal = _terminal()
+    with _signals() as children:
+        child = os.fork()
+        if child == 0:
+            _become(program, arguments, environment, terminal)
+        children.append(child)
+        if terminal is not None:
+            _own_group(child)
+            _hand_over(terminal, child)
+        return _wait(child, terminal)
+
+
+def _as_child(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a program that shares this process's console, and return its exit code."""
     with _signals() as children:
         try:
-            process = _started(program, arguments, environment)
+            process = subprocess.Popen([program, *arguments[1:]], env=dict(environment))
         except OSError as error:
             print(f"penumbra: {arguments[0]}: {error.strerror}", file=sys.stderr, flush=True)
             return NOT_EXECUTABLE
         children.append(process.pid)
-        if (code := _ended(process)) >= 0:
-            return code
-        if modes:
-            # A killed program could not restore the terminal itself.
-            with contextlib.suppress(termios.error):
-                termios.tcsetattr(0, termios.TCSADRAIN, modes)
-        return _BY_SIGNAL - code
+        code = process.wait()
+        return code if code >= 0 else _BY_SIGNAL - code
 
 
-def _started(
-    program: str, arguments: Sequence[str], environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
-    """Start a program; a file without `#!` is run by a shell. Raises OSError."""
+def _become(
+    program: str, arguments: Sequence[str], environment: Mapping[str, str], terminal: int | None
+) -> None:
+    """Replace the child process, after the fork, by the program."""
     try:
-        return subprocess.Popen(arguments, executable=program, env=dict(environment))
+        if terminal is not None:
+            _own_group(0)
+            _hand_over(terminal, os.getpgrp())
+        for number in (*_FORWARDED, *_OF_THE_TERMINAL):
+            # A signal that this process ignores, for example because of `nohup`, stays ignored in the
+            # program.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.execve(program, list(arguments), dict(environment))
     except OSError as error:
-        if error.errno != errno.ENOEXEC:
-            raise
-    return subprocess.Popen(["/bin/sh", program, *arguments[1:]], env=dict(environment))
+        # A shell runs a file without `#!` itself.
+        if error.errno == 8:
+            with contextlib.suppress(OSError):
+                os.execve("/bin/sh", ["/bin/sh", program, *arguments[1:]], dict(environment))
+        print(f"penumbra: {arguments[0]}: {error.strerror}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(NOT_EXECUTABLE)
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a program and return its exit code, negative if a signal ended it. A program at a terminal
-    may stop itself; this process then stops, too, so that the shell takes the terminal back."""
-    if termios is None or not os.isatty(0):
-        return process.wait()
+def _wait(child: int, terminal: int | None) -> int:
+    kept = _kept(terminal)
     while True:
-        _, status = os.waitpid(process.pid, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            process.returncode = os.waitstatus_to_exitcode(status)
-            return process.returncode
-        os.kill(os.getpid(), signal.SIGSTOP)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGCONT)
+        _, status = os.waitpid(child, os.WUNTRACED if terminal is not None else 0)
+        if os.WIFSTOPPED(status) and terminal is not None:
+            _stop_as_well(child, terminal, status)
+            continue
+        if terminal is not None:
+            _hand_over(terminal, os.getpgrp())
+        if os.WIFSIGNALED(status):
+            if terminal is not None and kept is not None:
+                # A killed program could not restore the terminal itself.
+                with contextlib.suppress(termios.error):
+                    termios.tcsetattr(terminal, termios.TCSADRAIN, kept)
+            return _BY_SIGNAL + os.WTERMSIG(status)
+        return os.WEXITSTATUS(status)
 
 
-def _terminal_modes() -> list[Any]:
-    """Return the modes of the terminal; empty without a terminal."""
-    if termios is not None:
+def _stop_as_well(child: int, terminal: int, status: int) -> None:
+    """Stop this process after Ctrl-Z has stopped the program, and continue the program once the shell
+    continues this process."""
+    _hand_over(terminal, os.getpgrp())
+    os.kill(os.getpid(), signal.SIGSTOP)
+    with contextlib.suppress(OSError):
+        if os.tcgetpgrp(terminal) == os.getpgrp():
+            _hand_over(terminal, child)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGCONT)
+
+
+def _terminal() -> int | None:
+    """Return the terminal's descriptor; None unless this process is in the foreground of a terminal."""
+    try:
+        if all(os.isatty(number) for number in (0, 1)) and os.tcgetpgrp(0) == os.getpgrp():
+            return 0
+    except OSError:
+        pass
+    return None
+
+
+def _kept(terminal: int | None) -> list[Any] | None:
+    if terminal is not None:
         with contextlib.suppress(termios.error):
-            return termios.tcgetattr(0)
-    return []
+            return termios.tcgetattr(terminal)
+    return None
+
+
+def _own_group(pid: int) -> None:
+    # Both processes call this, because either may run first. It fails if the child already runs the program.
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+
+
+def _hand_over(terminal: int, group: int) -> None:
+    """Make a process group the terminal's foreground group. SIGTTOU, which would stop a background process
+    that does this, is ignored meanwhile."""
+    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    try:
+        with contextlib.suppress(OSError):
+            os.tcsetpgrp(terminal, group)
+    finally:
+        signal.signal(signal.SIGTTOU, before)
 
 
 @contextlib.contextmanager
@@ -138,12 +201,7 @@ def _signals() -> Iterator[list[int]]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, number)
 
-    of_the_terminal = list(_OF_THE_TERMINAL)
-    if _STOP is not None and os.isatty(0):
-        # The program stops, or handles Ctrl-Z in its own way. If this process stopped by the same signal, it
-        # could see the program's stop only after both are continued, and would stop once more.
-        of_the_terminal.append(_STOP)
-    handlers = dict.fromkeys(_FORWARDED, forward) | dict.fromkeys(of_the_terminal, lambda *_: None)
+    handlers = dict.fromkeys(_FORWARDED, forward) | dict.fromkeys(_OF_THE_TERMINAL, lambda *_: None)
     before = {number: signal.getsignal(number) for number in handlers}
     taken = [number for number in handlers if before[number] is not signal.SIG_IGN]
     for number in taken:

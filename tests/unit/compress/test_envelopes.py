@@ -82,7 +82,9 @@ def test_a_file_keeps_tags_and_numbers_of_its_own() -> None:
 
 def test_what_an_output_for_a_screen_says_stays_in_its_json() -> None:
     text = '{"output":"\\u001b[1ma\\u001b[0m\\nb","metadata":{"exit_code":0,"duration_seconds":0.1}}'
-    made = shorten(ToolOutput(text, "shell", {"command": "./show --color"}), Policy(min_bytes=0), Redacted, str)
+    made = shorten(
+        ToolOutput(text, "shell", {"command": "./show --color"}), Policy(min_bytes=0), Redacted, str
+    )
     assert made.text == '{"output":"a\\nb","metadata":{"exit_code":0,"duration_seconds":0.1}}'
 
 
