@@ -363,7 +363,7 @@ def test_long_texts_are_not_kept(kind: str) -> None:
     "given", [{"a1-" * 100_000: "v"}, {f"a1-{number}": "v" for number in range(5_000)}], ids=["long", "many"]
 )
 def test_names_beyond_the_limits_are_credentials_and_are_not_split(where: str, given: dict[str, str]) -> None:
-    """Such names keep callers apart; splitting one of 80 KB into words takes a second."""
+    """Callers with different names are kept apart. Splitting a name of 80 KB into words takes a second."""
 
     def scope(names: dict[str, str]) -> bytes:
         of = {"headers": {}, "query": {}, where: names}

@@ -91,6 +91,11 @@ def _problems(opts: options.Options, parsed: argparse.Namespace) -> Iterator[str
     values += [("mode", mode) for mode in getattr(parsed, "mode", None) or ()]
     for setting in parsed.setoptions:
         name, has_value, value = setting.partition("=")
+        if not name:
+            yield f"--set: got {setting!r}, allowed: NAME=VALUE"
+        if name == "confdir" and not value:
+            # mitmproxy would write its CA, with the private key, into the working folder.
+            yield "confdir: got no value, allowed: a folder"
         # Options that a script declares are not known yet.
         if name not in opts:
             continue

@@ -25,6 +25,8 @@ WRONG = {
     "-p 99999": "listen_port: got 99999, allowed: a port from 0 to 65535",
     "-p -5": "listen_port: got -5, allowed: a port from 0 to 65535",
     "--set listen_port=65536": "listen_port: got 65536, allowed: a port from 0 to 65535",
+    "--set =x": "--set: got '=x', allowed: NAME=VALUE",
+    "--set confdir=": "confdir: got no value, allowed: a folder",
     "--set listen_port=x": "listen_port: got 'x', allowed: a whole number",
     "--set http2=maybe": "http2: got 'maybe', allowed: true or false",
     "--set penumbra_mode": "penumbra_mode: got no value, allowed: disabled, safe, standard or aggressive",
