@@ -1,9 +1,9 @@
 """This module finds critical lines, which no stage may drop: errors, failures, assertions, panics, frames,
-exit codes, summaries.
+exit codes and summaries.
 
 The patterns are in rules/failures.yaml. One linear-time pattern finds candidates in a whole text. A set of
-patterns then decides whether a candidate reports a pass, and how severe the line is. A line that reports a
-pass is not critical, since the name of a passed test may be "reports an error".
+patterns then decides how severe the line is and whether it reports a pass. A line that reports a pass is not
+critical, because the name of a passed test may be "reports an error".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Severity(IntEnum):
     """The severity of a critical line. If not all lines fit, those with lower numbers come first."""
 
     FAILURE = 0
-    """A named failure (such as a failed test), a crash, or the end of the program."""
+    """A failure with a name (such as the name of a test), a crash, or the end of the program."""
     ERROR = 1
     COMPLAINT = 2
     """A message about something that did not work, without the word error."""
@@ -64,7 +64,7 @@ class _Patterns:
     marks: Any
     """A set of RE2 patterns, which returns the marks of a line."""
     others: Mapping[str, Any]
-    """The other patterns by their names."""
+    """The other patterns, by name."""
 
 
 @cache
@@ -106,7 +106,7 @@ def _marks(line: bytes) -> Sequence[int]:
 
 
 def is_critical(line: str) -> bool:
-    """True if a line has an error, a failure, the location of one, or a summary."""
+    """True if a line reports an error or a failure, names the location of a failure, or is a summary."""
     data = encode(line[:_LINE_LIMIT])
     return bool(_patterns().critical.search(data)) and not _is_passing(_marks(data))
 
@@ -125,7 +125,7 @@ def severity_unless_passing(line: bytes) -> Severity | None:
 def _severity(line: bytes, marks: Sequence[int]) -> Severity:
     patterns = _patterns()
     if _Mark.NOTHING in marks or (_Mark.NAMES in marks and not patterns.others["opening"].match(line)):
-        # The replacement is still a location, but without the words of the name.
+        # The replacement still looks like a location, but has no words of the name.
         plain = patterns.others["nothing"].sub(b"", patterns.others["names"].sub(b"./x.x", line))
         if not patterns.critical.search(plain):
             return Severity.MENTION
@@ -146,8 +146,8 @@ def says_as_much(line: str, other: str) -> bool:
 
 
 def is_stated(line: bytes, is_part: bool = False) -> bool:
-    """Return whether a line states a failure, as programs do, and does not only mention one. A part of a very
-    long line (`is_part`) may state a failure anywhere.
+    """Return whether a line states a failure as programs do. A line that only mentions a failure does not
+    count. In a part of a very long line (`is_part`), the statement may be anywhere.
 
             src/a.c:120:9: error: expected ';'                     states a failure
             We still can't tell conflicts from failed merges.      only mentions failures
@@ -161,7 +161,7 @@ def is_stated(line: bytes, is_part: bool = False) -> bool:
 
 
 def is_quoted(line: bytes) -> bool:
-    """True if a line quotes code or a document. Test runners quote them around a failure."""
+    """True if a line quotes code or a document. Test runners print such quotes around a failure."""
     return bool(_patterns().others["quoted"].match(line))
 
 
@@ -191,7 +191,7 @@ def placed_warnings(data: bytes) -> list[int]:
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:
     """Return the offsets (start, end) of the next critical words from `start` on; None if there are none.
 
-    The match lies within one line. Lines that report a pass are included.
+    The match lies within one line. Matches in lines that report a pass are included.
     """
     match = _patterns().critical.search(data, start)
     if match is None:
@@ -201,7 +201,8 @@ def next_match(data: bytes, start: int) -> tuple[int, int] | None:
 
 
 def critical_lines(lines: Sequence[str]) -> Iterator[int]:
-    """Yield the positions of the critical lines, in order, with less work than `is_critical` for each."""
+    """Yield the positions of the critical lines, in order. The search takes less time than `is_critical` for
+    each line."""
     data = encode("\n".join([line[:_LINE_LIMIT] for line in lines]))
     patterns = _patterns()
     position = start = 0
@@ -236,7 +237,7 @@ class CriticalLines:
         self._known: dict[str, bool] = {}
 
     def among(self, lines: Sequence[str], positions: Iterable[int]) -> set[int]:
-        """Return those of the positions whose lines are critical."""
+        """Return the positions whose lines are critical."""
         places, known = [*positions], self._known
         new = [line for line in dict.fromkeys([lines[at] for at in places]) if line not in known]
         known.update(dict.fromkeys(new, False))

@@ -1,7 +1,8 @@
-"""This module finds the facts in a text's units (lines, rows or search hits): paths, names, ids and numbers.
+"""This module finds the facts in a text's units: paths, names, ids and numbers. A unit is a line, a row or a
+search hit.
 
-A rare fact is lost with its line. A frequent fact is likely to be in another line that is kept. A unit is
-therefore worth as much as those of its facts that no kept unit shows yet.
+If a rare fact's line is omitted, the model loses the fact. A frequent fact is probably in another line that
+is kept. The worth of a unit is therefore the worth of its facts that no kept unit shows yet.
 """
 
 from __future__ import annotations
@@ -22,29 +23,31 @@ LONGEST = 200_000
 """The largest text, in bytes, whose lines are compared."""
 _FACT = re.compile(rb"[\w$@~\x80-\xff]+(?:[./:\\-]+[\w$@\x80-\xff]+)*|[/~][\w./-]+")
 _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
-"""Characters by which a path, an identifier or a number differs from a word of a natural language."""
+"""The signs of a path, an identifier or a number. A word of a natural language has none of these signs."""
 _APART = bytes(
     byte if byte > 0x7F or chr(byte).isalnum() or byte in b"_$@~./:\\-\n" else 0x20 for byte in range(256)
 )
-"""A translation table that replaces all characters outside of facts by blanks, except for line ends. Each
-fact and each name is then one word of the translated text."""
+"""A translation table that replaces every character that can't be part of a fact by a blank. Line ends stay.
+Each fact and each name is then one word of the translated text."""
 _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
-"""The length in bytes of the shortest fact, the length above which facts have less weight, and that of the
-longest fact."""
-# The weights were chosen by hand on one half of a set of recorded conversations, to keep as much as possible
-# of what a conversation used later. On the other half they worked as well. `scripts/bench quality` shows the
-# effect of a change.
+"""The length in bytes of the shortest fact, the length above which a fact has less weight, and the length of
+the longest fact."""
+# The weights were chosen by hand on half of the recorded conversations, so that as much as possible stays of
+# the text that a conversation used later. The weights work as well on the other half. `scripts/bench quality`
+# shows the effect of a change.
 _WORDS = 5
 """This factor times the square root of the unit's bytes is the worth of the unit's words."""
 _WEIGHT = 100
 """The weight of a new fact that occurs once in the text."""
 _USED = 30
-"""The percentage of its weight that a fact keeps if the conversation has already used all its names."""
+"""The percentage of its weight that a fact keeps if the conversation has already used all the names in the
+fact."""
 _SEEN = 20
 """The percentage of its weight that a fact keeps if an earlier result shows the fact."""
 _RARE = 20
-"""A used name adds to the worth of units if at most this number of units have the name."""
+"""A name that the conversation uses adds to the worth of units if at most this number of units have the
+name."""
 
 
 _Find = Callable[[bytes], tuple[bytes, ...]]
@@ -52,13 +55,14 @@ _Find = Callable[[bytes], tuple[bytes, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A `Facts` has the facts of each unit of a text, which is a line, a row or a piece of a long line."""
+    """A `Facts` has the facts of each unit of a text. A unit is a line, a row or a piece of a long line."""
 
     units: Sequence[Sequence[bytes]]
     weights: Mapping[bytes, int]
     """The worth of each fact."""
     worth: Sequence[int]
-    """The worth of each unit by its words and by the names in it that the conversation uses."""
+    """The worth of each unit without its facts: the worth of its words, and of the names that the
+    conversation uses."""
 
     @classmethod
     def of(
@@ -68,9 +72,9 @@ class Facts:
         asked: Container[str] = (),
         seen: Container[bytes] = (),
     ) -> Facts:
-        """Return the facts of units with their weights. `mentioned` has the names that the conversation has
-        used before, with their weights. `asked` has the names that the call searches for, which keep their
-        full weight. `seen` has the facts that earlier results show."""
+        """Return the facts of units, with their weights. `mentioned` has the weight of each name that the
+        conversation has used before. Names in `asked` keep their full weight, because the call searches for
+        them. `seen` has the facts that earlier results show."""
         split = [text.translate(_APART).split() for text in texts]
         pieces = set(chain.from_iterable(split))
         found = _by_piece(pieces, _facts_in)
@@ -106,7 +110,7 @@ def facts_of(text: bytes) -> set[bytes]:
 
 
 def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
-    """Return the share of a text's characters in lines that are new to the conversation. Counting ends once
+    """Return the share of a text's characters that are in lines new to the conversation. Counting ends when
     the share reaches `enough`."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     whole = sum(map(len, lines)) or 1
@@ -116,7 +120,7 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
     unseen = {piece for piece, found in facts.items() if not all(map(is_seen, found))}
     new = 0
     for line, pieces in zip(lines, map(bytes.split, data.split(b"\n")), strict=False):
-        # Lines are looked up last, since that takes longer than for facts.
+        # Lines are looked up last, because the look-up of a line takes longer than that of a fact.
         has_seen_facts_only = unseen.isdisjoint(pieces) and not facts.keys().isdisjoint(pieces)
         if not (has_seen_facts_only or seen.is_line(line)):
             new += len(line)
@@ -126,8 +130,8 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
 
 
 def _by_piece(pieces: Iterable[bytes], of: _Find) -> dict[bytes, tuple[bytes, ...]]:
-    """Return the results of `of` that are not empty, by the piece. Results for short pieces are cached, since
-    short pieces recur in many lines and tool results."""
+    """Return the pieces for which `of` finds something, with the findings. Findings in short pieces are
+    cached, since short pieces recur in many lines and tool results."""
     cached = _CACHED[of]
     return {
         piece: found for piece in pieces if (found := cached(piece) if len(piece) <= _LONGEST else of(piece))
@@ -147,7 +151,8 @@ _CACHED: dict[_Find, _Find] = {of: forgettable(16_384)(of) for of in (_facts_in,
 
 
 def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
-    """Return the weight of a fact. Frequent facts have more, long ones and those with used names less."""
+    """Return the weight of a fact. The weight grows with the number of occurrences. A long fact, and a fact
+    whose names are all used, has less weight."""
     weight = _WEIGHT + _WEIGHT // 2 * (min(count, 16).bit_length() - 1)
     if len(fact) > _LONG:
         weight = weight * 7 // 10
@@ -156,7 +161,7 @@ def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
 
 
 _FEW = 6
-"""The greatest number of lines with a name for which the lines around the name are returned."""
+"""The surroundings of a name are returned if at most this number of lines have the name."""
 _ABOVE, _BELOW = 6, 14
 """The numbers of lines of a passage above and below the line with the name."""
 _LONGEST_FILE = 4_000_000
@@ -164,9 +169,9 @@ _LONGEST_FILE = 4_000_000
 
 
 def passages(lines: Sequence[str], mentioned: Mapping[str, float]) -> list[int]:
-    """Return the positions of the lines around names that the conversation has used, with the rarest and
-    heaviest names first. `mentioned` has the weight of each name. Agents that read a file mostly look for
-    names that they have used before."""
+    """Return the positions of the lines around the names in `mentioned`, which has the weight of each name
+    that the conversation has used. Lines around the rarest and heaviest names come first. Agents that read a
+    file mostly look for names that they have used before."""
     if not mentioned or sum(map(len, lines)) > _LONGEST_FILE:
         return []
     # Names are in the order of the text, so that sums of floats are equal in every run.

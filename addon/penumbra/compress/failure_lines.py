@@ -1,7 +1,7 @@
-"""The failure lines of a text of which only a part is shown. Each failure line is shown or counted.
+"""If only a part of a text is shown, this module shows or counts the failure lines of the other part.
 
-Every stage that cuts a text reserves bytes for the failure lines that it would lose, and writes them below
-the text, the most severe first:
+Every stage that cuts a text reserves bytes for the failure lines that would be lost. They stand below the
+text, the most severe first:
 
     [failures in what is left out:]
     FAILED tests/test_a.py::test_b - assert 1 == 2
@@ -10,7 +10,7 @@ the text, the most severe first:
     [2 lines that stand above, too]
 
 If not every line fits, one line of each kind is written with the number of the others. Lines of one kind
-differ only in times, numbers and ids. If these are still too long, lines that differ only in numbers within
+differ only in times, numbers and ids. If the lines still don't fit, lines that differ only in numbers within
 names become one kind, too.
 """
 
@@ -41,16 +41,17 @@ _SHOWN = 400
 """The greatest number of bytes of a line that are shown."""
 _BEFORE = 160
 _AFTER = 240
-"""The number of bytes before and after a failure that belong to its message in a line above `_LONGEST`."""
+"""The number of bytes before and after a failure that belong to its message, in a line longer than
+`_LONGEST`."""
 _NOTE = 26
 """The length in bytes of the note with the number of the other lines of a kind."""
 _ELSEWHERE = ", files vary"
 _LINES = 400
 """The greatest number of different lines that are written one by one, if they fit."""
 _SEARCHES = 1_000
-"""The greatest number of kinds whose lines are searched for in the shown text."""
+"""Lines are searched for in the shown text if they have at most this number of kinds."""
 _KINDS = 20_000
-"""The greatest number of kinds. Lines of further kinds are counted as one kind for each severity."""
+"""The greatest number of kinds. Further lines are one kind for each severity."""
 _VARYING = re.compile(
     rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     rb"|\b(?=[a-f]*[0-9])[0-9a-f]{7,64}\b"
@@ -103,7 +104,8 @@ class Kind:
 
 @dataclass(slots=True)
 class FailureLines:
-    """A `FailureLines` has the failure lines of one text by kind, and the first of them also one by one."""
+    """A `FailureLines` has the failure lines of one text by kind. The first different lines are also kept one
+    by one."""
 
     kinds: dict[bytes, Kind] = field(default_factory=dict)
     spans: list[tuple[Severity, int, int]] = field(default_factory=list)
@@ -113,13 +115,13 @@ class FailureLines:
     _keys: dict[bytes, bytes] = field(default_factory=dict)
     """The key in `kinds` of each line in `lines`."""
     _classes: dict[bytes, tuple[Severity, bytes] | None] = field(default_factory=dict)
-    """The severity and likeness of each examined line; None for other lines than failure lines. A text and
-    the shown part of the text share this dict."""
+    """The severity and likeness of each examined line; None for a line without a failure. A text and its
+    shown part share this dict."""
 
     is_escaped: bool = False
     """True if line ends are escaped as in a JSON string."""
     is_stated: bool = False
-    """True if failure lines must state a failure in the way of programs (see `critical_lines.is_stated`)."""
+    """True if only lines count that state a failure as programs do (see `critical_lines.is_stated`)."""
     above: Callable[[int], bytes] | None = None
     """A function that returns the heading above an offset in the text."""
 
@@ -206,16 +208,16 @@ class FailureLines:
         self.spans.append((how, start, end))
 
     def ranked(self) -> list[tuple[int, int]]:
-        """Return the offsets of the first line of each kind, the most severe ones first."""
+        """Return the offsets of the first line of each kind, by falling severity."""
         return [(start, end) for _, start, end in sorted(self.spans)]
 
     def without(self, shown: bytes, weakest: Severity) -> Missing:
-        """Return the failure lines that are not in `shown`, down to the severity `weakest`."""
+        """Return the failure lines that `shown` lacks. Lines less severe than `weakest` are left out."""
         wanted = {key: kind for key, kind in self.kinds.items() if kind.severity <= weakest}
         if not wanted:
             return Missing([[]])
         there = FailureLines.of(shown, self.is_escaped, self)
-        # If there are more kinds, the shown text is not searched, and a line may be written twice.
+        # With more kinds the shown text is not searched, so a line may be written twice.
         seen = b"\n%b\n" % shown if len(wanted) <= _SEARCHES else b""
         hidden = {
             self._keys[spelled]: line
@@ -237,7 +239,7 @@ class FailureLines:
 
 
 def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = None) -> Kind:
-    """Return a kind without its shown lines. `hidden` is one of its lines that is not shown."""
+    """Return a kind without its shown lines. `hidden` is a line of the kind that is not shown."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)
@@ -255,15 +257,15 @@ class Missing:
     """A `Missing` has the failure lines that are not in the shown part of a text."""
 
     levels: list[list[Kind]]
-    """The kinds at each level. The first level has each line by itself, if there are few lines. Later levels
-    merge kinds."""
+    """The kinds at each level. If there are few lines, each line is a separate kind at the first level. Each
+    later level merges kinds."""
 
     def __bool__(self) -> bool:
         return bool(self.levels[-1])
 
     def fitting(self, space: int) -> tuple[Sequence[Kind], int]:
-        """Return the kinds of the first level that fits into `space` bytes, the most severe first, and the
-        number of lines whose kind is already shown."""
+        """Return the kinds of the first level that fits into `space` bytes, by falling severity. Also return
+        the number of lines whose kind is already shown."""
         chosen: Sequence[Kind] = ()
         again = 0
         for level in range(_LEVELS):
@@ -276,7 +278,7 @@ class Missing:
         return sorted(chosen, key=lambda kind: kind.severity), again
 
     def needs(self, space: int) -> int:
-        """Return the size in bytes of the lines in the form that fits into `space` bytes."""
+        """Return the size in bytes of the form that fits into `space` bytes."""
         kinds, again = self.fitting(space)
         return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 
@@ -298,8 +300,8 @@ class Missing:
         self.levels.append(list(merged.values()))
 
     def written(self, space: int) -> str:
-        """Return the text of the lines that fit, with the number of the others. It is empty if not even the
-        heading fits."""
+        """Return the text of the lines that fit, with the number of the other lines; empty if even the
+        heading does not fit."""
         kinds, again = self.fitting(space)
         space -= _OVERHEAD + _AGAIN * bool(again)
         if space < 0:
@@ -335,11 +337,11 @@ def write(
     more: int = 0,
     share: float = 0.75,
 ) -> str:
-    """Return the text that `body` makes and, below it, the failure lines that this text leaves out, in
-    `space` bytes.
+    """Return the text that `body` makes, with the failure lines that it leaves out below it, in `space`
+    bytes.
 
-    `body` needs at least `least` bytes. Failure lines may use `more` bytes beyond `space`, and may take the
-    part `share` of `space` from `body`.
+    `body` gets at least `least` bytes. Failure lines may use `more` bytes beyond `space`, and at most the
+    part `share` of `space`.
     """
     most = max(0, min(int(space * share), space - least))
     reserved = spare = 0
@@ -357,11 +359,13 @@ def write(
 
 
 _ATTEMPTS = 3
-"""The greatest number of times that `body` makes the text, with ever more bytes for failure lines."""
+"""The greatest number of times that `body` makes the text. Each time, more bytes are reserved for failure
+lines."""
 
 
 def _reasons(data: bytes) -> Iterator[Span]:
-    """Yield the offsets of the messages of failed Go tests, just above each line with `--- FAIL:`."""
+    """Yield the offsets of the messages of failed Go tests: the lines directly above each line with `---
+    FAIL:`."""
     for verdict in _VERDICT.finditer(data):
         end = verdict.start() - 1
         for _ in range(_REASONS):
@@ -396,7 +400,7 @@ def _unit(data: bytes, position: int, left: int, right: int) -> Span:
         return start, end
     begin, end = max(start, left - _BEFORE), min(end, right + _AFTER)
     if begin > start or is_rest:
-        # A part of a word could look like a name.
+        # The search would take a part of a word for a name.
         begin = data.find(b" ", begin, left) + 1 or begin
     start = begin
     opening = data.rfind(b"{", start, left)
@@ -416,8 +420,8 @@ def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _kind(line: bytes) -> bytes:
-    """Return the common form of all lines that differ from a line only in times, numbers and ids."""
-    # Times, numbers and ids contain a digit and no blank.
+    """Return the common form of all lines that differ only in times, numbers and ids."""
+    # Every time, number or id contains a digit and no blank.
     return b" ".join(
         [
             word if word.isalpha() else b"#" if word.isdigit() else _VARYING.sub(b"#", word)
@@ -447,21 +451,20 @@ def _noted(kind: Kind) -> str:
 
 
 def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:
-    """Return the positions of the lines that report a failure, and not only mention one. `critical` has the
-    positions of the critical lines, if known."""
+    """Return the positions of the lines that report a failure. Lines that only mention one are left out.
+    `critical` has the positions of the critical lines, if known."""
     positions = critical_lines(lines) if critical is None else critical
     critical_ones = ((position, encode(lines[position][:_LONGEST])) for position in positions)
     return [position for position, line in critical_ones if severity(line) <= Severity.ERROR]
 
 
 def warning(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the warnings."""
     return [position for position, line in enumerate(lines) if is_warning(encode(line[:_LONGEST]))]
 
 
 def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
-    """Return the first line of each kind by its position, with the number of the others. Only the text around
-    the failures of a long line is returned."""
+    """Return the first line of each kind by its position, with the number of further lines. From a long line,
+    only the text around its failures is returned."""
     kinds: dict[bytes, tuple[int, Kind]] = {}
     for position, line in enumerate(lines):
         data = encode(line)
@@ -479,8 +482,8 @@ def _parts_of(kind: Kind) -> list[Kind]:
 
 
 def ranked(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the failure lines. The first line of each kind comes first, by severity, and
-    then the others."""
+    """Return the positions of the failure lines: first the first line of each kind, by severity, then all
+    other lines."""
     first: list[tuple[Severity, int]] = []
     again: list[int] = []
     kinds: set[bytes] = set()

@@ -1,5 +1,5 @@
-"""This module finds the lines that are titles, search hits, hunks and the like, by the flags in
-rules/lines.yaml."""
+"""This module finds titles, search hits, hunks and other special lines. rules/lines.yaml has the form of
+each."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The pipeline runs all stages on one tool result.
 
-    redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
+redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 
-Truncation cuts a text that is still too long after the other stages. The output of a stage is kept only if it
-has fewer estimated tokens and not more bytes. If a stage raises, its output is discarded and the next stage
-runs. If redaction raises, the pipeline ends.
+Truncation cuts a text that is still too long. The output of a stage is kept only if it has fewer estimated
+tokens and not more bytes. If a stage raises, its output is discarded and the next stage runs. If redaction
+raises, the pipeline ends.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ _OURS = re.compile(
 )
 """The beginnings of texts that a pipeline has shortened before."""
 _CLEARLY = 128
-"""Tokens are not estimated for a stage that only deletes text and saves at least this number of bytes."""
+"""The number of bytes that a stage must save so that tokens are not estimated. The stage must only delete
+text."""
 _CLEARLY_WORTH = 1_000
-"""Tokens are not estimated for the first lossy stage if it saves at least this number of bytes."""
+"""The same number for the first lossy stage, which also adds a reference."""
 _WORTH = 100
-"""The number of estimated tokens that the first lossy stage must save, since a reference is added."""
+"""The number of estimated tokens that the first lossy stage must save, because a reference is added."""
 _EXCERPT = "excerpt"
-"""The stage that may run on very large texts. This stage does not run if an external compressor will shorten
+"""The stage that may run on very large texts. The stage is left out if an external compressor will shorten
 the text."""
 _BEGINNING = 20_000
 """The number of characters at the beginning of a text that are searched for the signs of a diff."""
@@ -77,7 +78,7 @@ def shorten(
 
     The function is pure. `trace` receives the effect of each stage. `ref` returns the reference for a
     redacted original. After `is_late` has returned True, only the mandatory stages run. Raises
-    RedactionError. Any other failure leaves the text as it was before the failing stage.
+    RedactionError. After any other failure the text is the text before the failing stage.
     """
     run = _Run(output, policy, redact, is_late, trace)
     run.clean()
@@ -108,8 +109,8 @@ class _Run:
     text: Text = field(default_factory=Text)
     original: Text = field(default_factory=Text)
     bare: Text = field(default_factory=Text)
-    """The output alone: without the agent's text around it, without files printed before or after it, and
-    without the markup of a web page."""
+    """The output alone. The agent's text around the output, files printed before or after it, and the markup
+    of a web page are removed."""
     loss: Loss = Loss.NONE
     stages: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -120,7 +121,7 @@ class _Run:
     known: Call | None = None
     quoted: bool | None = None
     readable: bool = True
-    """True if the stages that look at lines may run."""
+    """True if the text is small enough for the stages that read lines."""
 
     @property
     def is_standard(self) -> bool:
@@ -136,13 +137,13 @@ class _Run:
 
     @property
     def is_quoted(self) -> bool:
-        """True if the agent may quote the result later, in an edit. The answer is cached."""
+        """True if the agent may quote the result in a later edit. The answer is cached."""
         if self.quoted is None:
             self.quoted = self.call.is_quoted
         return self.quoted
 
     def clean(self) -> None:
-        """Redact the received text, and then the text that a terminal would show."""
+        """Redact the received text. Then keep the text that a terminal would show, also redacted."""
         self.text = Text(self.output.text)
         self._redact()
         self.original = self.text
@@ -166,8 +167,8 @@ class _Run:
         """Shorten each output in a JSON text by itself. Return False if nothing changed."""
         if not exceeds(self.original, self.policy.min_bytes):
             return False
-        # If a call has a path, its result may be a file even if the tool is unknown. Then only outputs whose
-        # call the JSON names are shortened.
+        # If a call of an unknown tool has a path, the text may be a file. In that case, and for quoted
+        # results, only outputs with a call of their own in the JSON are shortened.
         may_be_file = self.is_quoted or (self.call.category == "other" and bool(self.call.path))
         outputs = [inner for inner in json_envelope.outputs(self.text) if inner.asked or not may_be_file]
         # JSON escapes add bytes.
@@ -202,9 +203,9 @@ class _Run:
         return True
 
     def opened(self) -> Envelope:
-        """Return the output and the text around it without needless parts: without lines or JSON that the
-        agent wrote around the output, and without the folder of the file in an edit's confirmation. The text
-        may have any size."""
+        """Return the output and the text around it, without needless parts. Needless are lines or JSON that
+        the agent wrote around the output, and the folder of the file in an edit's confirmation. The text may
+        have any size."""
         call = self.call
         if call.category != "read" and self.output.tool in tool_rules().envelopes.json.tools:
             self.apply("envelope", Loss.NONE, _alone)
@@ -254,7 +255,7 @@ class _Run:
             arguments=self.output.arguments,
         )
         with time_budget.watched(self.is_late):
-            # The rules for the JSON of a command run before the stages for any JSON.
+            # The rules for a command's JSON run before the stages for all JSON.
             if source.shape is Shape.JSON and self.command_family():
                 source = self._after_family(source)
             self.steps(STRUCTURE, source)
@@ -325,7 +326,7 @@ class _Run:
     def _made(
         self, name: str, make: Callable[Concatenate[Text, P], T | None], *args: P.args, **kwargs: P.kwargs
     ) -> T | None:
-        """Return the output of a stage; None if the stage raises or its time is over."""
+        """Return the output of a stage; None if the stage raises or exceeds its time."""
         try:
             return make(self.text, *args, **kwargs)
         except time_budget.Overrun:
@@ -335,7 +336,8 @@ class _Run:
         return None
 
     def _passes_over(self, stage: str) -> bool:
-        """Return True, and note the stage as skipped, if the time is over or the text is too large for it."""
+        """Return True if a stage can't run because the time is over or the text is too large. The stage is
+        then noted as skipped."""
         late = self.is_late() or not (self.readable or stage == _EXCERPT)
         if late:
             self._gave_up(stage)
@@ -347,7 +349,7 @@ class _Run:
             self.skipped.append(stage)
 
     def _overhead(self, loss: Loss) -> str:
-        """Return the text that must precede a text with this loss; empty if there is none."""
+        """Return the text that must precede a text with this loss; empty if no text must."""
         return self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
 
     def _refusal(self, new: Text, loss: Loss, deletes: bool = False) -> str:
@@ -376,7 +378,7 @@ class _Run:
         self.stages.append(name)
 
     def redact_again(self) -> None:
-        """Redact the final text, unless it was already redacted."""
+        """Redact the final text, unless the last redaction had the same text."""
         if self.text is not self.scanned:
             self._redact()
 
@@ -392,7 +394,6 @@ class _Run:
         self.scanned = self.text
 
     def result(self) -> Shortened:
-        """Return the text and the facts about its changes."""
         is_whole = self.text == self.output.text
         return Shortened(
             # The caller gets plain strings, without the bytes and lines that a `Text` caches.
@@ -407,7 +408,7 @@ class _Run:
 
 
 def _output(part: json_envelope.Output, output: ToolOutput) -> ToolOutput:
-    """Return an output in the JSON as a separate tool result, with the arguments of its call."""
+    """Return one output of the JSON as a separate tool result, with the arguments of the output's call."""
     arguments = output.arguments
     if part.asked:
         # The arguments of an unknown tool may mean anything.
@@ -416,8 +417,8 @@ def _output(part: json_envelope.Output, output: ToolOutput) -> ToolOutput:
 
 
 def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Sequence[Shortened]) -> Text:
-    """Return the JSON with the changed outputs. If the old string is pure ASCII, characters beyond ASCII in
-    the new string are escaped."""
+    """Return the JSON with the changed outputs. If the old string is pure ASCII, characters beyond ASCII are
+    escaped in the new string."""
     written: list[str] = []
     done = 0
     for output, part in zip(outputs, parts, strict=True):
@@ -429,8 +430,8 @@ def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Seq
 
 
 def _alone(text: str) -> str | None:
-    """Return the output if the text is JSON with exactly one output and nothing else that is needed; None for
-    other texts, and for outputs with codes for a terminal."""
+    """Return the output if the text is JSON with one output and no other needed content; otherwise None.
+    Outputs with terminal control codes also give None."""
     alone = json_envelope.alone(text)
     return None if alone is None or terminal.may_act(alone) else alone
 
@@ -439,7 +440,7 @@ def _alone(text: str) -> str | None:
 def _allowed(
     stages: tuple[Stage, ...], is_quoted: bool, lossy: bool, for_others: bool
 ) -> tuple[tuple[Stage, str], ...]:
-    """Return each stage with the reason why the stage may not run; empty if it may."""
+    """Return each stage with the reason why it may not run. The reason is empty if the stage may run."""
 
     def why_not(stage: Stage) -> str:
         if is_quoted and not stage.quoted:

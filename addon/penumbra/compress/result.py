@@ -1,4 +1,4 @@
-"""This module has the values that pass between the pipeline and its callers."""
+"""This module has the values that the pipeline and its callers exchange."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Mode(StrEnum):
 
 
 class Loss(IntEnum):
-    """The severity of a change: the amount of content that the model loses."""
+    """The amount of content that the model loses by a change."""
 
     NONE = 0
-    """Nothing is lost. The new text is the text that a screen would show, or the same data in fewer bytes."""
+    """Nothing is lost. The new text is what a screen would show, or the same data in fewer bytes."""
     REVERSIBLE = 1
     """Nothing is lost. A legend in the text, or earlier text of the request, restores the original."""
     LOSSY = 2
@@ -55,21 +55,22 @@ class Policy:
     max_output_bytes: int = 65_536
     """The size in UTF-8 bytes to which results are cut after all other stages."""
     target_ratio: float | None = None
-    """The wanted size of a result as a fraction of the original size. Lossy stages run until then."""
+    """The wanted size as a fraction of the original size. Lossy stages run until the text has this size."""
     overhead: str = ""
     """The text that precedes a lossy form and counts for its size."""
     for_others: bool = False
-    """True if an external compressor will shorten the text. No excerpt is made then."""
+    """True if an external compressor will shorten the text. The pipeline then makes no excerpt."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownBefore:
-    """A `ShownBefore` has the texts that a conversation has shown before one of its results."""
+    """A `ShownBefore` has the texts that a conversation has shown before a certain result."""
 
     facts: Container[bytes]
     """The facts that earlier results show (see the module `facts`)."""
     is_line: Callable[[str], bool]
-    """A function that returns whether an earlier result or call has a line, apart from blanks around it."""
+    """A function that returns whether an earlier result or call has a line. Blanks around the line don't
+    matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class ToolOutput:
     tool: str = ""
     """The name of the tool as the request spells it; empty if unknown."""
     arguments: Any = None
-    """The decoded arguments: usually a dict; a str for freeform tools; None if unknown."""
+    """The decoded arguments: usually a dict, but a str for freeform tools, and None if unknown."""
     call_id: str = ""
     is_error: bool = False
     mentioned: Callable[[], Mapping[str, float]] = dict
@@ -88,7 +89,8 @@ class ToolOutput:
     shown_before: Callable[[], ShownBefore | None] = lambda: None
     """A function that returns the texts that the conversation has shown before; None if unknown."""
     call: Callable[[], Call] | None = None
-    """A function that returns the classified call, if several readers share the call; otherwise None."""
+    """A function that returns the classified call, shared by several readers; None if each reader classifies
+    the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +108,15 @@ class Shortened:
     """The command family whose rules changed the text; empty if none."""
     redactions: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    """The names of the stages that did not run because the time limit of this text had passed."""
+    """The names of the stages that did not run because the time for this text was over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The outcome of asking an external compressor about a text."""
+    """An `Asked` is the outcome of a question to an external compressor."""
 
     how: str
-    """`hit` (the answer was known), `miss` (the compressor was asked), or the reason why there is none."""
+    """`hit` (the answer was known), `miss` (the compressor was asked), or the reason for asking no
+    compressor."""
     form: Shortened | None = None
     """The form that the external compressor returned; None if the pipeline shortens the text."""

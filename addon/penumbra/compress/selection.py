@@ -1,4 +1,4 @@
-"""The selection chooses the units of a text that fit into a limit, and writes marks for those left out.
+"""The selection chooses the units of a text that fit into a limit, and writes a mark for each gap.
 
     src/a.py:
     12:import os
@@ -6,9 +6,9 @@
     90:def total(cart):
 
 The units of a text are its lines, and pieces of long lines. The beginning, the end, failures and differences
-are chosen first, each within a share of the limit. Then units with the most new facts for their size are
-added. A unit is shown only together with the units that it needs, such as its heading. A unit next to a shown
-one needs no mark. A gap that is not larger than its mark would be is shown.
+come first, each within a share of the limit. Then the units with the most new facts for their size are added.
+A unit is shown only together with the units that it needs, such as its heading. If a gap is not larger than
+its mark, the gap is shown.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ from penumbra.compress.size import LEAST_CUT, counted
 LEAST = 240
 """The smallest limit, in bytes, for which units are chosen."""
 ASIDE = 120
-"""The number of bytes that are reserved for the marks at both ends."""
+"""The number of bytes reserved for the marks at both ends."""
 _MARK = 34
 """The length in bytes of a usual mark."""
 _LINE, _PIECE = 400, 240
-"""The length in bytes up to which a line is one unit, and the length of each piece of a longer line."""
+"""The length in bytes of the longest line that is one unit, and the length of the pieces of longer lines."""
 _LONGEST_ADDRESS = 2_000
-"""The length in bytes up to which a URL is not cut."""
+"""The length in bytes of the longest URL that is never cut."""
 _ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")
 _SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{0,20}\Z")
 _GAP, _FOR_GAPS = 160, 4
-"""The bytes of the largest gap in code that is filled, and the percentage of the limit for all gaps."""
+"""The size in bytes of the largest gap in code that is filled, and the percentage of the limit for all such
+gaps."""
 _BASE = 30
-"""A number of bytes added to the size of each unit, so that short units get no advantage."""
+"""The number of bytes added to the size of each unit, so that short units have no advantage."""
 _MISSES = 40
-"""After this number of units that don't fit, no more units are tried."""
+"""The number of units that don't fit after which no further unit is tried."""
 _BEFORE, _AFTER = 230, 1_400
-"""The numbers of bytes shown before and after a place, in a text that is too large to be cut into units."""
+"""The numbers of bytes shown before and after a place, if the text is too large to be cut into units."""
 _MOST = 16
 """The greatest number of places whose surroundings are shown."""
 Needs = Mapping[int, Collection[int]]
-"""The units without which a unit is not shown, by unit."""
+"""The units that must be shown with a unit, by unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Units:
 
     data: bytes
     starts: Sequence[int]
-    """The offset of each unit, and at the end the length of the text."""
+    """The offset of each unit, followed by the length of the text."""
     lines: Sequence[int]
     """The number of the first unit of each line."""
 
@@ -79,8 +80,8 @@ class Units:
 
     @classmethod
     def near(cls, data: bytes, places: Iterable[int], space: int) -> Units:
-        """Cut a text with too many lines into units only around `places` and within `space` bytes at both
-        ends. Each part between these is one unit."""
+        """Cut a text with too many lines into units only near `places` and within `space` bytes of both ends.
+        Each part of the text between these regions is one unit."""
         regions = [(0, space), (len(data) - space, len(data))]
         regions += ((place - _BEFORE, place + _AFTER) for place in places)
         starts = [0]
@@ -98,7 +99,7 @@ class Units:
 
     @classmethod
     def joined(cls, texts: Sequence[bytes], between: bytes = b"\n") -> Units:
-        """Return units that are whole texts of any length, each with the bytes `between` after it."""
+        """Return units that are whole texts of any length. The bytes `between` follow each unit."""
         ends = accumulate([len(text) + len(between) for text in texts])
         return cls(between.join(texts), [0, *ends], range(len(texts)))
 
@@ -124,8 +125,8 @@ def boundary(data: bytes, position: int) -> int:
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Yield the offsets of the pieces of a line, except the first. URLs are not cut, since the model would
-    take the beginning of a URL for the whole."""
+    """Yield the offsets of all pieces of a line but the first. No URL is cut, because the model would take
+    its beginning for the whole URL."""
     while end - start > _LINE:
         cut = max(data.rfind(mark, start + _PIECE // 2, start + _PIECE) for mark in (b" ", b",", b";")) + 1
         start = _outside_address(data, start, cut or boundary(data, start + _PIECE), end)
@@ -134,7 +135,7 @@ def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
 
 
 def _outside_address(data: bytes, start: int, cut: int, end: int) -> int:
-    """Return the offset `cut`, or the beginning or end of a URL if `cut` is within that URL."""
+    """Return `cut`, or, if `cut` is within a URL, the beginning or end of the URL."""
     scheme = data.rfind(b"://", start, cut)
     address = _ADDRESS.match(data, scheme, min(end, scheme + _LONGEST_ADDRESS)) if scheme >= 0 else None
     if address is None or address.end() <= cut:
@@ -146,7 +147,8 @@ def _outside_address(data: bytes, start: int, cut: int, end: int) -> int:
 
 @dataclass(slots=True)
 class Selection:
-    """A `Selection` has the units of a text that are shown so far, and the bytes that are left for others."""
+    """A `Selection` has the units of a text that are shown so far, and the number of bytes for further
+    units."""
 
     units: Units
     space: int
@@ -159,7 +161,8 @@ class Selection:
     """1 for each unit that is shown, 0 for each other unit."""
     _shown_facts: set[bytes] = field(default_factory=set)
     _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
-    """A cache for `_missing`, by the direct needs of a unit. It is cleared after each change of `shown`."""
+    """The cached results of `_missing`, by the direct needs of a unit. Each change of `shown` clears the
+    cache."""
 
     def __post_init__(self) -> None:
         self.space -= ASIDE
@@ -167,8 +170,8 @@ class Selection:
         self.shown = bytearray(len(self.units))
 
     def take(self, wish: Iterable[int], share: int, *, is_run: bool = False) -> None:
-        """Show these units in their order, in at most `share` per cent of the limit. With `is_run`, no unit
-        is tried after the first one that does not fit."""
+        """Show these units in their order, within `share` per cent of the limit. With `is_run`, the first
+        unit that does not fit ends the run."""
         least = max(0, self.left - self.space * share // 100)
         misses = 0
         for unit in wish:
@@ -181,8 +184,8 @@ class Selection:
                 break
 
     def ends(self, head: int, tail: int) -> None:
-        """Show the beginning and the end, in at most `head` and `tail` per cent of the limit. The last unit
-        may take half of the limit."""
+        """Show the beginning and the end of the text, within `head` and `tail` per cent of the limit. The
+        last unit alone may take half of the limit."""
         backwards = range(len(self.units) - 1, -1, -1)
         self.take(range(len(self.units)), head, is_run=True)
         left = self.left
@@ -191,8 +194,8 @@ class Selection:
         self.take(backwards, tail - taken, is_run=True)
 
     def fill(self, *, is_code: bool = False) -> None:
-        """Show further units up to the limit, first those with the most worth for their size. With `is_code`,
-        short gaps are closed, too, in a reserved part of the limit."""
+        """Show further units up to the limit, by falling worth for their size. With `is_code`, a reserved
+        part of the limit is used to fill short gaps."""
         for_gaps = self.space * _FOR_GAPS // 100 if is_code else 0
         self.left -= for_gaps
         if self.facts is None:
@@ -216,7 +219,7 @@ class Selection:
             if self.shown[unit] or self._is_blank_alone(unit):
                 continue
             now = -self._value(unit)
-            # Units that were chosen meanwhile may show the same facts.
+            # Units that were chosen after this value was computed may show the same facts.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
             elif (cost := self._cost(unit)) > self.left:
@@ -228,8 +231,8 @@ class Selection:
                         heapq.heappush(heap, (-self._value(beside), beside))
 
     def _close_gaps(self) -> None:
-        """Show the units in gaps of a few lines, the shortest gap first. Statements with a missing line can't
-        be read, and a mark is nearly as long."""
+        """Show the units in gaps of a few lines, the shortest gap first. Code with a missing line is hard to
+        read, and a mark is nearly as long as the line."""
         starts = self.units.starts
         runs = [(shown, list(run)) for shown, run in groupby(range(len(self.shown)), self.shown.__getitem__)]
         gaps = [(starts[run[-1] + 1] - starts[run[0]], run) for shown, run in runs[1:-1] if not shown]
@@ -251,7 +254,8 @@ class Selection:
         return worth / max(8, self._cost(unit) + _BASE)
 
     def _cost(self, unit: int) -> int:
-        """Return the bytes of a unit, of the units that it needs, and of the mark that it adds or saves."""
+        """Return the number of bytes that a unit adds: its own, those of the units that it needs, and the
+        change in marks."""
         starts, shown = self.units.starts, self.shown
         size = starts[unit + 1] - starts[unit]
         if unit in self.needs:
@@ -263,8 +267,8 @@ class Selection:
         return size if before or after else size + self.mark
 
     def _missing(self, unit: int) -> tuple[Collection[int], int]:
-        """Return the units that a unit needs, directly or indirectly, and that are not shown yet, and the
-        bytes of these units and their marks."""
+        """Return the units that a unit needs and that are not shown yet. Also return the size in bytes of
+        these units and their marks."""
         if (direct := tuple(self.needs.get(unit, ()))) not in self._missing_needs:
             starts, shown = self.units.starts, self.shown
             missing: dict[int, None] = {}
@@ -291,13 +295,13 @@ class Selection:
         self._missing_needs.clear()
 
     def _is_blank_alone(self, unit: int) -> bool:
-        """Return True if a unit is an empty line between omitted units, which would add a mark."""
+        """Return True if a unit is an empty line between omitted units. Such a line would add a mark."""
         starts = self.units.starts
         return starts[unit + 1] - starts[unit] <= 1 and not any(self.shown[max(0, unit - 1) : unit + 2])
 
     def near(self, places: Iterable[int], share: int, before: int = 0, after: int = 2) -> None:
-        """Show the units at places of the text and a few units around each place, in at most `share` per cent
-        of the limit."""
+        """Show the units at places of the text, and a few units around each place, within `share` per cent of
+        the limit."""
         around = [
             one
             for unit in map(self.units.at, places)
@@ -306,8 +310,8 @@ class Selection:
         self.take([unit for unit in around if 0 <= unit < len(self.units)], share)
 
     def written(self, mark: Callable[[int, int], str] | None = None) -> str:
-        """Return the units that are shown, with the line `mark(first, end)` for each run of other units.
-        `first` and `end` are the offsets of the run."""
+        """Return the text of the shown units. Each run of other units is replaced by the line `mark(first,
+        end)`, with the offsets of the run."""
         data, starts, shown = self.units.data, self.units.starts, self.shown
         mark = partial(left_out, data) if mark is None else mark
         parts: list[bytes] = []
@@ -328,7 +332,8 @@ class Selection:
 
 
 def left_out(data: bytes, first: int, end: int, noun: str = "line") -> str:
-    """Return the mark for the text between two offsets. The mark counts whole lines, or else bytes."""
+    """Return the mark for the text between two offsets. The mark counts lines if the text consists of whole
+    lines, otherwise bytes."""
     at_end = end >= len(data)
     lines = data.count(b"\n", first, end) + (at_end and not data.endswith(b"\n"))
     if lines and starts_line(data, first) and (starts_line(data, end) or (at_end and first)):
@@ -344,8 +349,8 @@ def starts_line(data: bytes, place: int) -> bool:
 def ends_in_part(
     data: bytes, space: int, mark: Callable[[int, int], str], failures: FailureLines | None = None
 ) -> str:
-    """Return the beginning, the end and the surroundings of the failures of a text of any size, in at most
-    `space` bytes."""
+    """Return the beginning, the end and the surroundings of the failures of a text, in at most `space` bytes.
+    The text may have any size."""
     failures = FailureLines.of(data) if failures is None else failures
     places = [start for start, _ in failures.ranked()[:_MOST]]
     selection = Selection(Units.near(data, places, space), space)

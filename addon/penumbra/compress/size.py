@@ -1,9 +1,11 @@
-"""This module measures texts in lines and UTF-8 bytes (with lone surrogates), and cuts texts to a size."""
+"""This module measures texts in lines and UTF-8 bytes, and cuts texts to a size. Texts may have lone
+surrogates."""
 
 from __future__ import annotations
 
 LEAST_CUT = 40
-"""The smallest number of characters or bytes that are cut out of a line, since a mark takes their place."""
+"""The smallest number of characters or bytes that are cut out of a line. A mark for fewer would be too
+long."""
 _NEAR = 24
 """The greatest number of characters by which a cut moves to reach the end of a word."""
 
@@ -34,7 +36,7 @@ def encode(text: str) -> bytes:
 
 
 def word_end(text: str, at: int) -> int:
-    """Return the position at or shortly before `at` where a word ends, or `at` if there is none."""
+    """Return the nearest position where a word ends, at `at` or shortly before; `at` if there is none."""
     places = range(at, max(0, at - _NEAR), -1) if at < len(text) else ()
     blank = next((place for place in places if text[place].isspace()), None)
     if blank is not None:
@@ -48,8 +50,8 @@ def _is_word(character: str) -> bool:
 
 def cut(text: str, first: int, last: int = 0) -> str:
     """Return a text with its middle replaced by the number of omitted characters: `Born in [812 characters
-    left out] of May`. Cuts are between words if possible. A text is returned unchanged if fewer than
-    `LEAST_CUT` characters would be omitted."""
+    left out] of May`. Cuts are between words if possible. If fewer than `LEAST_CUT` characters would be
+    omitted, the text stays unchanged."""
     start = word_end(text, first)
     end = len(text) - word_end(text[::-1], last) if last else len(text)
     if end - start < LEAST_CUT:

@@ -1,4 +1,4 @@
-"""This module has the class of the pipeline's stages, and the facts about a text for a stage."""
+"""This module has the class of the pipeline's stages, and the facts that a stage may use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penumbra.compress.size import size
 
 
 class Shape(StrEnum):
-    """The format of a text, which its beginning shows."""
+    """The format of a text, as its beginning shows."""
 
     JSON = "json"
     DIFF = "diff"
@@ -42,7 +42,8 @@ class Source:
     arguments: Any = None
     """The call's arguments, decoded."""
     bare: Callable[[], str] = str
-    """A function that returns the output before all stages, without markup and the agent's text around it."""
+    """A function that returns the output before all stages, without markup and without the agent's text
+    around it."""
 
     @property
     def original_bytes(self) -> int:
@@ -57,9 +58,9 @@ class Trial:
     stage: str
     before: str
     after: str | None
-    """The text after the stage; None if the stage changed nothing or did not run."""
+    """The text after the stage; None if the stage did not run or changed nothing."""
     reason: str
-    """The reason why the output was not kept or the stage did not run; empty if the output was kept."""
+    """The reason why the output was dropped or the stage did not run; empty if the output was kept."""
 
 
 Trace = Callable[[Trial], None]
@@ -76,6 +77,7 @@ class Stage:
     quoted: bool = False
     """True if the stage also runs on text that the agent may quote later (the results of reads and edits)."""
     deletes: bool = False
-    """True if the stage only deletes text and adds a few markers, so that fewer bytes are fewer tokens."""
+    """True if the stage only deletes text and adds a few markers. Fewer bytes are then fewer tokens."""
     bares: bool = False
-    """True if the stage removes markup. Headings then count the lines of the text without markup."""
+    """True if the stage removes markup. Headings in an excerpt then count the lines of the text without
+    markup."""

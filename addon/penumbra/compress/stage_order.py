@@ -1,4 +1,5 @@
-"""The stages that run only on some texts, in their order. The module `pipeline` has the others."""
+"""This module lists, in their order, the stages that run only on some texts. The module `pipeline` has the
+others."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
 
 
 def _line_numbers(text: str, source: Source) -> str | None:
-    """Return the text with every twentieth line number if lossy stages may run, else with all line numbers
-    without padding. The call or the sign `→` must show that the numbers are not data."""
+    """Return the text with every twentieth line number if lossy stages may run. Otherwise keep all line
+    numbers and remove their padding. The call or the sign `→` must show that the numbers are not data."""
     call = source.call
     reads = call.category == "read" and not call.shell
     is_own = reads and line_numbers.may_be_the_files(text, source.original, call)
@@ -59,7 +60,7 @@ def _own_code(text: str, source: Source) -> str | None:
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
-    """True if a read asked for the first line number. The result is also True for all other calls."""
+    """True if a read's result begins at the line that the call asked for, and for all other calls."""
     if source.call.shell or source.call.category != "read":
         return True
     first = line_numbers.first_number(text)
@@ -68,7 +69,7 @@ def _begins_where_asked(text: str, source: Source) -> bool:
 
 
 def _blanks(text: str, source: Source) -> str | None:
-    """Return the text of a program without needless blanks. In other texts, blanks may matter."""
+    """Return the text of a program without needless blanks. Blanks in other texts may matter."""
     call = source.call
     ran = call.category in ("bash", "other") and bool(call.family) and not call.mixed
     is_safe = source.shape is Shape.PLAIN and (ran or (not call.is_quoted and log_files.is_log("", text)))
@@ -76,7 +77,8 @@ def _blanks(text: str, source: Source) -> str | None:
 
 
 def _web_page(text: str, source: Source) -> str | None:
-    """Return a web page as text. A page that a command printed stays, since the markup may be wanted."""
+    """Return a web page as text. A page that a command printed stays, because the command may have been run
+    for its markup."""
     return markup.to_text(text) if source.call.category == "web" else None
 
 
@@ -85,9 +87,8 @@ def _hits(text: str, source: Source) -> str | None:
 
 
 def _logs(text: str, source: Source) -> str | None:
-    """Return a log with each pattern written only once. Lists of paths or hits, and separated values, only
-    look like logs. A log that would still need an excerpt stays, since an excerpt of original lines is
-    clearer."""
+    """Return a log with each pattern written only once. Lists of paths or hits, and separated values, are no
+    logs. A log that would still need an excerpt stays, because an excerpt of original lines is clearer."""
     call = source.call
     is_listed = search_hits.is_search(call) or prints(call.family) == "names"
     is_log = (call.category in ("bash", "other") and not is_listed) or (
@@ -119,7 +120,7 @@ STRUCTURE: tuple[Stage, ...] = (
     Stage("json_table", Loss.NONE, lambda text, _: json_table.to_tables(text)),
     Stage("group_hits", Loss.REVERSIBLE, _hits),
 )
-"""The stages before the rules of the command family. They run again if these rules changed the text."""
+"""The stages before the rules of the command family. If these rules change the text, the stages run again."""
 AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("stack_traces", Loss.LOSSY, _PLAIN(traces.fold), deletes=True),
     Stage("fold_repeated", Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),

@@ -1,5 +1,3 @@
-"""This module has the class for the text of a tool result on its way through the stages."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,7 +11,7 @@ from penumbra.compress.size import encode
 _LONGEST = 8_000_000
 """The length in characters of the longest text whose lines the stages read."""
 MOST_LINES = 400_000
-"""The greatest number of lines that the stages read, since each line is an object in memory."""
+"""The greatest number of lines that the stages read. Each line is an object in memory."""
 
 
 class Text(str):

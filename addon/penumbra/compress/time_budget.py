@@ -1,14 +1,13 @@
 """This module limits the time of the stages for one result.
 
 All stages take linear time and are limited by counts, so only very large or unforeseen texts take long. When
-the time is over, the remaining stages are skipped. The stored decision names them and makes the form final,
-although the form depended on a clock. Small texts always get all stages, on any machine.
+the time is over, the remaining stages are skipped. The form then depends on a clock, but the stored decision
+makes the form final, and names the skipped stages. Small texts get all stages, on any machine.
 
-A running stage ends itself: stages that visit lines, rows or nodes in Python call `check` between pieces of
-work, which raises, and their output is discarded. Work in C (one search, one decoding, one parse) is linear
-and not interrupted. A process for each stage could be killed at any time, but would need a copy of every text
-and a second interpreter. An exception from another thread could interrupt a stage that has a lock or has
-written half of a cache.
+A running stage ends itself. Stages that visit lines, rows or nodes in Python call `check` between pieces of
+work. If `check` raises, the output of the stage is discarded. Work in C (one search, decoding or parse) is
+linear and not interrupted. Other ways to end a stage are worse: a process for each stage needs a copy of
+every text, and an exception from another thread could leave a lock locked or a cache half written.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from typing import TypeVar
 SMALL = 65_536
 """A text with fewer characters has no time limit of its own."""
 _TURN_SECONDS = 0.005
-"""The time in seconds that a thread works before other threads may run."""
+"""The time in seconds that a thread works before it lets other threads run."""
 _PAUSE_SECONDS = 0.0001
-"""A pause in seconds in which a waiting thread can take Python's global lock."""
+"""The length in seconds of a pause that is enough for a waiting thread to take Python's global lock."""
 
 T = TypeVar("T")
 IsLate = Callable[[], bool]
@@ -40,8 +39,8 @@ def never() -> bool:
 def budget(
     text: str, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
 ) -> IsLate:
-    """Return a function that returns True after a thread has worked for `seconds` (0: no limit) on a large
-    text.
+    """Return a function that returns True after a thread has worked for `seconds` on a large text. There is
+    no limit if `seconds` is 0.
 
     `around` is a clock that is never slower than `clock` and takes less time to read. Reading a thread's own
     time is a system call, during which another thread may get the processor.
@@ -50,7 +49,8 @@ def budget(
 
 
 def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic) -> IsLate:
-    """Return a function like that of `budget`, but for all results of one request, also small ones."""
+    """Return a function like that of `budget`, for all results of one request together. The size of the texts
+    does not matter."""
     if not seconds:
         return never
     end, possible = clock() + seconds, around() + seconds
@@ -66,7 +66,7 @@ _watch = threading.local()
 
 @contextmanager
 def watched(is_late: IsLate) -> Iterator[None]:
-    """Return a context in which `check` raises when a budget is used up."""
+    """Return a context in which `check` raises after `is_late` has returned True."""
     before = getattr(_watch, "is_late", never)
     _watch.is_late = is_late
     try:
@@ -77,7 +77,7 @@ def watched(is_late: IsLate) -> Iterator[None]:
 
 class Allowance:
     """An `Allowance` is an amount of time for several pieces of work in any threads. The first half is
-    counted as wall time, since reading the time of a thread takes longer."""
+    counted as wall time, because reading the time of a thread takes longer."""
 
     def __init__(
         self, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
@@ -115,9 +115,9 @@ class Allowance:
 def check() -> None:
     """Let other threads run between two pieces of a stage's work. Raises Overrun if the time is over.
 
-    Python takes its global lock from a thread that keeps it for some milliseconds. A search of RE2 releases
-    the lock and so restarts that interval, but only for some microseconds, too short for another thread to
-    wake up. Without a pause here, the event loop could wait for half a second.
+    Python takes its global lock away from a thread that keeps the lock for some milliseconds. A search of RE2
+    releases the lock and so restarts that interval. The release is too short for another thread to wake up.
+    Without a pause here, the event loop could wait for half a second.
     """
     if getattr(_watch, "is_late", never)():
         raise Overrun

@@ -1,11 +1,11 @@
 """This module estimates the number of tokens in a text without a vocabulary.
 
-A model's tokenizer first cuts a text into words, digit groups, punctuation and blanks, and only
-then looks at its vocabulary. The estimate counts those cuts. Every byte of the UTF-8 text is replaced
-by a byte with one bit for each class of characters that it belongs to. All these bytes form one big
-integer. The starts of runs are `mask & ~(mask << 8)`, for all classes at once, and `bit_count` counts
-them with a few machine instructions for every eight bytes. The weights were fitted by non-negative
-least squares to the tokenizer o200k, on tool results and on non-Latin samples.
+A model's tokenizer first cuts a text into words, digit groups, punctuation and blanks, and only then looks at
+its vocabulary. The estimate counts those cuts. Each byte of the UTF-8 text is replaced by a byte with one bit
+for each class of characters that the byte belongs to. All these bytes form one big integer, `mask`. `mask &
+~(mask << 8)` gives the starts of runs for all classes at once, and `bit_count` counts them fast. The weights
+were fitted to the tokenizer o200k by non-negative least squares. The samples were tool results and texts in
+other scripts than Latin.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import string
 from penumbra.short_texts import forgettable
 
 BYTES_PER_TOKEN = 3.6
-"""The average over whole requests, where an estimate is not worth its time."""
+"""The average over whole requests, which are not estimated because that takes too long."""
 _CHUNK = 32_768
-"""The number of characters in a piece, whose masks fit into the processor's cache."""
+"""The number of characters in a piece of text. The masks of a piece fit into the processor's cache."""
 _SHORT = 200_000
 """The length in characters of the longest text whose estimate is cached."""
 _CLASSES = (
@@ -26,7 +26,7 @@ _CLASSES = (
     string.digits.encode(),
     string.punctuation.encode(),
     b" \t",
-    bytes(range(0xC0, 0xE0)),  # first bytes of characters of two, three and four bytes
+    bytes(range(0xC0, 0xE0)),  # First bytes of characters of two, three and four bytes.
     bytes(range(0xE0, 0xF0)),
     bytes(range(0xF0, 0xF8)),
 )

@@ -1,7 +1,7 @@
 """This module classifies tool calls: category, command, family and path.
 
-The call determines the expected kind of its result. Other modules then examine the text, which may contradict
-the call. No function here raises, for any arguments.
+The call determines the expected kind of its result. Other modules then examine the text of the result, which
+may be of another kind. No function here raises.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from penumbra.short_texts import forgettable
 MAX_LINE = 200_000
 """The length in characters of the longest command line that is parsed."""
 _REMEMBERED = 512
-"""The number of command lines whose calls are cached, since agents repeat command lines."""
+"""The number of command lines whose calls are cached. Agents repeat command lines."""
 _QUOTED = frozenset({"read", "edit", "write"})
 _NUMBER = re.compile(r"[0-9]{1,8}")
 _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
-"""An argument by which `sed` or `tail` begins at a line, such as `20,40p` or `+20`."""
+"""The argument from which `sed` or `tail` gets its first line, such as `20,40p` or `+20`."""
 _SHORT_NUMBERS = 40
 """The length in characters of the longest argument that may name lines, such as `120-180`."""
 _STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`", re.DOTALL)
@@ -43,14 +43,14 @@ class Call:
     category: str = "other"
     """A category of `tools.CATEGORIES`. A shell call that shows files is `read`."""
     command: tuple[str, ...] = ()
-    """The program and arguments, without wrappers, of the command that shaped the output. In a chain, the
-    last command that printed something counts. Empty if no command is known."""
+    """The program and arguments of the command that shaped the output, without wrappers. In a chain, the last
+    command that printed something counts. Empty if no command is known."""
     family: str = ""
-    """The name of the command family (rules/commands); empty if there is none, or if there are several."""
+    """The name of the command family (rules/commands); empty if there is no family or more than one."""
     path: str = ""
     """The file that the call read or edited, or the folder that it searched; empty if unknown."""
     mixed: bool = False
-    """True if commands of different families made the output one after the other."""
+    """True if commands of different families wrote parts of the output."""
     shell: bool = False
     """True if the call ran a command line."""
     cut: bool = False
@@ -58,26 +58,26 @@ class Call:
     selected: bool = False
     """True if the lines passed a filter (`| grep x`, `| sort`)."""
     parts: tuple[Part, ...] = ()
-    """All commands that printed something, in order, `echo` included."""
+    """All commands that printed something, in order, including `echo`."""
     numbers: frozenset[int] = frozenset()
-    """Whole numbers among the arguments of a tool. A read may begin at one of these lines."""
+    """The whole numbers among the arguments of a tool. The lines of a read may begin at such a number."""
     signs: frozenset[str] = frozenset()
-    """Marks that the tool writes after line numbers. Files may contain the same marks."""
+    """The signs that the tool writes after line numbers. Files may contain the same signs."""
     line: str = ""
     """The command line as the agent wrote it, for display."""
 
     @property
     def is_quoted(self) -> bool:
-        """True if the result shows files that may be edited. An edit then quotes the result."""
+        """True if the result shows files that may be edited. A later edit then quotes the result."""
         return self.category in _QUOTED and not self._shows(log_files.is_unedited)
 
     @property
     def shows_data(self) -> bool:
-        """True if the result shows only logs, data and similar files, which nobody writes by hand."""
+        """True if the result shows only logs, data and other files that programs write."""
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
-        """True if `is_one` returns True for each file that is read."""
+        """True if `is_one` returns True for every file that the call reads."""
         if self.category != "read":
             return False
         paths = [part.path for part in printing_parts(self.parts) if part.read] or [self.path]
@@ -94,12 +94,12 @@ class Call:
         return self.is_quoted and not self.shows_files
 
     def of(self, parts: Iterable[Part]) -> Call:
-        """Return the classification of a call that runs only some `parts` of this one."""
+        """Return the classification of a call that runs only the `parts` of this call."""
         return _call("bash", tuple(parts), self.line)
 
     @property
     def first_line(self) -> int:
-        """The number, in the file, of the first line that a command shows; 0 if unknown."""
+        """The line number, in the file, of the first line that a command shows; 0 if unknown."""
         printing = printing_parts(self.parts)
         if len(printing) != 1 or not printing[0].read or not printing[0].path:
             return 0
@@ -113,7 +113,7 @@ class Call:
 
     @property
     def is_coloured(self) -> bool:
-        """True if the colours of the output tell more than its text."""
+        """True if the colours of the output carry information that its text lacks."""
         options = shell_rules().coloured
         return any(word.startswith(options) for part in self.parts for word in part.argv[1:])
 
@@ -126,7 +126,7 @@ class Call:
 
 
 def classify(tool: str, arguments: Any) -> Call:
-    """Return the classification of a call of `tool`. `arguments` are usually a dict, a str for freeform
+    """Return the classification of a call of `tool`. `arguments` are usually a dict, but a str for freeform
     tools, or None."""
     members: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
     if isinstance(members.get("action"), Mapping):
@@ -184,7 +184,8 @@ _remembered = rules.until_changed(forgettable(_REMEMBERED)(_line_call))
 
 @rules.cached
 def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a call that runs a command line, and of the member before the command line."""
+    """Return two patterns: for a call that runs a command line, and for the name of the member with the
+    command line."""
     code = tool_rules().code
     calls, members = ("|".join(map(re.escape, names)) for names in (code.calls, code.members))
     return (
@@ -218,13 +219,13 @@ def _unescaped(literal: str) -> str:
 
 
 def _are_lines(words: list[str]) -> bool:
-    """Return True for a list of command lines, False for an argument vector."""
+    """Return True for a list of command lines, and False for an argument vector."""
     return " " in words[0].strip() or (len(words) == 1 and "\n" in words[0])
 
 
 def printing_parts(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts that determine the kind of an output. Echoes are left out, and also brief parts unless
-    all are brief."""
+    """Return the parts that determine the kind of an output. Echoes are left out. Brief parts are also left
+    out, unless all parts are brief."""
     own = [part for part in parts if not part.echo]
     return [part for part in own if not part.brief] or own
 

@@ -1,9 +1,9 @@
 """This module finds the family of a command by the `match` patterns in rules/commands.
 
 A pattern is written like a command line: `git diff`, `docker|podman compose logs`, `cargo build
---message-format`. The first word is the program (a glob is allowed), further words are the first operands in
-that order, and words that begin with `-` are options that the command must have. The most specific pattern of
-all families wins. Among equally specific patterns, the first in `families` wins.
+--message-format`. The first word is the program and may be a glob. Further words are the first operands, in
+that order. Words that begin with `-` are options that the command must have. The most specific pattern of all
+families wins. If several are equally specific, the first in `families` wins.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Match:
     """A `_Match` is one command pattern of a rule."""
 
     name: str
-    """The name of the family, or the pattern itself if the commands belong to none."""
+    """The name of the family; for commands that belong to no family, the pattern itself."""
     programs: tuple[str, ...]
     operands: tuple[tuple[str, ...], ...]
     """The allowed words and globs for each operand."""
@@ -34,7 +34,8 @@ class _Match:
 
     @classmethod
     def of(cls, line: str, name: str, unless: Sequence[str]) -> _Match:
-        """Return the match for one line of a rule. `unless` are options that the command must not have."""
+        """Return the match for one line of a rule. `unless` has the options that the command must not
+        have."""
         words = line.split()
         operands = tuple(tuple(word.split("|")) for word in words[1:] if not word.startswith("-"))
         options = frozenset(word for word in words[1:] if word.startswith("-"))
@@ -44,12 +45,12 @@ class _Match:
 
     @property
     def weight(self) -> int:
-        """Return the specificity of the pattern, which grows with its operands and options."""
+        """Return the specificity of the pattern. Each operand and each option adds to it."""
         named = sum("*" not in words for words in self.operands)
         return len(self.operands) + named + len(self.options)
 
     def fits(self, operands: Sequence[str], options: frozenset[str]) -> bool:
-        """True if operands and options of a command fit. The caller compares the program."""
+        """True if the operands and options of a command fit. The program is not compared."""
         if len(operands) < len(self.patterns) or not self.options <= options:
             return False
         if not self.unless.isdisjoint(options):
@@ -87,7 +88,7 @@ class Commands:
         return cls(_Match.of(line, line, unless) for line in lines)
 
     def name_of(self, argv: Sequence[str]) -> str:
-        """Return the name of the match that fits a command without wrappers best; empty if none fits."""
+        """Return the name of the best match for a command without wrappers; empty if no match fits."""
         if not argv:
             return ""
         operands = [word for word in argv[1:] if not word.startswith("-")]

@@ -15,9 +15,9 @@ from penumbra.linear import Linear
 MAX_LINES = 16
 """The greatest number of envelope lines that are split off at each end."""
 TAIL_WINDOW = 1_000
-"""The number of characters at the end of a text in which the last line of an envelope must begin."""
+"""The last line of an envelope must begin in this number of characters at the end of a text."""
 _NOTICES = 4
-"""The shortened text repeats at most this number of the agent's notices about cuts."""
+"""The shortened text repeats at most this number of notices in which the agent reports a cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +26,18 @@ class _Patterns:
 
     heads: re.Pattern[str]
     tails: Linear
-    """A pattern for RE2, which can search a text backwards from its end."""
+    """A pattern for RE2, which can search a text from its end."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]
     last_notice: re.Pattern[str]
-    """Patterns for notices of a cut that are whole lines at the beginning or end of an output."""
+    """Patterns for notices of a cut that are whole lines, at the beginning and the end of an output."""
     cut: re.Pattern[str]
     sign_of_cut: Linear | None
-    """`cut` as a pattern for RE2, which is faster without a match; None if RE2 might read the pattern
-    differently."""
+    """`cut` as a pattern for RE2, which finds out faster that a text has no match; None if RE2 might read the
+    pattern differently."""
     needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
-    """Patterns of needless lines. A line stays if the second pattern matches in its envelope."""
+    """Patterns of needless lines. If the second pattern matches in the envelope, the line stays."""
     success: re.Pattern[str]
     """The pattern of a line that reports the success of a command."""
     failed: re.Pattern[str]
@@ -70,12 +70,12 @@ def _patterns() -> _Patterns:
 
 
 def _any(patterns: Sequence[str]) -> str:
-    """Return the alternatives as one pattern, which never matches if there are none."""
+    """Return one pattern for all alternatives. Without alternatives, the pattern never matches."""
     return "|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)"
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
-    """Return (head, body, tail) of a result, which together are the text. The body is the output.
+    """Return the three parts of a result: the head, the body and the tail. The body is the output.
 
     Notices of a cut at the ends of the body are moved to head and tail, so that they don't hide the kind of
     the output.
@@ -106,7 +106,7 @@ def split_envelope(text: str) -> tuple[str, str, str]:
 
 
 class Envelope(NamedTuple):
-    """An `Envelope` is an output (`body`) and the text before and after it, which together are a result."""
+    """An `Envelope` is a result in three parts: the output (`body`), and the text before and after it."""
 
     head: str
     body: str
@@ -120,8 +120,8 @@ class Envelope(NamedTuple):
         """Return the envelope without its needless lines. If there is no output, the line about success
         stays.
 
-        With `is_quoted`, the output is a file's content, which may look like an envelope. Lines are then
-        removed only if the head ends with an opening line.
+        With `is_quoted`, the output is the content of a file, which may look like an envelope. In this case,
+        lines are removed only if the head ends with an opening line.
         """
         head, body, tail = self
         if is_quoted and not head.endswith(tuple(_patterns().openings)):
@@ -136,10 +136,10 @@ class Envelope(NamedTuple):
 
 
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
-    """Return the lines of a file that a tool read, without the tool's tags around them; None without such
-    tags. Tags may belong to the file unless all lines have the tool's line numbers. `numbers` are the numbers
-    in the call. The first line's number must be 0 or 1, or equal to one of `numbers` or one greater, since
-    tools count from 0 or from 1."""
+    """Return the lines of a file that a tool read, without the tool's tags around them; None if there are no
+    such tags. If a line lacks the tool's line number, the tags may belong to the file and stay. `numbers` are
+    the numbers in the call. The first line's number must be 0 or 1, or equal to one of `numbers` or greater
+    by one, since tools count from 0 or from 1."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
@@ -160,8 +160,8 @@ def is_in_tags(text: str, path: str) -> bool:
 
 
 def has_own_tags(text: str) -> bool:
-    """Return whether the tags around the text belong to the file: the tags are a tool's, but the first line
-    does not have the tool's line number."""
+    """Return whether the tags around the text belong to the file. The tags are then those of a tool, but the
+    first line lacks the tool's line number."""
     return any(
         text.startswith(around.opening)
         and text.endswith(around.closing)
@@ -171,8 +171,8 @@ def has_own_tags(text: str) -> bool:
 
 
 def _first_of_counted(text: str, number: re.Pattern[str]) -> int | None:
-    """Return the number of the first line if all lines up to the end, or up to notes in brackets, count up by
-    one; else None."""
+    """Return the number of the first line if the numbers of all lines grow by one; otherwise None. Notes in
+    brackets may follow the lines."""
     first = following = None
     lines = iter(text.split("\n"))
     for line in lines:
@@ -209,8 +209,8 @@ def tells_failure(head: str, tail: str) -> bool:
 
 
 def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
-    """Return `text`, the shortened form of `whole`. If the agent itself had cut `whole`, a line about this is
-    added, since counts don't include that cut. The line repeats those notices of the agent that are neither
+    """Return `text`, the shortened form of `whole`. If the agent itself had cut `whole`, a line about this
+    cut is added, because the counts don't include it. The line repeats the agent's notices that are neither
     in `text` nor in `around`. A line of more than `space` bytes is shortened or left out."""
     notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:

@@ -24,7 +24,7 @@ class NamedFamily(NamedTuple):
 def families() -> Mapping[str, NamedFamily]:
     """Return all family rules by name, the user's rules before Penumbra's, in file order.
 
-    A rule that the schema does not allow is left out and logged in one line.
+    Each rule that the schema does not allow is left out and logged in one line.
     """
     by_name: dict[str, NamedFamily] = {}
     for file in rules.load_folder("commands"):
@@ -45,7 +45,8 @@ def prints(family: str) -> str:
 
 @rules.cached
 def grouping() -> frozenset[str]:
-    """Return the families with a step that writes the common part of several lines once, above them."""
+    """Return the families with a step that writes the common part of several lines once, above these
+    lines."""
     return frozenset(
         name
         for name, (rule, _) in families().items()

@@ -12,7 +12,8 @@ _MOST = 4_000
 
 
 def hint(arguments: Any) -> str:
-    """Return the path or command of a call, which tells the search for secrets the expected kind of text."""
+    """Return the path or command of a call. The search for secrets learns from it which kind of text to
+    expect."""
     if isinstance(arguments, str):
         return arguments[:_MOST]
     if not isinstance(arguments, dict):
@@ -30,7 +31,7 @@ def hint(arguments: Any) -> str:
 
 
 def _joined(words: list[str]) -> str:
-    """Return command lines one below the other, or an argument vector as one line."""
+    """Return command lines as lines of one text, or an argument vector as one line."""
     if any("\n" in word or " " in word.strip() for word in words[:1]):
         return "\n".join(words)
     return shlex.join(words)

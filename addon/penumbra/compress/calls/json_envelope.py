@@ -13,9 +13,9 @@ from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
 
 MAX_OUTPUTS = 16
-"""The greatest number of outputs in one text. A list with more is data."""
+"""The greatest number of outputs in one text. A text with more outputs is data."""
 MAX_REST = 4_000
-"""The greatest number of characters in the JSON besides the outputs. A text with more is data."""
+"""The greatest number of characters in the JSON outside the outputs. A text with more is data."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -28,7 +28,7 @@ class Output:
 
     start: int
     end: int
-    """The offsets of the output's string in the text, in characters and with the quotes."""
+    """The offsets of the output's string in the text, in characters, including the quotes."""
     text: str
     asked: str
     """The command line or path that produced the output; empty if the JSON does not name it."""
@@ -53,7 +53,8 @@ def outputs(text: str) -> list[Output]:
 
 
 def alone(text: str) -> str | None:
-    """Return the only output of a JSON text in which everything else is needless; None for other texts."""
+    """Return the output of a JSON text with exactly one output and no other needed content; otherwise
+    None."""
     found = outputs(text)
     if len(found) != 1 or not found[0].text.strip():
         return None
@@ -67,7 +68,8 @@ def _needless() -> re.Pattern[str]:
 
 
 def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yield the outputs of a list of objects that name their command or path, or of content blocks."""
+    """Yield the outputs of a list. Its items are content blocks, or objects that name their command or
+    path."""
     items = [bytes(item) for item in _ITEMS.decode(data)[: MAX_OUTPUTS + 1]]
     for item in items:
         asked = _asked(item)
@@ -114,7 +116,8 @@ def _asked(data: bytes) -> str:
 
 
 def _placed(text: str, literals: list[tuple[bytes, str]]) -> list[Output]:
-    """Return the outputs with their offsets. Strings of one line and repeated strings don't count."""
+    """Return the outputs with their offsets. A string is left out if it has only one line or occurs twice in
+    the text."""
     placed: list[Output] = []
     for literal, asked in literals:
         source = literal.decode("utf-8", "surrogatepass")

@@ -1,9 +1,9 @@
-"""This module has a lexer of shell source, which makes one pass from left to right.
+"""This module has a lexer of shell source.
 
 The lexer knows the quoting, redirects, here-documents, comments and nested substitutions of POSIX shells and
-bash. Reading never fails: text that a shell would refuse (an open quote, a stray parenthesis) is read as far
-as it makes sense. The lexer reads every character a bounded number of times, so the time is linear in the
-length of the command line.
+bash. The lexer never fails. If a shell would refuse the text (an open quote, a stray parenthesis), the lexer
+makes the best of it. Every character is read a bounded number of times, so the time is linear in the length
+of the command line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Kind(Enum):
     OPERATOR = auto()
     """`&&`, `||`, `;`, `|`, `&`, `(`, `)` or a newline."""
     REDIRECT = auto()
-    """A redirect with the `text` `1>`, `2>` or `<`, and with the file or `&1` as `target`."""
+    """A redirect. `text` is `1>`, `2>` or `<`, and `target` is the file or `&1`."""
 
 
 class Token(NamedTuple):
@@ -31,13 +31,13 @@ class Token(NamedTuple):
     text: str
     target: str = ""
     quoted: bool = False
-    """True if the word contains quotes and so is no reserved word."""
+    """True if the word contains quotes. A quoted word is no reserved word."""
 
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 _PLAIN_WORD = re.compile(r"[ \t\r]*+([^\s'\"\\$`;&|<>()#]++)(?=[ \t\n;|&)]|\Z)")
-"""A whole word and the blanks before it. A word directly before `<` or `>` does not match, since it may be
-the number of the redirect."""
+"""A whole word and the blanks before it. A word directly before `<` or `>` does not match, because it may be
+the number of a file descriptor."""
 _BLANK = re.compile(r"[ \t\r]+|\\\r?\n")
 _COMMENT = re.compile(r"[^\n]*")
 _REDIRECT = re.compile(r"(\d*|&)(<<<|<<-|<<|<>|<&|>>|>\||>&|>|<)")
@@ -182,7 +182,7 @@ class Lexer:
         return "".join(pieces)
 
     def _substitution(self) -> str:
-        """Return the source of `$(...)`, `${...}`, backticks or `<(...)`, or a lone `$`."""
+        """Return the source of `$(...)`, `${...}`, backticks or `<(...)`. A lone `$` is returned as it is."""
         start, source = self._at, self._source
         if source.startswith(("$(", "<(", ">("), start):
             self._at = after_parenthesis(source, start + 2)

@@ -14,19 +14,19 @@ from penumbra.rule_schemas.shell_rules import LogRules
 from penumbra.short_texts import remembered
 
 _LOOKED_AT = 240
-"""The greatest number of lines that are examined, from all parts of a text."""
+"""The greatest number of lines that are examined in a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Globs:
-    """A `_Globs` has two patterns, one for names and one for paths of files."""
+    """A `_Globs` has two patterns: for the names of files, and for their paths."""
 
     names: re.Pattern[str]
     paths: re.Pattern[str]
 
     @classmethod
     def of(cls, globs: Iterable[str]) -> _Globs:
-        """Return the globs of a rule. Globs with a slash are for paths."""
+        """Return the globs of a rule. A glob with a slash is for paths."""
         names: list[str] = []
         paths: list[str] = []
         for glob in globs:
@@ -42,12 +42,12 @@ class _Globs:
 class _Rules:
     names: _Globs
     data: _Globs
-    """Globs for data files, logs included."""
+    """The globs for data files, including logs."""
     installed: _Globs
     unclear: frozenset[str]
     line: Linear
     anywhere: Linear
-    """A pattern that matches in a text if `line` matches in one of the text's lines."""
+    """A pattern that matches in a text if `line` matches in any of its lines."""
     beginning: int
     share: float
 
@@ -69,7 +69,7 @@ def _rules() -> _Rules:
 
 
 def is_log(path: str, text: str) -> bool:
-    """True if a text is a log by its path (empty if the text is no file) or by its lines."""
+    """True if a text is a log, by its path or by its lines. The path is empty if the text is no file."""
     table = _rules()
     path = path.replace("\\", "/").lower()
     name = path.rsplit("/", 1)[-1]
@@ -82,7 +82,7 @@ def is_log(path: str, text: str) -> bool:
     of_logs = 0
     beginnings = [line[: table.beginning] for line in lines]
     for index in lines_with(table.anywhere, beginnings):
-        # Some patterns match a line break as a blank.
+        # Some patterns need a blank and accept a line break in its place.
         of_logs += table.line.search(encode(beginnings[index])) is not None
         if of_logs >= wanted:
             return True
@@ -99,7 +99,7 @@ def is_data(path: str) -> bool:
 @rules.until_changed
 @remembered(1_024)
 def is_unedited(path: str) -> bool:
-    """True if a file is never edited, because it is data or installed code."""
+    """True if nobody edits a file, because it is data or installed code."""
     return is_data(path) or _is_one(path, _rules().installed)
 
 
@@ -114,10 +114,10 @@ _LINE = re.compile(r"[^\n]+")
 
 
 def _spread(text: str) -> list[str]:
-    """Return lines from several places of a text."""
+    """Return lines from several places in a text."""
     if len(text) <= _PIECES * _PIECE:
         return _LINE.findall(text)[:_LOOKED_AT]
     step = len(text) // _PIECES
     pieces = (text[at : at + _PIECE] for at in range(0, step * _PIECES, step))
-    # The first and the last line of a piece are not examined, since they may be incomplete.
+    # The first and the last line of a piece may be incomplete, so these are not examined.
     return [line for piece in pieces for line in _LINE.findall(piece)[1:-1][: _LOOKED_AT // _PIECES]]

@@ -1,4 +1,4 @@
-"""This module knows programs: their names, the extent of their output, and their effect after a pipe."""
+"""This module knows programs: their names, how much they print, and their effect after a pipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shell_rules() -> ShellRules:
 
 
 def program_name(word: str) -> str:
-    """Return the name of a program without its folder, `.exe` and version, in the spelling of the rules."""
+    """Return the name of a program in the spelling of the rules, without its folder, `.exe` and version."""
     name = word.replace("\\", "/").rstrip("/").rpartition("/")[2] or word
     name = _SUFFIX.sub("", name)
     bare = name.rstrip("0123456789.")
@@ -47,12 +47,12 @@ def _brief() -> frozenset[tuple[str, ...]]:
 
 
 def is_silent(argv: Sequence[str]) -> bool:
-    """Return True for commands that print nothing on success (`cd x`, `git add .`)."""
+    """Return True for commands that print nothing on success, such as `cd x`."""
     return any(tuple(argv[:length]) in _silent() for length in (1, 2, 3))
 
 
 def is_brief(argv: Sequence[str]) -> bool:
-    """Return True for commands that print one or two lines (`pwd`)."""
+    """Return True for commands that print one or two lines, such as `pwd`."""
     return any(tuple(argv[:length]) in _brief() for length in (1, 2, 3))
 
 
@@ -91,8 +91,8 @@ def _options_fit(options: frozenset[str], rule: FilterRule | ReadRule) -> bool:
 
 
 def options_of(argv: Sequence[str]) -> frozenset[str]:
-    """Return the arguments before `--` in all spellings of rules: `--name=value` also as `--name`, `--name
-    value` also as `--name=value`, `-nvalue` also as `-n=value`, and `-la` also as `-l` and `-a`."""
+    """Return the arguments before `--` in all spellings that rules may use: `--name=value` also as `--name`,
+    `--name value` also as `--name=value`, `-nvalue` also as `-n=value`, and `-la` also as `-l` and `-a`."""
     words = argv[1 : argv.index("--")] if "--" in argv else argv[1:]
     spelled = {*words}
     for word, value in pairwise([*words, ""]):
@@ -107,7 +107,7 @@ def options_of(argv: Sequence[str]) -> frozenset[str]:
 
 
 def reading_rule(argv: tuple[str, ...]) -> ReadRule | None:
-    """Return the rule of a command that prints files as they are; None for other commands."""
+    """Return the rule of a command that prints files without changes; None for other commands."""
     listed = _reads().get(argv[0], ()) if argv else ()
     options = options_of(argv) if listed else frozenset[str]()
     for rule in listed:
@@ -125,13 +125,14 @@ def _operand_fits(argv: Sequence[str], rule: ReadRule) -> bool:
 
 
 def files(argv: tuple[str, ...], rule: ReadRule) -> list[str]:
-    """Return the files among the operands of a reading command."""
+    """Return the files among the operands of a command that reads files."""
     operands, expression = _operands(argv, rule)
     return operands[1:] if expression else operands
 
 
 def _operands(argv: Sequence[str], rule: ReadRule) -> tuple[list[str], bool]:
-    """Return the operands of a reading command, and whether the first one is an expression, as for `sed`."""
+    """Return the operands of a command that reads files. Also return whether the first operand is an
+    expression, as for `sed`."""
     program = rule.program.split()
     takes = shell_rules().read_values.get(program[0], ())
     operands: list[str] = []

@@ -1,10 +1,10 @@
 """This module parses command lines and finds the commands that made the output.
 
 A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
-command that shaped its output: the last filter that makes other text, or the first command if all filters
-only pass, cut or select its lines. Programs that only run another one (sudo, timeout, npx, docker exec, bash
--c, ...) are removed, and commands that print nothing are left out. No function here raises, and the time is
-linear in the length of the line.
+command that shaped its output: the last filter that makes other text, or else the first command. Filters that
+only pass, cut or select lines don't count. Programs that only run another program (sudo, timeout, npx, docker
+exec, bash -c, ...) are removed. Commands that print nothing are left out. No function here raises, and the
+time is linear in the length of the line.
 """
 
 from __future__ import annotations
@@ -40,26 +40,28 @@ _SHORT_LINE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A `Part` is one command that printed something, without wrappers and options before its subcommand."""
+    """A `Part` is one command that printed something. Wrappers are removed, and so are options before the
+    subcommand."""
 
     argv: tuple[str, ...]
-    """The program (base name) and its arguments as the shell would pass them."""
+    """The name of the program without its folder, and the arguments as the shell would pass them."""
     cut: bool = False
-    """True if the output shows only some of the command's lines: one end, or a range."""
+    """True if the output shows only a range of the command's lines."""
     selected: bool = False
-    """True if the lines passed a filter that leaves lines out or changes their order."""
+    """True if the lines passed a filter that omits or reorders lines."""
     echo: bool = False
-    """True if the command prints its arguments, which separate the outputs of other commands."""
+    """True if the command prints its arguments, such as `echo`. Agents separate the outputs of other commands
+    so."""
     brief: bool = False
     """True if the command prints one or two lines."""
     read: bool = False
-    """True if the command prints a file as it is."""
+    """True if the command prints a file without changes."""
     numbers: bool = False
     """True if the command prints a line number before each line."""
     path: str = ""
-    """The only file that the command reads; empty if it reads none or several."""
+    """The only file that the command reads; empty if the command reads no file or several files."""
     fed: tuple[tuple[str, ...], ...] = ()
-    """The commands whose output the command reads from a pipe and turns into other text."""
+    """The commands whose output goes through a pipe to this command, which makes other text of it."""
 
 
 @dataclass(slots=True)
@@ -101,17 +103,17 @@ def _parse(line: str, depth: int = 0) -> tuple[Part, ...]:
 
 
 _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
-"""`_parse` with a cache, since shortening and redaction parse the same line one after the other."""
+"""`_parse` with a cache. Shortening and redaction parse the same line."""
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
-    """Return the parts of a command that is an argument vector, which no shell reads."""
+    """Return the parts of a command that is an argument vector. No shell reads such a command."""
     return tuple(_Resolver(0).of_node(_Simple(list(argv))))
 
 
 class _Parser:
-    """A `_Parser` builds pipelines from tokens. Unmatched closing tokens are dropped, and unmatched opening
-    tokens are closed at the end."""
+    """A `_Parser` builds pipelines from tokens. A closing token without an opening token is dropped. An open
+    group is closed at the end."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -214,7 +216,7 @@ class _Parser:
 
 
 def _to_file(token: Token) -> str:
-    """Return the file to which a redirect sends the output; empty if the agent still sees the output."""
+    """Return the file to which a redirect sends the output; empty if the agent still gets the output."""
     if token.text != "1>" or token.target.startswith("&") or token.target in _TERMINALS:
         return ""
     return token.target or "?"
@@ -226,7 +228,7 @@ class _Resolver:
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._written: dict[str, Part] = {}
-        """The commands that wrote files, by file. A later command of the line may show the file."""
+        """The commands that wrote files, by file. A later command in the same line may show the file."""
 
     def of_pipelines(self, pipelines: list[list[_Node]]) -> list[Part]:
         """Return the parts of a list of pipelines, in order."""
@@ -245,7 +247,7 @@ class _Resolver:
         return []
 
     def of_node(self, node: _Node) -> list[Part]:
-        """Return the parts of one command or group. The caller handles its redirects."""
+        """Return the parts of one command or group. The caller handles the node's redirects."""
         if isinstance(node, _Group):
             if self._depth >= MAX_DEPTH:
                 return []
@@ -276,7 +278,7 @@ class _Resolver:
 
 
 def _run_for_each(argv: tuple[str, ...]) -> list[str]:
-    """Return the command that a search runs for each file that it finds; empty if it runs none."""
+    """Return the command that a search runs for each file; empty if the search runs no command."""
     for option in shell_rules().each_file.get(argv[0], ()) if argv else ():
         if option in argv:
             command = argv[argv.index(option) + 1 :]

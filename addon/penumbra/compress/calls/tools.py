@@ -15,7 +15,7 @@ from penumbra.short_texts import remembered
 
 CATEGORIES = frozenset(get_args(Category))
 _DRIVE = re.compile(r"(?:(?:[/\\]{2}[?.][/\\])?([A-Za-z]):|(?:/cygdrive)?/([A-Za-z])(?=/))[/\\]")
-"""The beginning of an absolute Windows path in the spelling of Windows programs or POSIX shells."""
+"""The beginning of an absolute Windows path, as Windows programs or POSIX shells write it."""
 _SHARE = re.compile(r"\\{2}(?:[?.]\\UNC\\)?", re.IGNORECASE)
 
 
@@ -27,7 +27,7 @@ def tool_rules() -> Tools:
 
 @rules.cached
 def _names() -> tuple[dict[str, Category], dict[str, Category]]:
-    """Return the categories by the names of tools, and also by these names in small letters."""
+    """Return the categories by the names of tools, and again by the lower-case names."""
     exact: dict[str, Category] = {}
     for categories in tool_rules().agents.values():
         for category_name, tools in categories.items():
@@ -42,7 +42,7 @@ def _names() -> tuple[dict[str, Category], dict[str, Category]]:
 @rules.until_changed
 @remembered(4_096)
 def category(name: str) -> Category:
-    """Return the category of a tool, whose `name` is as the agent spells it; `"other"` if unknown."""
+    """Return the category of a tool with the name `name` (in the agent's spelling); `"other"` if unknown."""
     exact, folded = _names()
     named = exact.get(name) or folded.get(name.casefold())
     if named:
@@ -63,8 +63,8 @@ def is_mcp(name: str) -> bool:
 def skips(name: str, skip_tools: frozenset[str]) -> bool:
     """True if the operator excluded this tool.
 
-    An entry is a category in any case (`read`, `Edit`), the exact name of a tool as the agent
-    spells it, or a glob over such names (`mcp__github__*`).
+    An entry is a category, the exact name of a tool in the agent's spelling, or a glob for such names
+    (`mcp__github__*`). Categories may be in upper or lower case.
     """
     kind = category(name)
     return any(_entry_matches(entry, name, kind) for entry in skip_tools)
@@ -79,7 +79,7 @@ def _entry_matches(entry: str, name: str, kind: str) -> bool:
 
 
 def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
-    """Return the category of a call to a tool that does several things; None for other tools."""
+    """Return the category of a call to a tool with several functions; None for other tools."""
     rule = _verbs().get(name)
     value = arguments.get(rule.argument) if rule is not None else None
     return rule.values.get(value) if rule is not None and isinstance(value, str) else None
@@ -87,7 +87,7 @@ def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
 
 @rules.cached
 def _verbs() -> dict[str, VerbRule]:
-    """Return the rules by the name of the tool. The first rule for a name counts."""
+    """Return the rules by the name of the tool. If there are several for a name, the first rule counts."""
     return {tool: rule for rule in reversed(tool_rules().verbs) for tool in rule.tools}
 
 
@@ -101,9 +101,9 @@ def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def one_spelling(path: str) -> str:
-    """Return a path in the spelling by which paths are compared: with slashes, without `.` and needless `..`,
-    and with one spelling for all forms of an absolute Windows path. Upper and lower case stay different, as
-    on many disks."""
+    """Return a path in the form in which paths are compared: with slashes, and without `.` and needless `..`.
+    All forms of an absolute Windows path get the same form. Upper and lower case stay different, as on many
+    disks."""
     drive = _DRIVE.match(path)
     if drive is not None:
         path = f"{(drive[1] or drive[2]).lower()}:/{path[drive.end() :]}"

@@ -1,6 +1,7 @@
 """This module finds the category of a tool with an unknown name, by its arguments and the words of the name.
 
-Agents use any names for their tools, but similar names for a path, a range of lines and a pattern.
+Agents choose different names for their tools, but similar names for their arguments, such as a path or a
+pattern.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class _Rule:
     category: Category
     given: tuple[tuple[tuple[str, ...], Linear | None], ...]
     allowed: frozenset[str]
-    """The only arguments that the call may have; empty if the call may have any."""
+    """The only arguments that the call may have; empty if any arguments are allowed."""
     named: Linear | None
     unless: Linear | None
 
     def fits(self, words: str, texts: Mapping[str, str]) -> bool:
-        """True if a call of a tool with these words in its name has this category.
+        """True if the rule fits a call. `words` are the words of the tool's name.
 
         `texts` has the texts of the arguments by their plain names.
         """
@@ -64,18 +65,18 @@ def _plain(key: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Return an argument, or the first item of a list, as text; None for an empty argument."""
+    """Return an argument as text; None for an empty argument. Of a list, the first item counts."""
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, str):
         return value[:_LOOKED_AT] or None
-    # Any other value counts only as present.
+    # Of any other value, only its presence counts.
     return None if value is None or value is False or value in ([], {}) else ""
 
 
 @lru_cache(maxsize=512)
 def _words(name: str) -> str:
-    """Return the words of a name in small letters, without the server of an MCP tool."""
+    """Return the lower-case words of a tool's name. The name of an MCP tool is without its server."""
     return _HUMPS.sub(" ", name.rsplit("__", 1)[-1]).casefold()
 
 

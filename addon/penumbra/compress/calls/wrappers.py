@@ -1,4 +1,5 @@
-"""This module removes wrappers, which only run another command: `sudo`, `timeout 60`, `bash -lc '...'`."""
+"""This module removes wrappers, such as `sudo`, `timeout 60` and `bash -lc '...'`. A wrapper only runs
+another command."""
 
 from __future__ import annotations
 
@@ -19,17 +20,18 @@ _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """An `_Operands` has the words after a wrapper's own options, or the command line among these words."""
+    """An `_Operands` has the words after a wrapper's options, or the command line among these words."""
 
     words: tuple[str, ...]
     script: str | None = None
 
 
 def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """Return (command, None), or (wrapper, script) if a wrapper such as `bash -c` runs a command line.
+    """Return (command, None). If a wrapper such as `bash -c` runs a command line, return (wrapper, command
+    line).
 
-    The command begins with the base name of a program and has no options before its subcommand. The command
-    is empty if there were only assignments.
+    The command begins with the name of a program without its folder, and has no options before its
+    subcommand. The command is empty if `argv` has only assignments.
     """
     for _ in range(MAX_WRAPPERS):
         argv = tuple(dropwhile(_ASSIGNMENT.match, argv))

@@ -1,1 +1,1 @@
-"""This package has command families, which shorten the output of a program by the rules for that program."""
+"""This package has the command families. A family shortens the output of a program by the rules for it."""

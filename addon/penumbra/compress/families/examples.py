@@ -1,4 +1,5 @@
-"""The examples in files of command rules, which are outputs with their expected forms."""
+"""This module runs the examples in the files of command rules. An example is an output with its expected
+form."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from penumbra.rule_schemas.command_rules import CommandExample, CommandFile
 from penumbra.rule_schemas.schema import convert
 
 _TOOLS = ("grep", "glob", "list")
-"""The categories of tools whose output has a family without a command line."""
+"""The categories of tools that have families without a command line."""
 
 
 def examples() -> Iterator[CommandExample]:
@@ -23,7 +24,7 @@ def examples() -> Iterator[CommandExample]:
 
 
 def call_of(line: str) -> Call:
-    """Return the call of an example, which is a command line, or the name of a search tool."""
+    """Return the call of an example. The example names a command line or a search tool."""
     return classify(line, {}) if category(line) in _TOOLS else classify("Bash", {"command": line})
 
 

@@ -1,4 +1,5 @@
-"""This module makes command families from rules: the shapes of outputs and the steps that shorten them."""
+"""This module makes command families from rules. A family has the shape of its outputs and steps that shorten
+them."""
 
 from __future__ import annotations
 
@@ -34,13 +35,13 @@ class FamilyResult:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A `Family` is a rule with the patterns and steps that are made from the rule."""
+    """A `Family` is a rule with its patterns and steps, ready for use."""
 
     rule: FamilyRule
     steps: tuple[Step, ...]
     inner: Pattern | None
     some: Any
-    """A pattern that finds lines in the rule's `shape.any`."""
+    """A pattern that finds any of the lines in the rule's `shape.any`."""
     none: Any
     most: Pattern | None
 
@@ -57,7 +58,7 @@ class Family:
         )
 
     def objection(self, body: str) -> str:
-        """Return the first condition of the shape that a text fails; empty if it may belong to the family."""
+        """Return the first condition of the shape that a text fails; empty if the text fails none."""
         text = Text.of(body)
         if self.none is not None and self.none.search(text.data):
             return "a line matches shape.none"
@@ -71,7 +72,7 @@ class Family:
         return "too few lines match shape.most"
 
     def known_lines(self, lines: Sequence[str]) -> list[int]:
-        """Return the positions of lines that only this family writes or that announce a command."""
+        """Return the positions of the lines that only this family writes, or that announce a command."""
         if not self.rule.distinct:
             return []
         if self.some is not None:
@@ -89,7 +90,7 @@ def _step(number: int, rule: StepRule, pattern: MakePattern) -> Step:
 @rules.until_changed
 @cache
 def family(name: str) -> Family | None:
-    """Return the family with this name; None if there is none. A bad rule is logged in one line."""
+    """Return the family with this name; None if there is no such family. A bad rule is logged in one line."""
     named = families().get(name)
     if named is None:
         return None
@@ -101,7 +102,7 @@ def family(name: str) -> Family | None:
 
 
 def _lines_pattern(sources: Sequence[str]) -> Any:
-    """Return one linear-time pattern that finds any of these lines in a text; None if there are none."""
+    """Return one linear-time pattern that finds any of these lines in a text; None without sources."""
     if not sources:
         return None
     ended = (source[:-1] + r"\r?$" if source.endswith("$") else source for source in sources)

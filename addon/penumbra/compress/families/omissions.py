@@ -1,4 +1,4 @@
-"""These steps of a family rule leave lines out and write marks with the number of these lines."""
+"""These steps of a family rule omit lines. The marks of a step count the omitted lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _Match = tuple[int, re.Match[str]]
 
 
 def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequence[str]]) -> list[str]:
-    """Return the lines without those at `gone`, and with each of `marks` before the line at its position."""
+    """Return the lines without the positions `gone`. Each of `marks` is inserted before the line at its
+    position."""
     if not marks:
         return lines
     out: list[str] = []
@@ -33,7 +34,7 @@ def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequen
 
 @dataclass(slots=True)
 class Fold:
-    """A step that writes one line, with a count, for each run of lines that match a pattern."""
+    """A step that replaces each run of lines that match a pattern by one line with a count."""
 
     pattern: Pattern
     say: str
@@ -69,7 +70,7 @@ class Fold:
 
     def _runs(self, lines: list[str], fitting: Mapping[int, re.Match[str]]) -> Iterable[Sequence[_Match]]:
         """Return the runs of matching lines with the same value of the group `by`. With `blanks`, a run may
-        contain empty lines; with `scattered`, any other lines."""
+        have empty lines between its lines. With `scattered`, any lines may be between them."""
         scattered: dict[str, list[_Match]] = {}
         runs: list[list[_Match]] = []
         for position, match in fitting.items():
@@ -88,7 +89,7 @@ class Fold:
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """Return those matching lines of a tree whose branches consist only of matching lines."""
+    """Return the matching lines of a tree below which all lines match, too."""
     whole: dict[int, re.Match[str]] = {}
     below: list[tuple[int, bool]] = []
     for position, indent in reversed(_tree(lines, fitting)):
@@ -102,9 +103,9 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
-    """Return the position and the indent of each line of a tree, in order, without empty lines. Lines of
-    other programs within the tree are left out, too. Such a line has a smaller indent than the lines around
-    it, whose indents differ by one level at most."""
+    """Return the position and the indent of each line of a tree, in order. Empty lines are left out, and also
+    lines of other programs. Such a line has a smaller indent than the lines around it, whose indents differ
+    by at most one level."""
     indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []
@@ -136,12 +137,13 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
 
 
 _Block = tuple[re.Match[str], int, int]
-"""The match of a block's first line, the position of the first omitted line, and the end of the block."""
+"""The match of a block's first line, the position of the first line that may be omitted, and the end of the
+block."""
 
 
 @dataclass(slots=True)
 class Block:
-    """A step that writes the beginning of a block of lines, and a count for the other lines of the block."""
+    """A step that shows the beginning of a block of lines, and counts the other lines."""
 
     start: Pattern
     until: Pattern
@@ -180,8 +182,8 @@ class Block:
             yield match, min(position + self.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
-        """Return the first and the last place in a file that the lines of a block name, as values for a mark;
-        None if they name no place."""
+        """Return the values for a mark from the first and the last place in a file that a block names; None
+        if the block lacks a place."""
         values: dict[str, object] = {}
         for name, pattern in self.places.items():
             found = [match.group(name) for match in pattern.matches(left_out) if match is not None]
@@ -191,8 +193,8 @@ class Block:
         return values
 
     def _marked(self, match: re.Match[str], left_out: list[str], critical: CriticalLines) -> list[str]:
-        """Return the mark for a block, and then the block's failures; an empty list if the block stays. A
-        block of failures alone has no mark, since each kind of failure has its own count."""
+        """Return the mark for a block, followed by the failures in the block; empty if the block stays. If
+        the block has only failures, there is no mark, because each kind of failure has its own count."""
         if len(left_out) < self.least or (places := self._places(left_out)) is None:
             return []
         shown, others = self._shown(left_out, critical)
@@ -202,8 +204,8 @@ class Block:
         return [*marks, *shown.values()]
 
     def _in_one(self, lines: list[str], blocks: Sequence[_Block], critical: CriticalLines) -> list[str]:
-        """Return the lines with one mark for all blocks, in the place of the first. The failures of a block
-        stay in their place, below the block's first line. A block of failures alone stays as it is."""
+        """Return the lines with one mark for all blocks, in the place of the first block. The failures of a
+        block stay below its first line. A block that has only failures stays as it is."""
         inside = [at for _, first, end in blocks for at in range(first, end)]
         if len(inside) < max(1, self.least):
             return lines
@@ -232,7 +234,7 @@ class Block:
 
     def _shown(self, left_out: list[str], known: CriticalLines) -> tuple[dict[int, str], list[int]]:
         """Return the lines to show, by position: the first failure of each kind, and the frames below it.
-        Also return the positions of all other lines that are no failures."""
+        Also return the positions of all lines that are no failures and are not shown."""
         critical = known.among(left_out, range(len(left_out)) if self.safe else ())
         failing = self._failing(left_out, critical)
         first = failure_lines.first_of_kinds([left_out[at] for at in failing])
@@ -258,7 +260,7 @@ class Block:
         if self.tells is not None:
             below = [at + 1 for at in self.tells.places(left_out[:-1])]
             failing.update(at for at in below if left_out[at].strip())
-        # The first line of a block names the block and is not a failure in the block.
+        # The first line of a block names the block. This line is not a failure in the block.
         return sorted(at for at in failing if self.start.match(left_out[at]) is None)
 
     def _mark(
@@ -272,7 +274,8 @@ class Block:
 
 @dataclass(slots=True)
 class Member:
-    """A step that replaces each matching line of JSON by one string in it, with a mark above the first."""
+    """A step that replaces each matching line of JSON by one string in the JSON. A mark stands above the
+    first line."""
 
     pattern: Pattern
     path: Sequence[str]
@@ -303,7 +306,7 @@ class Member:
 
 @dataclass(slots=True)
 class Context:
-    """A step that leaves out context lines, except those near a line of interest. One mark counts them."""
+    """A step that omits context lines, except near a line of interest. One mark counts the omitted lines."""
 
     pattern: Pattern
     near: Pattern
@@ -319,7 +322,7 @@ class Context:
         return _replaced(lines, gone, {min(gone): [written(self.say, {"n": len(gone)})]})
 
     def _far(self, lines: list[str], ranges: Sequence[tuple[int, int]], critical: CriticalLines) -> set[int]:
-        """Return the positions of the context lines that are neither critical nor near a line of interest."""
+        """Return the positions of the context lines that are not critical and not near a line of interest."""
         inside = [position for start, end in ranges for position in range(start, end)]
         texts = [lines[position] for position in inside]
         far = {inside[place] for place in self.pattern.places(texts)}

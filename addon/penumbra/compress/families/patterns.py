@@ -1,4 +1,4 @@
-"""This module has the parts of a family rule's steps: patterns for lines, spans of a text, and templates."""
+"""This module has the parts of a family rule's steps: patterns for lines, spans of lines, and templates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penumbra.linear import LinearText
 from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
-"""The length in characters of the longest line that is matched. A longer line is data and not changed."""
+"""The length in characters of the longest line that is matched. A longer line is data and stays unchanged."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)((?:\|[^{}|]*\|[^{}|]*)?)\}")
 """`{name}`, or `{name|line|lines}` for a count with its noun in singular and plural."""
@@ -23,7 +23,7 @@ _ENDING = re.compile(r"(?<!\\)\$$")
 
 
 class Pattern:
-    """A pattern with one or several alternatives, which are matched at the beginning of a line."""
+    """A `Pattern` has one or several alternatives, which are matched at the beginning of a line."""
 
     def __init__(self, source: Regexes) -> None:
         sources = [source] if isinstance(source, str) else list(source)
@@ -46,8 +46,8 @@ class Pattern:
         return self
 
     def check(self, key: str, template: str, *others: str, prefixes: Sequence[str] = ()) -> str:
-        """Return `template`. Raises ValueError if a `{name}` in it is neither a group, with or without a
-        prefix, nor one of `others`. The error names the template's `key` and the allowed names."""
+        """Return `template`. Raises ValueError if a `{name}` is not allowed. Allowed are groups, groups with
+        one of `prefixes`, and `others`. The error names the template's `key` and the allowed names."""
         groups = sorted(self._groups)
         allowed = (*others, *groups, *(prefix + group for prefix in prefixes for group in groups))
         for name in _parts(template)[1::3]:
@@ -61,20 +61,22 @@ class Pattern:
         return number
 
     def match_from(self, line: str, start: int) -> re.Match[str] | None:
-        """Return the match at a place in a line of any length, within the next `LINE_LIMIT` characters."""
+        """Return the match that begins at a position in a line and ends within `LINE_LIMIT` characters. The
+        line may have any length."""
         match: re.Match[str] | None = self._match(line, start, start + LINE_LIMIT)
         return match
 
     def match(self, line: str) -> re.Match[str] | None:
-        """Return the match at the start of the line; None if there is none or the line is too long."""
+        """Return the match at the start of the line; None if there is no match or the line is too long."""
         return self._match(line) if len(line) <= LINE_LIMIT else None
 
     def matches(self, lines: Sequence[str]) -> Iterator[re.Match[str] | None]:
-        """Yield the match of each line, in order, with less work than `match` for each."""
+        """Yield the match of each line, in order. This takes less time than `match` for each line."""
         return map(self._match if max(map(len, lines), default=0) <= LINE_LIMIT else self.match, lines)
 
     def form(self, template: str) -> str:
-        """Return a format for `str.format` that takes the groups of a match. A name without a group stays."""
+        """Return a format for `str.format` that takes the groups of a match. A name that is no group
+        stays."""
         parts = [part.replace("{", "{{").replace("}", "}}") for part in _parts(template)]
         for place in range(1, len(parts), 3):
             group = self._groups.get(parts[place])
@@ -87,7 +89,7 @@ class Pattern:
 
 
 class LinearPattern(Pattern):
-    """A pattern for RE2, which takes linear time for any pattern of a user."""
+    """A `LinearPattern` is a pattern of a user. RE2 takes linear time for any pattern."""
 
     @staticmethod
     def _compiled(source: str) -> Any:
@@ -107,7 +109,7 @@ class Span:
     until: Pattern | None
 
     def ranges(self, lines: Sequence[str]) -> list[tuple[int, int]]:
-        """Return (first line, line after the last one) of every such part, in order."""
+        """Return (first line, line after the last line) of each part, in order."""
         ranges: list[tuple[int, int]] = []
         ends = iter(() if self.until is None else self.until.places(lines))
         end = -1
@@ -120,8 +122,8 @@ class Span:
 
 
 def written(template: str, values: Mapping[str, object]) -> str:
-    """Return `template` with each `{name}` replaced by its value, and `{name|one|many}` by a count with its
-    noun. A name without a value stays."""
+    """Return `template` with each `{name}` replaced by its value, and each `{name|one|many}` by a count with
+    its noun. A name without a value stays."""
     parts = list(_parts(template))
     for place in range(1, len(parts), 3):
         value = values.get(parts[place], f"{{{parts[place]}}}")
@@ -133,14 +135,15 @@ def written(template: str, values: Mapping[str, object]) -> str:
 
 @cache
 def _parts(template: str) -> tuple[str, ...]:
-    """Return the parts of a template in threes: a text, a name, and its nouns with a bar before each."""
+    """Return the parts of a template in groups of three: a text, a name, and the nouns with a bar before each
+    noun."""
     return tuple(_PLACEHOLDER.split(template))
 
 
 def unended(
     lines: Sequence[str], begun: Mapping[int, re.Match[str]], ended: Pattern | None
 ) -> Mapping[int, re.Match[str]]:
-    """Return the last line of each unfinished task: a task without a later line that matches `ended`.
+    """Return the last line of each unfinished task. No later line of such a task matches `ended`.
 
     The group `of` of both patterns names the task. Lines without this group are ignored. A group `at`, if
     there is one, is the progress of the task as a number. If this number falls, the task has begun again.

@@ -1,4 +1,5 @@
-"""These steps of a family rule lose nothing. They write repeated parts of lines once, or shorter."""
+"""These steps of a family rule lose nothing. Repeated parts of lines are written once or in a shorter
+form."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _BLANK = re.compile(r"\s")
 
 @dataclass(slots=True)
 class Group:
-    """The step `group`, which writes the common beginning of a run of lines once, above them."""
+    """The step `group` writes the common beginning of a run of lines once, above the run."""
 
     rule: GroupRule
     pattern: Pattern
@@ -29,7 +30,7 @@ class Group:
         if not any(keyed):
             return lines
         before, _, after = self.rule.line.partition("{rest}")
-        # A run then has at least two lines, so a line is in no run if the next line has another key.
+        # A run then has at least two lines. A line whose neighbour has another key is in no run.
         is_easy = self.rule.least > 1 and self.through is None
         keyed.append(None)
         out: list[str] = []
@@ -54,7 +55,8 @@ class Group:
         return out
 
     def _keyed(self, lines: list[str]) -> list[tuple[str, str] | None]:
-        """Return (key, text after it) of each line with a key. Context lines get the key of a neighbour."""
+        """Return the key of each line that has one, and the text after the key. Context lines get the key of
+        a neighbour."""
         is_short = max(map(len, lines), default=0) <= LINE_LIMIT
         beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
         rest = self.pattern.group("rest")
@@ -95,7 +97,7 @@ class Group:
 
 @dataclass(slots=True)
 class Hoist:
-    """The step `hoist`, which writes columns that are the same in all lines of a run once, before the run."""
+    """The step `hoist` writes columns that are the same in all lines of a run once, before the run."""
 
     rule: HoistRule
     pattern: Pattern
@@ -130,8 +132,7 @@ class Hoist:
 
 @dataclass(slots=True)
 class Same:
-    """The step `same`, which writes a line that is repeated in many places of the text only once, in the
-    first place."""
+    """The step `same` keeps only the first of the lines that are repeated in many places of the text."""
 
     rule: SameRule
     pattern: Pattern
@@ -154,7 +155,7 @@ _Run = Callable[[list[str], CriticalLines], list[str]]
 
 
 def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> _Run:
-    """Return the step `drop`, which removes lines that are decoration, or that a later line replaces."""
+    """Return the step `drop`. The step removes lines that are decoration or that a later line replaces."""
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         matches = {place: match for place, match in enumerate(pattern.matches(lines)) if match is not None}
@@ -168,7 +169,7 @@ def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> _Run:
 
 
 def rewrite(pattern: Pattern, to: str) -> _Run:
-    """Return the step `rewrite`, which replaces matching lines by a new text with their named groups. A
+    """Return the step `rewrite`. The step replaces matching lines by a new text with their named groups. A
     critical line stays if the new text would be less severe."""
     form = pattern.form(to).format
 
@@ -191,8 +192,8 @@ def rewrite(pattern: Pattern, to: str) -> _Run:
 
 
 def join(pattern: Pattern, width: int) -> _Run:
-    """Return the step `join`, which writes consecutive lines in rows of at most `width` characters. Critical
-    lines and lines with a blank stay."""
+    """Return the step `join`. The step writes consecutive lines in rows of at most `width` characters.
+    Critical lines and lines with a blank stay."""
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         places = {place for place in pattern.places(lines) if not _BLANK.search(lines[place].rstrip("\r"))}

@@ -1,4 +1,5 @@
-"""This module splits texts that several commands printed, at lines that show which command prints next.
+"""This module splits texts that several commands printed. A text is split at lines that show which command
+prints next.
 
 Such a line announces a command (`npm test` writes `> vitest run`), or an `echo` between two commands prints
 the line (`a; echo ---; b`).
@@ -18,14 +19,15 @@ from penumbra.compress.text import Text
 from penumbra.short_texts import remembered
 
 MAX_ANNOUNCEMENTS = 64
-"""Greatest number of commands that a text may announce. A text with more is not the output of a script."""
+"""The greatest number of commands that a text may announce. A text with more announcements is not the output
+of a script."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
 """A `Shorten` takes a text, the name of its family and whether its lines were filtered. It returns the
 shortened text; None if the family changes nothing."""
 
 
 def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:
-    """Shorten each part after a line that announces a command, by that command's family."""
+    """Shorten each part that follows the announcement of a command, by the family of the command."""
     starts = [
         (position, announced.group("command"))
         for position, announced in enumerate(inner.matches(lines))
@@ -50,15 +52,15 @@ def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> 
 @rules.until_changed
 @remembered(512)
 def _announced(command: str) -> tuple[str, bool]:
-    """Return the family of an announced command (empty if there is none or several), and whether its lines
-    are filtered."""
+    """Return the family of an announced command, and whether its lines are filtered. The family is empty if
+    there is no family or more than one."""
     printing = printing_parts(parse(command))
     names = {family_of(part.argv) for part in printing}
     return names.pop() if len(names) == 1 else "", any(part.selected for part in printing)
 
 
 def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Shorten each output between the words that the command line echoes."""
+    """Shorten each output between the words that `echo` in the command line prints."""
     pieces: list[FamilyResult | str] = []
     done = 0
     for start, end, producers in _between_seams(lines, parts):
@@ -72,7 +74,8 @@ def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> F
 
 
 def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
-    """Split off the files at both ends of an output if echoed words separate them from the other outputs.
+    """Split off the files at both ends of an output. Echoed words must separate the files from the other
+    outputs.
 
     Returns (text before, text, text after, the call of the text). Returns None if nothing can be split off,
     or if a file is between the other outputs.
@@ -93,8 +96,8 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
 
 
 def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Shorten the output of commands of one family that has files before or after it, without echoed words
-    between.
+    """Shorten an output of one family that has files before or after it. No echoed words separate the files
+    from the output.
 
     After a file, the output begins with the first line that only the family writes. Before a file, the output
     ends with the last such line.
@@ -142,8 +145,8 @@ def _of_one(lines: Sequence[str], producers: list[Part], shorten: Shorten) -> Fa
 
 
 def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]]:
-    """Return each part with the position of its echoed line, or -1 for a part without one. The list is empty
-    in case of doubt."""
+    """Return each part with the position of its echoed line, or with -1 if the part has no such line. In case
+    of doubt, return an empty list."""
     wanted = [(part, _echoed(part)) for part in parts]
     literals = [literal for _, literal in wanted if literal is not None]
     places: dict[str, list[int]] = {literal: [] for literal in literals}

@@ -1,11 +1,11 @@
 """This module shortens a command's output by the rules for the command.
 
-The call tells the family of a text, and the text must have the family's shape. Then the family's steps run on
-the lines. Steps that leave lines out run only if allowed, and their result is taken only if it saves enough.
-The rules are in rules/commands, and docs/rules.md describes their language.
+The call determines the family of a text, and the text must have the family's shape. Then the steps of the
+family run on the lines. Steps that omit lines run only if allowed. Their output is used only if it saves
+enough. The rules are in rules/commands, and docs/rules.md describes their language.
 
-A step keeps critical lines unless its rule is `safe`, as for the line of a passed test named "reports an
-error". So the result is not checked for critical lines again.
+A step keeps critical lines unless its rule is `safe`. A safe rule may remove the line of a passed test named
+"reports an error". Therefore no later step checks the result for critical lines.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ MIN_LOSSY_BYTES = 2_500
 MIN_LOSSY_GAIN = 300
 """The number of bytes that lossy steps must save in addition to the other steps."""
 SCRIPT_LIMIT = 4
-"""The greatest depth of commands that announce other commands, as `npm test` announces `vitest`."""
+"""The greatest depth of commands that announce other commands, such as `npm test`, which announces
+`vitest`."""
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
-    """Return the text as shortened by the rules of the call's family; None if there is none or nothing is
-    saved.
+    """Return the text as shortened by the rules of the call's family; None if there is no family or nothing
+    is saved.
 
-    With `lossy`, steps that leave something out may run. The result has no more UTF-8 bytes than the text. A
-    text without the shape of the family is not changed. Never raises.
+    With `lossy`, steps that omit lines may run. The result has no more UTF-8 bytes than the text. A text
+    without the shape of the family is not changed. Never raises.
     """
     output = Text.of(text)
     outputs = partial(_shortened, lossy=lossy, depth=0)
@@ -60,7 +61,7 @@ def _shortened(
     body: Text, name: str, selected: bool, *, lossy: bool, depth: int, is_alone: bool = False
 ) -> FamilyResult | None:
     """Return the result of a family's steps. `is_alone` is true if no other command printed a part of the
-    text, and no filter cut it."""
+    text and no filter cut the text."""
     by_call = family(name)
     if by_call is None or (selected and not by_call.rule.selected):
         return None
@@ -96,8 +97,8 @@ def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
 
 
 def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str], Loss, list[str]]:
-    """Return the lines after the steps that are not lossy, the loss by these steps, and the lines after all
-    steps. If nothing is left out, both are the same list."""
+    """Return three values: the lines after the steps that are not lossy, the loss by these steps, and the
+    lines after all steps. If no step omits lines, the first and the third value are the same list."""
     kept = fewer = lines
     loss = Loss.NONE
     critical = CriticalLines()
@@ -108,7 +109,7 @@ def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str
             after = entry.apply(fewer, critical) if lossy else fewer
             fewer = fewer if after == fewer else after
             continue
-        # A step runs once while both lists are the same.
+        # While both lists are the same, a step runs only once.
         is_same = fewer is kept
         after = entry.apply(kept, critical)
         if after != kept:

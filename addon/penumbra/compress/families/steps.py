@@ -1,7 +1,7 @@
 """This module makes the steps of a family rule. Each step takes lines and returns lines.
 
 docs/rules.md describes the rules for steps. A rule also says whether its step loses information. Each step
-reads the lines once. Lines above `LINE_LIMIT` characters are never matched.
+reads the lines once. Lines of more than `LINE_LIMIT` characters are never matched.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ Run = Callable[[list[str], CriticalLines], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A `Step` is one step of a family: its function and the lines on which it runs."""
+    """A `Step` is one step of a family: a function, and the lines on which it runs."""
 
     loss: Loss
     run: Run
-    """The function of the step. It returns the same list object if nothing changes."""
+    """The function of the step. If nothing changes, it returns the same list object."""
     span: Span | None = None
     unless: Pattern | None = None
-    """A pattern for lines. The step does not run if any line of the text matches."""
+    """A pattern for lines. If any line of the text matches, the step does not run."""
 
     def apply(self, lines: list[str], critical: CriticalLines) -> list[str]:
-        """Return the lines after the step, which runs only on the lines in its span."""
+        """Return the lines after the step. The step runs only on the lines in its span."""
         if self.unless is not None and any(self.unless.matches(lines)):
             return lines
         if self.span is None:
@@ -88,7 +88,7 @@ def _span(within: Within, pattern: MakePattern) -> Span:
 
 
 def _only(key: str, template: str, *names: str) -> str:
-    """Return `template`. Raises ValueError if the template has other names than these."""
+    """Return `template`. Raises ValueError if the template has names other than `names`."""
     return Pattern("").check(key, template, *names)
 
 
