@@ -58,7 +58,7 @@ _OWN = (
     *("wrap", "discover", "replay", "local", "service", "stats", "page", "pause", "resume"),
     *("doctor", "ca", "forget", "rules", "secrets"),
 )
-"""Commands with their own modules. `_MODULES` names the modules whose names differ."""
+"""Commands that have a module of the same name, with the exceptions in `_MODULES`."""
 _MODULES = {"resume": "pause", "rules": "rules_command"}
 _RUNNING = ("wrap", "local")
 _WANTING = ("wrap", "replay", "local", "rules", "secrets")
@@ -72,7 +72,7 @@ _PIPE = 141
 _INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ends."""
 I_KNOW = "--i-know"
-"""Argument that starts mitmweb even if its version shows all clients' flows to each client."""
+"""The argument with which mitmweb starts even if its version shows each client the flows of all clients."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -166,7 +166,7 @@ def versions() -> str:
 
 
 def script() -> Path:
-    """Return the script for mitmproxy's `-s`. In a clone it is beside the package."""
+    """Return the script for mitmproxy's `-s`. In a clone, the script is beside the package."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "main.py"
     return inside if inside.exists() else package.parent / "main.py"

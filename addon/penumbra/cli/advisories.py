@@ -16,7 +16,8 @@ from penumbra import rules
 
 _NAME = "penumbra-proxy"
 _BROTLI = "brotli>=1.2.1"
-"""The first version in which a body can't overwrite memory. mitmproxy before 12.3 forbids it."""
+"""The first version in which a compressed body can't overwrite memory. mitmproxy before 12.3 forbids this
+version."""
 _OF_PIPX, _OF_UV = "pipx_metadata.json", "uv-receipt.toml"
 """Files that pipx and uv write into the environments that they make."""
 
@@ -94,7 +95,8 @@ def _usual(package: str, fixed: str) -> str:
 
 
 def _held_back(package: str, fixed: str) -> str:
-    """Return why mitmproxy forbids all versions without a vulnerability; empty if one is allowed."""
+    """Return why mitmproxy forbids all versions without a vulnerability; empty if it allows such a
+    version."""
     latest = next((found[1] for wanted in _wanted() if (found := _most(package, wanted))), "")
     if not latest or parts(latest) >= parts(fixed):
         return ""

@@ -79,10 +79,11 @@ class Programs:
     """A `Programs` has facts about programs on this machine."""
 
     git_has_own: bool = False
-    """True if git's configuration names certificates. GIT_SSL_CAINFO would override them, so it is not set,
-    and git's connections are not decrypted."""
+    """True if git's configuration names certificates. GIT_SSL_CAINFO would override these certificates, so
+    the variable is not set, and git's connections are not decrypted."""
     node_uses_proxy: bool = True
-    """True if Node's `fetch` should use the proxy by these variables. Node 22 prints a warning then."""
+    """True if NODE_USE_ENV_PROXY is set, so that Node's `fetch` uses the proxy. Node 22 then prints a
+    warning."""
 
 
 def variables(
@@ -112,8 +113,7 @@ def variables(
 
 
 def no_proxy(environment: Mapping[str, str], is_llm_host: Callable[[str], bool]) -> str:
-    """Return the value of `NO_PROXY`. The value has this machine and those existing entries that apply to no
-    LLM host."""
+    """Return a value for `NO_PROXY`: the existing entries that apply to no LLM host, and this machine."""
     named = [entry for name in _spelled(("NO_PROXY",)) for entry in entries(environment.get(name, ""))]
     return ",".join(dict.fromkeys([*(entry for entry in named if not is_llm_host(entry)), *LOOPBACK]))
 

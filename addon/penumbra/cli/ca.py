@@ -1,7 +1,8 @@
 """`penumbra ca` shows, makes and removes the proxy's CA certificate. The trust stores of the system stay
 unchanged.
 
-A CA made here can sign only for the domains of LLM hosts, so a stolen key is useless for other hosts.
+Unless the user allows any host, a CA made here can sign only for the domains of LLM hosts. A stolen key is
+then useless for other hosts.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class TooWide(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OwnCa:
-    """An `OwnCa` has the facts about a CA certificate."""
+    """An `OwnCa` describes a CA certificate."""
 
     names: tuple[str, ...]
     """Domains that the CA may sign for; empty if it may sign for all."""

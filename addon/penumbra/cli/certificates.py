@@ -58,9 +58,9 @@ class Certificates:
 
 
 def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the CA to use: the user's choice, else the folder of Penumbra's CA if it exists,
-    else that of mitmproxy's CA if it exists, since programs may trust this CA already, else the folder for a
-    new CA of Penumbra. Raises Failure."""
+    """Return the folder of the CA to use. The user's choice comes first, then Penumbra's CA, then mitmproxy's
+    CA, which programs may already trust. If neither CA exists, the folder is the one for a new CA of
+    Penumbra. Raises Failure."""
     named = Path(os.path.expanduser(confdir))
     if confdir.startswith("~") and not named.is_absolute():
         raise Failure(

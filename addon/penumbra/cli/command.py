@@ -33,7 +33,8 @@ class Failure(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A `Parser` reads the arguments of one command, such as `rules try`, whose help is its `USAGE`."""
+    """A `Parser` reads the arguments of one command, such as `rules try`. The command's `USAGE` is its
+    help."""
 
     def __init__(self, command: str) -> None:
         super().__init__(prog=f"penumbra {command}", add_help=False, allow_abbrev=False)
@@ -47,7 +48,6 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def error(self, message: str) -> NoReturn:
-        """Raise Failure with the message."""
         raise Failure(f"{self.command}: {message.removeprefix('argument ')}", code=WRONG)
 
     def _allowed(self) -> str:
@@ -111,6 +111,5 @@ def piped_text(name: str) -> str:
 
 
 def print_left_out(problems: Sequence[str]) -> None:
-    """Print the problems of the rules that are left out."""
     for problem in problems:
         print(f"penumbra: left out: {one_line(problem)}", file=sys.stderr)

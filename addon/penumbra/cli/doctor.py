@@ -361,8 +361,8 @@ def _problems(folder: Path) -> Iterator[Check]:
 
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check by TLS handshakes whether clients trust the CA. The handshakes use this shell's environment if it
-    names a proxy of Penumbra, otherwise one like that of `penumbra wrap`."""
+    """Check by TLS handshakes whether clients trust the CA. If this shell's environment names a proxy of
+    Penumbra, the clients run in this environment. Otherwise they run in one like that of `penumbra wrap`."""
 
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
@@ -502,7 +502,6 @@ def _unusable(settings: Settings) -> Iterator[Check]:
 
 
 def own_rules(setting: str, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check the user's own rules."""
     from penumbra import user_rules
     from penumbra.rule_schemas import RuleError
 

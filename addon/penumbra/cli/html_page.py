@@ -55,8 +55,8 @@ def terms(lines: Iterable[Sequence[str]]) -> Iterator[str]:
 def table(
     title: str, heads: Sequence[str], rows: Iterable[tuple[Sequence[str], float]], bar: int
 ) -> Iterator[str]:
-    """Yield the HTML of a table with a heading. A row is its cells and the length (0 to 1) of the bar in
-    column `bar`."""
+    """Yield the HTML of a table with a heading. Each row has its cells and the length (0 to 1) of the bar in
+    the cell of column `bar`."""
     yield f"<h2>{escaped(title)}</h2><div class=wide><table><thead><tr>"
     yield "".join(f"<th>{head.capitalize()}</th>" for head in heads)
     yield "</tr></thead><tbody>"

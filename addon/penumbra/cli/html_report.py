@@ -92,9 +92,10 @@ def _rows(sums: Amounts, conversations: Sequence[Amounts]) -> Iterator[tuple[str
 
 
 def share(parts: Sequence[tuple[float, float]]) -> str:
-    """Return the quotient of the two sums in percent, with a 95 % confidence interval.
+    """Return the sum of all parts divided by the sum of all wholes, in percent, with a 95 % confidence
+    interval.
 
-    Each pair is a part and a whole of one conversation. The interval is for a ratio of means (linearised
+    Each pair is the part and the whole of one conversation. The interval is for a ratio of means (linearised
     variance) and needs `_LEAST` conversations.
     """
     whole = sum(each for _, each in parts)

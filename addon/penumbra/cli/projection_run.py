@@ -210,7 +210,7 @@ def parser(command: str) -> Parser:
 
 
 def worked_out(work: Coroutine[Any, Any, None], progress: Progress) -> bool:
-    """Run the work, which a user may stop with Ctrl-C, and return whether it was completed."""
+    """Run the work and return whether it was completed. A user may stop the work with Ctrl-C."""
     try:
         asyncio.run(work)
     except KeyboardInterrupt:

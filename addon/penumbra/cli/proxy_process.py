@@ -1,9 +1,9 @@
 """This module finds or starts the proxy for a wrapped program.
 
-A proxy for one program is a separate process that gets no signals from the terminal. This process reads one
-line of JSON, `{"command", "arguments"}`, from standard input, and ends when standard input is closed. It
-writes lines of JSON to standard output: `{"listens": …}` or `{"failed": …, "code": …}`, then `{"ended": …}`
-with the totals. mitmproxy's own output goes to standard error.
+A proxy for one program is a separate process that gets no signals from the terminal. The process reads one
+line of JSON, `{"command", "arguments"}`, from standard input, and ends when standard input is closed. The
+process writes lines of JSON to standard output: `{"listens": …}` or `{"failed": …, "code": …}`, then
+`{"ended": …}` with the totals. mitmproxy's own output goes to standard error.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Started:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                # These arguments keep Ctrl-C, which is for the wrapped program, away from the proxy: the
-                # first on POSIX, the second on Windows.
+                # Ctrl-C is for the wrapped program, not for the proxy. The first argument keeps the signal
+                # away from the proxy on POSIX, the second on Windows.
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -108,7 +108,8 @@ class Joined:
         self._before = entry.get("totals", {})
 
     def end(self) -> Mapping[str, Any]:
-        """Return the growth of the proxy's totals, by all its programs, since this program joined."""
+        """Return the growth of the proxy's totals since this program joined. Requests of other programs
+        count, too."""
         time.sleep(running.SECONDS * 1.2)
         for entry in running.running(running.folder()):
             if entry.get("pid") == self._pid:

@@ -34,7 +34,8 @@ Settings and rules count as in the proxy. Exit code 0, or 1 if no file has a cal
 
 
 class _Counts:
-    """A `_Counts` has the numbers of requests and files that were read, and of those that were not."""
+    """A `_Counts` has the numbers of files and requests that were read, and the numbers of those that were
+    not."""
 
     def __init__(self) -> None:
         self.read = dict.fromkeys(("files", "requests", "others", "already", "unreadable", "cut"), 0)

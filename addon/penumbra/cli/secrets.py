@@ -40,7 +40,7 @@ _WHY = {
     "lone": "a random line of its own, where secrets are kept",
     "printed": "printed by a command that prints a secret",
 }
-"""Explanations of secrets that no rule file describes, by the first word of their id."""
+"""Reasons for secrets that no rule file describes, by the first word of the rule's id."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -100,8 +100,8 @@ def _files() -> dict[str, str]:
 def _report(
     scan: Scan, known: Mapping[str, Rule], files: Mapping[str, str], *, is_lasting: bool
 ) -> Iterator[str]:
-    """Yield a line without the secret for each placeholder, with its place in the redacted text. `is_lasting`
-    is true if a proxy makes the same placeholders."""
+    """Yield one line for each placeholder, with its place in the redacted text and without the secret.
+    `is_lasting` is true if a proxy makes the same placeholders."""
     counts: Counter[str] = Counter()
     for number, line in enumerate(scan.text.split("\n"), 1):
         for match in placeholder.PATTERN.finditer(line):

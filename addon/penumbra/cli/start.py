@@ -159,7 +159,8 @@ class Quiet(logging.Filter):
 
 
 class StartErrors(errorcheck.ErrorCheck):
-    """A `StartErrors` ends the start at an error, as mitmproxy's addon does, but raises the error."""
+    """A `StartErrors` replaces mitmproxy's addon that ends the start after an error, and raises the error as
+    a Failure instead."""
 
     name = "errorcheck"
 
@@ -259,8 +260,8 @@ class _Face:
         parser.epilog = options_help()
         parser.set_defaults(filter_args=[])
         try:
-            # Arguments are parsed here first, so that an error is printed last and the help does not count as
-            # a failure.
+            # Arguments are parsed here first. An error is thus the last printed line, and the help is no
+            # failure.
             problem = argument_problem(opts, parser.parse_args(self.arguments))
         except SystemExit as ended:
             raise _Done(ended.code) from None
@@ -306,7 +307,8 @@ class _Face:
         if confdir == certificates.DEFAULT:
             ctx.options.update(confdir=str(trusted.ca.parent))
         if trusted.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
-            # If a company decrypts all traffic, the system's certificates contain the company's certificate.
+            # If a company decrypts all traffic, only the system's certificates in the bundle let mitmproxy
+            # trust upstream hosts, since they contain the company's certificate.
             ctx.options.update(ssl_verify_upstream_trusted_ca=str(trusted.bundle))
         lacking = ["any host"] if any_host and read(trusted.ca.parent).names else []
         lacking = lacking or read(trusted.ca.parent).lacks((*provider_hosts(), *settings.hosts))
@@ -464,7 +466,7 @@ _BASES = {
     "api.openai.com": ("OPENAI_BASE_URL", "/v1"),
     "generativelanguage.googleapis.com": ("GOOGLE_GEMINI_BASE_URL", ""),
 }
-"""Variables with the base URL of a provider, which agents read, and the path in this URL, by host."""
+"""For each provider's host, the variable from which agents read the base URL, and the path in this URL."""
 _ALL_TRAFFIC = ("transparent", "wireguard", "tun")
 
 
