@@ -227,7 +227,8 @@ class Rates:
     cached: float = 0.0
     written: float = 0.0
     long: Rates | None = None
-    """Rates of requests whose prompt has more than `above` tokens; None if they are the same."""
+    """Rates of requests whose prompt has more than `above` tokens; None if all prompts have the same
+    rates."""
     above: int = 0
 
     def at(self, prompt: int) -> Rates:
@@ -263,6 +264,6 @@ def _listed(prices: Mapping[str, float]) -> Rates:
 
 
 def as_of() -> str:
-    """Return a text for people with the dates between which the list prices were read."""
+    """Return a text with the first and the last date on which list prices were read."""
     dates = sorted(str(each["date"]) for each in table()["sources"].values())
     return f"list prices of {dates[0]} to {dates[-1]}"

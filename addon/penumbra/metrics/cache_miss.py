@@ -38,8 +38,8 @@ NOT_COMPARED = ("previous_message_not_found", "unavailable")
 
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
-    """A `ComparedPrompt` has hashes of a prompt that the provider compares with an earlier one. They show
-    whether the client or Penumbra changed the prompt."""
+    """A `ComparedPrompt` has hashes of a prompt that the provider compares with an earlier one. The hashes
+    show whether the client or Penumbra changed the prompt."""
 
     previous: str
     """The client's id of the response to compare with; empty for the first prompt."""
@@ -50,7 +50,8 @@ class ComparedPrompt:
     elsewhere."""
 
     def first_edited(self, earlier: ComparedPrompt) -> int | None:
-        """Return the index of the first message of `earlier` that has other edits here."""
+        """Return the index of the first message whose edits differ from those in `earlier`; None if there is
+        none."""
         pairs = zip(earlier.edits[:-1], self.edits[:-1], strict=False)
         return next((index for index, (before, now) in enumerate(pairs) if before != now), None)
 
@@ -79,7 +80,7 @@ class Prompt:
     life: float
     """Seconds after which the provider drops a cached prompt that no request used."""
     is_automatic: bool = True
-    """True if the provider caches without a request for it."""
+    """True if the provider also caches prompts without cache breakpoints."""
     rewrote: str = ""
     """Name of the step by which Penumbra rewrote the whole conversation; empty if none did."""
     tokens: int = 0
@@ -206,8 +207,8 @@ Key = tuple[str | int | bytes, ...]
 
 
 class Prompts:
-    """A `Prompts` stores prompts by key. Those that were unused for the longest time are dropped, and a
-    prompt above the limit is not stored."""
+    """A `Prompts` stores prompts by key. The least recently used prompts are dropped first. A prompt above
+    the limit is not stored."""
 
     def __init__(self) -> None:
         self._prompts: LRUCache[Key, Prompt] = LRUCache(_MOST_HASHES, _weight)

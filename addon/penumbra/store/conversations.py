@@ -41,7 +41,7 @@ class LearnedLimits:
     arguments: bool = False
     """True if arguments of calls may be shortened."""
     tools_first: bool = False
-    """True if the provider has refused a tool declared after a message."""
+    """True if the provider refuses the declaration of a tool after a message."""
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
         """Return these limits combined with those of `other`, which are newer and win if both are known."""
@@ -90,8 +90,8 @@ class Conversations:
 
     async def past(self, key: bytes, start: bytes = b"") -> ConversationState:
         """Return the state of a conversation. `start` is a key that all conversations with the same beginning
-        share, since a request of any of them keeps the beginning in the provider's cache; `start` may be
-        empty."""
+        share, or empty. A request of any of these conversations keeps the beginning in the provider's
+        cache."""
         entries = await self._table.get([key, start] if start else [key], latest=True)
         if (entry := entries.get(key)) is None:
             return ConversationState()

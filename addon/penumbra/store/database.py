@@ -36,9 +36,9 @@ _LONGEST_HANG = 60.0
 _AWAY_BYTES = 64_000_000
 """Most bytes of rows in memory while the file can't be used."""
 MUCH_WAITING = 16_000_000
-"""Waiting bytes above which no new decisions are made that must be stored."""
+"""If more bytes than this wait to be written, no decisions are made that must be stored."""
 MOST_WAITING = 64_000_000
-"""Waiting bytes above which new rows are dropped."""
+"""If more bytes than this wait to be written, new rows are dropped."""
 _log = logging.getLogger(__name__)
 
 
@@ -78,12 +78,12 @@ class Database:
         self._writing: Future[None] | None = None
         """The latest background writes that have begun."""
         self._added = self._done = 0
-        """Approximate bytes of all background writes so far, which only the event loop changes, and of the
-        finished ones, which only the database's thread changes."""
+        """Approximate bytes of all background writes so far, and of the finished ones. Only the event loop
+        changes the first number, and only the database's thread the second."""
 
     def share(self, max_bytes: int) -> None:
-        """Count another user of this database, which calls `close`, too, and apply that user's size limit.
-        Both methods are called on the event loop."""
+        """Count another user of this database and apply that user's size limit. Each user calls `close`. Both
+        methods are called on the event loop."""
         self._holders += 1
         self._eviction.max_bytes = max_bytes
 
@@ -145,7 +145,7 @@ class Database:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether new decisions can be written. The disk must answer and few bytes wait."""
+        """Return whether new decisions can be written: the disk answers, and few bytes wait."""
         return not self.hangs and self._unwritten <= MUCH_WAITING
 
     def samples(self) -> dict[str, float]:
@@ -183,7 +183,7 @@ class Database:
         _log.warning("%s: %s: the disk answers again%s", WARNING_ID, self.path, lost)
 
     def forget(self, kept: Collection[str]) -> None:
-        """Delete all rows except those of the tables in `kept`, beyond recovery."""
+        """Delete all rows beyond recovery, except those of the tables in `kept`."""
         self.filled.intersection_update(kept)
         self._begin_waiting()
         self._thread.submit(self._forget, [name for name in self.file.tables if name not in kept])
@@ -267,7 +267,7 @@ class Database:
         return result
 
     def _evict(self) -> None:
-        """Delete the next batch of old rows. Other work that was queued meanwhile comes before."""
+        """Delete the next batch of old rows. Work that was queued earlier runs first."""
         if (connection := self.file.open) is None:
             return
         try:

@@ -41,7 +41,7 @@ class Lifetime:
     """A `Lifetime` limits the time for which the rows of a table are kept."""
 
     begin: Callable[[], float]
-    """A function that returns a time in seconds. Rows that were last used earlier are expired."""
+    """A function that returns a time in seconds. Rows that were last used before this time are expired."""
     leaves_last: bool = False
     """True if rows of all other tables are deleted first when the database is too large."""
 
@@ -62,7 +62,8 @@ class Eviction:
         """The expiry time of the first table at the last complete scan; None if expired rows may be left."""
 
     def add(self, table: str, lifetime: Lifetime) -> None:
-        """Let a table's rows expire. Rows of other tables are deleted only beyond the size limit."""
+        """Let a table's rows expire. Rows of tables that were not added are deleted only beyond the size
+        limit."""
         self._lifetimes[table] = lifetime
         self._expired = None
 
@@ -219,7 +220,7 @@ def unusable(error: Exception) -> str:
 
 def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
     """Check whether the file is Penumbra's and usable. Raises Foreign, sqlite3.DatabaseError."""
-    # One transaction reads the version and the id, since another new process may be writing them.
+    # One transaction reads the version and the id, since another process that starts may be writing them.
     connection.execute("BEGIN")
     application, version = (pragma(connection, name) for name in ("application_id", "user_version"))
     there = tables(connection)
@@ -298,8 +299,7 @@ class OlderRows:
     absent."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_copy: bool = False) -> None:
-        """`connection` reads a file that can't be written. With `is_copy`, it reads a copy that is deleted
-        with this object."""
+        """`connection` reads the earlier file. With `is_copy`, `close` closes the connection."""
         self._connection = connection
         self._is_copy = is_copy
 
@@ -320,7 +320,7 @@ class OlderRows:
         """Return the rows of a file that can't be opened for writing. Rows in the write-ahead log are left
         out if SQLite can't create the files to read it."""
         has_log = path.with_name(f"{path.name}-wal").exists()
-        # An immutable connection takes no lock, which would keep the file open as long as it exists.
+        # An immutable connection takes no lock. A lock would keep the file open as long as the lock exists.
         for options in ("mode=ro", "mode=ro&immutable=1") if has_log else ("mode=ro&immutable=1",):
             address = f"{path.absolute().as_uri()}?{options}"
             try:
@@ -509,8 +509,8 @@ class DatabaseFile:
 
     def _was_removed(self, path: Path) -> None:
         """Begin a new file, since the open one was removed. Another process may already have made a new file.
-        SQLite would delete the log of that file when this connection closes, which Python 3.11 can't
-        prevent."""
+        When this connection closes, SQLite would delete the new file's log. Python 3.11 can't prevent
+        that."""
         connection, self.open, self._inode = self.open, None, None
         self._created = set()
         self._drop_older()

@@ -89,8 +89,8 @@ _DEFAULTS = _VALUES(Facts())
 
 
 def _pack(decision: Decision) -> bytes:
-    """Return the record. It consists of the size of the facts, the facts that differ from their defaults, and
-    the changed text, if it was changed."""
+    """Return the record of a decision: the size of the facts, the facts that differ from their defaults, and
+    the text if it was changed."""
     known = zip(_NAMES, _VALUES(decision.facts), _DEFAULTS, strict=True)
     facts = orjson.dumps({name: value for name, value, default in known if value != default})
     form = b"" if decision.text is None else pack_text(decision.text)

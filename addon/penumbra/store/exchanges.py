@@ -4,8 +4,8 @@ not see.
 A later request contains an earlier response. The response is looked up by the ids of its tool calls, or by
 its calls and its text without white space if ids are missing or not unique. The key also covers the whole
 history before the response, so that a request with another history finds nothing. If the provider stores the
-history, the key covers the id of the response instead, and the latest results and calls are stored with it.
-Signed reasoning is stored with the keys of the hidden exchanges before it.
+history, the key covers the id of the response instead, and the latest results and calls are stored with the
+response. Signed reasoning is stored with the keys of the hidden exchanges before it.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
-    """Return all keys of a response: with and without the ids of calls and the text beside them, since
-    clients may leave these out. `visible.item` is the id by which a request may refer to it."""
+    """Return all keys of a response. Clients may leave out the ids of calls or the text beside calls, so
+    there are keys with and without each. `visible.item` is the id by which a request may refer to the
+    response."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:

@@ -31,7 +31,7 @@ TABLE = "history"
 DAYS = 92
 """The number of days whose sums are stored."""
 MOST_CONVERSATIONS = 300
-"""The number of conversations that are stored for a day. The smallest ones are added up under `OTHERS`."""
+"""Most conversations that are stored for a day. The sums of all smaller ones are added up under `OTHERS`."""
 OTHERS = "(others)"
 _MOST_NAMES = 500
 """The greatest number of names in one branch of a tree."""

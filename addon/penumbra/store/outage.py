@@ -109,7 +109,7 @@ class Outage:
 _MOST_BYTES = 64_000_000
 """Most bytes of delayed rows. Beyond this limit, the oldest ones are dropped."""
 _LOST_SECONDS = 10.0
-"""Seconds after a write in which a store that is killed, or replaced by a replica, may lose the write."""
+"""A store that is killed, or replaced by a replica, may lose the writes of this number of seconds."""
 _RECENT_BYTES = 8_000_000
 _ROW_BYTES = 100
 Command = tuple[Any, ...]
@@ -232,7 +232,7 @@ _ADVICE: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )
 """Advice for the user, by the scheme of the address and by words of the error."""
 _ARGUMENTS = ", with args beginning"
-"""The start of the part of an error that quotes the arguments of an unknown command, which are data."""
+"""After these words, an error about an unknown command quotes the command's arguments, which are data."""
 
 
 class UnfitStore(exceptions.RedisError):
@@ -332,7 +332,7 @@ class StoreNews:
         return self._rows.get(name)
 
     async def follow(self) -> None:
-        """Listen for announcements while there is a store."""
+        """Listen for announcements, and connect again after each failure."""
         while True:
             try:
                 async with self._client.pubsub() as channel:
@@ -342,8 +342,8 @@ class StoreNews:
                 await asyncio.sleep(_BETWEEN_CONNECTIONS.compute(0))
 
     async def _listen(self, channel: PubSub) -> None:
-        """Listen on one connection. Raises the error of a broken connection. Raises OSError if the connection
-        is silent, since a listener can't detect a lost peer otherwise."""
+        """Listen on one connection. Raises the error of a broken connection. Raises OSError if a silent
+        connection does not answer a ping, since a listener can't detect a lost peer otherwise."""
         is_asked = False
         while True:
             message = await channel.get_message(timeout=QUIET_SECONDS)

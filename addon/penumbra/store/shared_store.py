@@ -95,8 +95,8 @@ class _Batch:
 
 
 class SharedStore:
-    """A `SharedStore` has the connections, the delayed rows, and the state of the store. It belongs to one
-    event loop."""
+    """A `SharedStore` has the connections, the delayed rows, and the state of the store, for one event
+    loop."""
 
     def __init__(self, place: SharedPlace) -> None:
         self.place = place
@@ -134,7 +134,7 @@ class SharedStore:
     # Life
 
     def share(self) -> None:
-        """Count another user of the store, which calls `close`, too."""
+        """Count another user of the store. Each user calls `close`."""
         self._holders += 1
 
     def begin(self) -> None:
@@ -251,7 +251,7 @@ class SharedStore:
 
     async def look_again(self) -> bool:
         """Return whether the store can be read. A store that is away is tried now, unless it was tried
-        recently, since the request depends on the decisions of other proxies."""
+        recently. The caller's request depends on the decisions of other proxies."""
         if self.outage.reach is not Reach.AWAY:
             return True
         if self._trial is None:
@@ -395,7 +395,7 @@ class SharedStore:
         try:
             reach = await self._tried(seconds)
             if reach is Reach.WHOLE and self.outage.reach is Reach.AWAY:
-                # In this time, a proxy that does not know whether its row was written reads that row.
+                # Other proxies take back their failed writes in this time.
                 await asyncio.sleep(_GRACE)
                 reach = await self._tried(seconds)
             self.outage.improve(reach)
@@ -418,7 +418,7 @@ class SharedStore:
         """Check at the start whether the store answers and keeps its data."""
         try:
             facts = await self._check(_START_SECONDS)
-            # The latest key is stored, so that each change of it is logged once.
+            # The latest key is stored, so that a change of the key is logged once.
             fleet = self.place.derived("fleet")[:8]
             name, lasts = _PREFIX + b"key", ("PX", _KEY_MILLISECONDS)
             asked = [("GETEX", name, *lasts), ("SET", name, fleet, *lasts), *self._probes]
@@ -455,8 +455,8 @@ class SharedStore:
 
 
 async def _within(seconds: float, task: asyncio.Task[T]) -> T:
-    """Return the task's result. Raises TimeoutError after `seconds`, without the time in which this process
-    was busy with other work."""
+    """Return the task's result. Raises TimeoutError after `seconds`. Time in which this process was busy with
+    other work hardly counts."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     for _ in range(_TICKS):
         done, _pending = await asyncio.wait({task}, timeout=seconds / _TICKS)
@@ -605,8 +605,8 @@ class SharedTable(KeyedValues[V]):
             former=former,
         )
         if added is None:
-            # The rows may have been written although their values will not be used. The values in memory are
-            # the valid ones of these keys.
+            # The rows may have been written although their values will not be used. For these keys, the
+            # values in memory are valid.
             self._doubtful.update(dict.fromkeys(values))
             self._store.delay(await self._rows_in_memory(values), over=True)
             return False
@@ -639,7 +639,7 @@ class SharedTable(KeyedValues[V]):
         return True
 
     async def _give_way(self, keys: Sequence[bytes], values: Mapping[bytes, V]) -> bool:
-        """Replace values by those that other proxies wrote first, and return whether they are the same."""
+        """Replace values by those that other proxies wrote first, and return whether both are equal."""
         self.forget(keys)
         there = await self.get(keys)
         if unreadable := {key: values[key] for key in keys if key not in there}:
@@ -678,8 +678,8 @@ class SharedTable(KeyedValues[V]):
         ]
 
     def _mark(self) -> list[Row]:
-        """Return the row that shows other proxies that the table is not empty. There is none if it was
-        written recently."""
+        """Return the row that shows other proxies that the table is not empty; no row if it was written
+        recently."""
         now = self._clock()
         if self._name in self._store.filled and now - self._marked < self.refresh:
             return []

@@ -35,7 +35,7 @@ class Gaps:
 
     is_away: bool
     elsewhere: frozenset[bytes] = frozenset()
-    """Keys of results about which another proxy has decided. The request alone determines the decision."""
+    """Keys of results about which another proxy has decided. Each decision follows from the request alone."""
 
 
 class Stores:
@@ -43,7 +43,7 @@ class Stores:
 
     Values expire after their last use: originals after `originals_ttl` seconds, texts that can be made again
     after a day, and all other values after `ttl` seconds. `shared` has everything except this machine's
-    history. If it is None, the database has everything.
+    history. If `shared` is None, the database has everything.
     """
 
     def __init__(
