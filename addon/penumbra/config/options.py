@@ -40,7 +40,7 @@ from penumbra.redaction import MAX_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A `Provider` is an entry of `providers` in the YAML file, whose model can shorten results."""
+    """A `Provider` is an entry of `providers` in the YAML file. The provider's model can shorten results."""
 
     auth: str = ""
     model: str = ""
@@ -206,9 +206,11 @@ class Settings:
         per_request=True,
     )
     stage_budget: float = 2.0
-    """Processor time for the stages of a result, after which other stages are skipped; 0 for no limit."""
+    """Seconds of processor time for the stages of one result. Then further stages are skipped. 0 means no
+    limit."""
     request_budget: float = 5.0
-    """Processor time for a request's new results, after which others are only redacted; 0 for no limit."""
+    """Seconds of processor time for a request's new results. Then further results are only redacted. 0 means
+    no limit."""
     target_ratio: float | None = row(
         None,
         RATIO,
@@ -243,7 +245,7 @@ class Settings:
     retired: tuple[str, ...] = ()
     """Keys in the YAML file and the environment for options in `RETIRED`."""
     session_id: str = ""
-    """Common name of all requests of one session, which only requests can set."""
+    """A name that all requests of a session share. Only requests can set this option."""
     adopt: str = row(
         "auto",
         choice("auto", "raw", "compress"),
@@ -433,8 +435,8 @@ class Settings:
 
     def untouched(self) -> Settings:
         """Return settings by which new results are only redacted. Results that were already shortened keep
-        their forms, and hidden exchanges stay, since the provider accepts the model's thinking blocks only
-        with them."""
+        their forms, and hidden exchanges stay. Otherwise the provider would refuse the model's thinking
+        blocks."""
         return replace(
             self,
             pause=True,

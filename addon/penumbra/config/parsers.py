@@ -25,7 +25,8 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class PagePlace:
-    """A `PagePlace` is the address of the page. With port 0 it is reached only through the proxy."""
+    """A `PagePlace` is the address of the page. If the port is 0, browsers reach the page only through the
+    proxy."""
 
     is_on: bool = True
     host: str = LOOPBACK
@@ -262,7 +263,8 @@ def choice(*allowed: str) -> Parser[str]:
 
 
 def _switch_word(value: Any) -> str:
-    """Return a text. Booleans, as which YAML 1.1 reads the words on and off, become these words again."""
+    """Return a text. YAML 1.1 reads the words on and off as booleans, so booleans become these words
+    again."""
     return ("on" if value else "off") if isinstance(value, bool) else read_text(value)
 
 
@@ -408,7 +410,7 @@ def read_secrets_allow(value: Any) -> tuple[str, ...]:
 
 
 def read_tool_compaction(value: Any) -> ToolCompaction:
-    """Return the rules in a mapping, or in the JSON of one, under the names of `COMPACTION_NAMES`."""
+    """Return the rules in a mapping or in JSON, under the names of `COMPACTION_NAMES`."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -430,4 +432,4 @@ PAGE_PLACE = Parser(read_page_place)
 HOSTS = Parser(read_hosts, write=_write_names)
 SECRETS_ALLOW = Parser(read_secrets_allow, write=",".join)
 TOOL_COMPACTION = Parser(read_tool_compaction, write=lambda value: "")
-"""Parser of `ToolCompaction`, whose fields have the defaults."""
+"""Parser of `ToolCompaction`. The default is written as an empty text."""

@@ -33,7 +33,7 @@ _MEMBERS = (
 _OPTIONS = {option.name: option for option in OPTIONS if option.row.per_request}
 _METHODS = ("lzw", "repair", "re-pair", "auto")
 _FIELDS = (*_OPTIONS, "session_id", "method", "memo")
-"""Allowed members of the object. The last two, which clients send, have no effect."""
+"""Allowed members of the object. Clients also send the last two, which have no effect."""
 
 
 class OverrideError(ValueError):

@@ -369,8 +369,8 @@ class Loader(Protocol):
 def declare(loader: Loader) -> None:
     """Declare the options, with the choices that mitmproxy's editors show.
 
-    All options are texts, which are empty if not set. With other types, mitmproxy silently drops an addon if
-    a value can't be read. An option that is not set also differs from an option with its default.
+    All options are texts, and empty if not set. An option that is not set thus differs from an option with
+    its default. With other types, mitmproxy silently drops an addon if a value can't be read.
     """
     loader.add_option(
         CONFIG_OPTION,

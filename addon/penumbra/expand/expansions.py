@@ -1,8 +1,8 @@
 """This module is the part of the injected tool that needs the database.
 
 `prepare` declares the tool in a request and puts hidden exchanges back. `texts` answers calls of the tool.
-`remember` stores a response for later requests. The tools are at the beginning of the prefix that a provider
-caches and binds reasoning to, so a conversation has the tool from its first request on or never. A
+`remember` stores a response for later requests. A provider caches a prefix and binds reasoning to it, and the
+prefix begins with the tools. So a conversation has the injected tool from its first request on or never. A
 conversation whose earlier responses did not pass through Penumbra gets the tool only if nothing depends on
 its prefix.
 """
@@ -231,8 +231,8 @@ class Expansions:
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
-        """Record the response to a request without tools, text and history, after which the conversation may
-        still get the tool."""
+        """Record the response to a request without tools, text and history. The conversation may still get
+        the tool afterwards."""
         visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
         response = PastResponse("", text_hash(""), scope=caller.scope, undecided=True)
         await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): response})
@@ -257,8 +257,8 @@ class Expansions:
     ) -> tuple[list[str], list[Answered]]:
         """Return the texts that answer the calls of an Ask.
 
-        `provided` has the queries that were already answered in this response. The texts have at most `limit`
-        bytes together, or any number if `limit` is None.
+        `provided` has the queries that were already answered in this response. `limit` is the size in bytes
+        of all texts together; None means no limit.
         """
         texts: list[str] = []
         answered: list[Answered] = []
@@ -316,7 +316,7 @@ class Expansions:
         return text, original, query.ref
 
     async def original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
-        """Return the original of a reference. It may be a long one of an earlier release."""
+        """Return the original of a reference. The reference may be a longer one of an earlier release."""
         original = await self._known_by(prepared, find, ref)
         if original is not None or (brief := reference.brief(ref)) == ref:
             return original

@@ -78,8 +78,8 @@ def read(
 ) -> History:
     """Return the history of a request.
 
-    `owner` is the scope of responses in the request, and `elsewhere` of a response that the provider stores.
-    `chain` has the hashes of the request's messages.
+    `owner` is the scope of responses in the request. `elsewhere` is the scope of a response that the provider
+    stores. `chain` has the hashes of the request's messages.
     """
     before = chain.history
     signed: list[bytes | None]
@@ -168,8 +168,8 @@ class Original:
     tool: str = ""
     family: str = ""
     before: int = 0
-    """The number of lines in the file before the text, if known from the call. It is negative if the text has
-    a heading before the file's first line."""
+    """The number of the file's lines before the text, if the call shows this number. The number is negative
+    if the text has a heading before the file's first line."""
 
     def stored(self, ref: str) -> dict[str, str]:
         """Return the texts that the store keeps under a reference: the text, and `before` if it is not 0."""
@@ -226,7 +226,7 @@ class Prepared:
     begins: bool = False
     """True if no earlier response is known to have had the injected tool."""
     inherit: Inherit | None = None
-    """The function to call when the request is accepted; None without a conversation of an earlier login."""
+    """The function to call when the request is accepted; None if the conversation has no earlier login."""
     earlier: bytes = b""
     """Key of the same conversation under an earlier login; empty if there is none."""
     provider_results: tuple[ProviderResult, ...] = ()

@@ -112,7 +112,8 @@ class ToolLoop:
         self._ended: Turn | None = None
         """The current turn if it has ended; otherwise None."""
         self._shown = self._shows = False
-        """True if the client got a part of the response, and True if it got a part of the current turn."""
+        """`_shown` is true if the client got a part of the response, and `_shows` if it got a part of the
+        current turn."""
 
     @property
     def keep_alive(self) -> bytes:
@@ -166,8 +167,8 @@ class ToolLoop:
         return Continue(self._response.go_on(), self.request)
 
     def reanswered(self, texts: Sequence[str]) -> Continue | None:
-        """Answer the same calls with other texts, since the provider has refused the request and the client
-        got nothing of it. Returns None if the texts are not smaller."""
+        """Answer the same calls with other texts after the provider has refused the request. The client got
+        nothing of the refused turn. Returns None if the texts are not smaller."""
         turn, refused = self.turns[-1], sum(map(len, self._pending))
         results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
         messages = self._wire.continuation(turn, results)

@@ -1,8 +1,8 @@
 """This module answers queries about originals with the whole text, a range of lines, or matching lines.
 
 An answer has at most one page and so is never shortened again. The last line of a page explains how to get
-the next page. Line numbers are those that the original shows if these rise, as in parts of one file. The
-lines of other originals are counted from 1. The answer to a bad query explains how to ask.
+the next page. If an original shows rising line numbers, as parts of a file do, its lines have these numbers.
+The lines of other originals are counted from 1. The answer to a bad query explains how to ask.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
 """The greatest number of steps of a compiled pattern. A search may take all of them for each byte."""
 SEARCH_SECONDS = 2.0
-"""Processor time in seconds for all queries of one turn. It is checked after each line."""
+"""Processor time in seconds for all queries of one turn. The time is checked after each line."""
 _LINE_WORK, _BYTE_WORK = 200_000_000, 100
 """The limit of search steps for one line, and the steps for one byte with the smallest pattern. The end of a
 longer line is not searched."""
@@ -166,7 +166,7 @@ def result(
 
 
 class _Numbering(NamedTuple):
-    """A `_Numbering` gives the lines of a text the numbers that marks name."""
+    """A `_Numbering` has the line numbers by which marks name the lines of a text."""
 
     numbers: Sequence[int]
     """The number of each line, strictly rising. Those of a heading are below `first`."""

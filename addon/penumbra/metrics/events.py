@@ -238,7 +238,8 @@ class SentRequest:
 
 
 WriteEvent = Callable[[Callable[[], dict[str, Any]]], None]
-"""A `WriteEvent` writes the event that its argument returns, which is only called if events are written."""
+"""A `WriteEvent` writes the event that its argument returns. The argument is called only if events are
+written."""
 _log = logging.getLogger(__name__)
 
 
@@ -346,7 +347,8 @@ class EventFile:
     once and disturbs no requests."""
 
     def __init__(self, path: Callable[[], str]) -> None:
-        """Make an event file. `path` returns the current setting. If it is empty, no events are written."""
+        """Make an event file. `path` returns the current setting. If the setting is empty, no events are
+        written."""
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penumbra-events")
         self._failed = ""

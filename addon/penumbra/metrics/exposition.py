@@ -108,7 +108,8 @@ _PARTS = {
         },
     ),
 }
-"""Metrics with a label: the label, the help, and the field of `Amounts` for each of its values, by name."""
+"""Metrics with a label, by name: the label, the help, and the field of `Amounts` for each value of the
+label."""
 _COLD_TURNS = "Requests whose earlier results changed after a pause, by how the cache was found."
 
 

@@ -18,7 +18,7 @@ _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
 """The fraction of a tool's shortened results above which the model asks for too many originals."""
 _SLOW = 1.0
-"""Greatest mean delay of requests, in seconds, without advice about the delay."""
+"""Mean delay of requests, in seconds, above which there is advice about the delay."""
 _WAYS = {
     cache_miss.EXPIRED: "The pause outlived the provider's cache: a longer cache time would keep it.",
     cache_miss.MODEL: "Each model has a cache of its own: stay with one within a conversation.",

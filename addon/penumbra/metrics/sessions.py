@@ -13,7 +13,7 @@ from penumbra.metrics.cache_miss import Miss
 
 _MOST_SESSIONS = 200
 _MOST_TURNS = 4_000
-"""Greatest number of turns of all sessions together. A session has at most a quarter of it."""
+"""Greatest number of turns of all sessions together. One session has at most a quarter of this number."""
 MOST_RESULTS = 40_000
 _MOST_CALLS = 4_000
 """Greatest number of calls of a session that are stored to recognise repeated calls."""
@@ -161,7 +161,8 @@ class Sessions:
         return session
 
     def list_results(self, turn: TurnRecord, results: tuple[ResultRecord, ...]) -> None:
-        """Store the new results of a turn. If there are too many, those of the oldest turns are dropped."""
+        """Store the new results of a turn. If too many results are stored, those of the oldest turns are
+        dropped."""
         if not results:
             return
         turn.results = results

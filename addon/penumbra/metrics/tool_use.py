@@ -97,7 +97,8 @@ class ToolUses:
 
 
 def unused(tree: Mapping[str, Any]) -> list[UnusedTools]:
-    """Return the tools of MCP servers that were never called by a tree of sums, the most tokens first."""
+    """Return the tools of MCP servers without calls in a tree of sums; those with the most tokens come
+    first."""
     found = [
         each
         for project, agents in tree.items()
