@@ -1,8 +1,8 @@
 """`penumbra wrap` runs one program whose requests to LLM hosts go through a proxy of Penumbra.
 
 The program runs as it would under a shell: in a process group of its own that controls the terminal, with
-signals, job control and exit codes. On systems without job control it is a plain child process. Only the
-environment of the program changes, no file.
+signals, job control and exit codes. On systems without job control, the program is a plain child process.
+Only the environment of the program changes, no file.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) 
     """Run a program to its end and return its exit code, or 128 plus the number of the signal that ended it.
 
     `arguments` begin with the program's name. On a terminal, the program gets a process group of its own,
-    which then controls the terminal. Otherwise it stays in this process's group, so that a pipeline remains
-    one job.
+    which then controls the terminal. Otherwise the program stays in this process's group, so that a pipeline
+    remains one job.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -145,8 +145,8 @@ def _wait(child: int, terminal: int | None) -> int:
 
 
 def _stop_as_well(child: int, terminal: int, status: int) -> None:
-    """Stop this process after Ctrl-Z has stopped the program, and continue the program once the shell
-    continues this process."""
+    """Stop this process after Ctrl-Z has stopped the program. Continue the program once the shell continues
+    this process."""
     _hand_over(terminal, os.getpgrp())
     os.kill(os.getpid(), signal.SIGSTOP)
     with contextlib.suppress(OSError):
@@ -174,14 +174,15 @@ def _kept(terminal: int | None) -> list[Any] | None:
 
 
 def _own_group(pid: int) -> None:
-    # Both processes call this, because either may run first. It fails if the child already runs the program.
+    # Both processes call this, because either may run first. The call fails if the child already runs the
+    # program.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
 
 
 def _hand_over(terminal: int, group: int) -> None:
-    """Make a process group the terminal's foreground group. SIGTTOU, which would stop a background process
-    that does this, is ignored meanwhile."""
+    """Make a process group the terminal's foreground group. SIGTTOU is ignored meanwhile, since this signal
+    would stop a background process that does so."""
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:
         with contextlib.suppress(OSError):
@@ -192,8 +193,8 @@ def _hand_over(terminal: int, group: int) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Yield a list of processes, and pass signals on to these processes except those that the terminal sends
-    to them."""
+    """Yield a list of processes. Signals are passed on to the listed processes, except those that the
+    terminal sends to them."""
     children: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:

@@ -300,7 +300,7 @@ class _Matches:
 def _search(
     lines: list[str], pattern: Any, first: int, last: int, clock: Callable[[], float], seconds: float
 ) -> _Matches:
-    """Search lines within the time limit, at least one."""
+    """Search at least one line, and further lines within the time limit."""
     hits: dict[int, int] = {}
     cut: set[int] = set()
     longest = _LINE_WORK // (pattern.programsize + _BYTE_WORK)
@@ -351,7 +351,8 @@ def _bytes_of(rows: list[str]) -> int:
 
 
 def _row(lines: list[str], number: int, hit: int | None, most: int, count: _Numbering) -> str:
-    """Return a line with its number. A line above `most` is cut around the hit (a byte offset)."""
+    """Return a line with its number. A line of more than `most` characters is cut around the hit (a byte
+    offset)."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
     in_file = count.numbers[number - 1]
@@ -389,7 +390,7 @@ def _range(value: Any) -> tuple[int | None, int | None] | None:
 
 
 def _number(value: Any, default: int) -> int:
-    """Return the natural number in a value, which may be a text, or the default."""
+    """Return the natural number in a value, which may also be a text; `default` for other values."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value, re.ASCII):
         value = int(value)
     return value if type(value) is int and 0 <= value < 1 << 40 else default

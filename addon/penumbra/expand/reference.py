@@ -5,12 +5,12 @@ same reference, and only the installation's key can make one. References in inco
 since a marker in a tool result is data.
 
 A reference has two forms. The whole form has 32 hexadecimal digits. The brief form has 18 decimal digits and
-half as many tokens, since tokenizers make one token of three digits. The whole form is used if the brief form
-means another text of the request, or if the request does not contain the other texts. Earlier releases wrote
-only the whole form. Both forms are understood.
+takes half as many tokens, since tokenizers make one token of three digits. The whole form is used if the
+brief form means another text of the request. It is also used if the request lacks other texts of its
+conversation. Earlier releases wrote only the whole form. Both forms are understood.
 
-The declaration of the tool has constant bytes, since the tools begin the prefix that providers cache and to
-which they bind reasoning.
+The declaration of the tool has constant bytes, since the tools begin the prefix that providers cache.
+Reasoning is also bound to this prefix.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def is_ref(text: str) -> bool:
 
 
 def copied(value: Any) -> str:
-    """Return the reference in an argument; empty if there is none. The argument may have the whole marker,
-    only the digits, or be a number."""
+    """Return the reference in an argument; empty if there is none. The argument may be the whole marker, the
+    digits alone, or a number."""
     if isinstance(value, int) and MANY // 1000 <= value < MANY:
         value = f"{value:0{_DIGITS}}"
     if not isinstance(value, str):
@@ -112,8 +112,8 @@ NAMES = ("expand_context", "penumbra_expand_context")
 """The names of the injected tool. The second name is used where a client's tool has the first one."""
 
 EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
-"""Names of the tool in conversations in which secrets are put back into edits. The description of this tool
-is another one. A conversation keeps its tool when the setting changes."""
+"""Names of the tool in conversations in which secrets are put back into edits. The tool has another
+description there. A conversation keeps its tool when the setting changes."""
 
 LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
 """The explanation of placeholders. Every declaration has it, so that the first secret does not change it."""
@@ -137,7 +137,7 @@ _PARAMETERS = encode(
     }
 )
 """The parameters are as short as possible, since every request has them. Calls may also have `ignore_case`,
-`context` and `offset`. Results use `lines` for a part that begins within a line."""
+`context` and `offset`. If the next part begins within a line, answers suggest `lines` with an offset."""
 
 
 def tool(name: str) -> Tool:
@@ -160,14 +160,15 @@ def editing_name(name: str, tools: Tools) -> str:
 
 
 def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
-    """Return the name of the tool in the provider's own summary in a request; empty if there is none."""
+    """A request may contain the provider's own summary. Return the name of the injected tool in that summary;
+    empty if there is none."""
     names = (name for name in (*NAMES, *EDITING_NAMES.values()) if name not in tools.names)
     return next((name for name in names if wire.brings(request, tool(name))), "")
 
 
 def name_for(tools: Tools) -> str | None:
-    """Return the injected tool's name in a request, or None if the request can't have the tool, because the
-    client declares no tools, the response can't be continued, or the only tool is forced to get structured
+    """Return the injected tool's name in a request; None if the request can't have the tool. The client must
+    declare tools, the response must be continuable, and the only tool must not be forced to get structured
     data."""
     if not tools.own or not tools.continuable or (tools.forced and len(tools.names) == 1):
         return None

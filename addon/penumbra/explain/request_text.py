@@ -81,9 +81,9 @@ def compare(before: str, after: str) -> Comparison:
 
 
 def _pairs(left: list[str], right: list[str]) -> Iterator[tuple[int | None, int | None]]:
-    """Yield pairs of line numbers, from 1 on, of lines that differ. A right line is paired with a left line
-    that ends in the same letters. Other right lines, such as an omission marker, are placed beside the first
-    left line that they replace."""
+    """Yield the numbers (from 1) of lines that differ, in pairs. A right line is paired with a left line that
+    ends in the same letters. Other right lines, such as an omission marker, are placed beside the first left
+    line that they replace."""
     before, after = ([_NO_LETTERS.sub("", line) for line in lines] for lines in (left, right))
     endings = dict.fromkeys(before)
     if len(endings) * len(set(after)) <= _MOST_MATCHED:

@@ -19,10 +19,10 @@ MOST_LINES = 8_000
 _LONGEST = 2_000
 _COLUMNS = 84
 LONGEST_SEARCHED, _MOST_SEARCHED, _SECONDS = 250_000, 1_000_000, 1.0
-"""The search for secrets is limited to these numbers of characters in one text and in all texts, and to these
-seconds, since all requests wait meanwhile."""
+"""All requests wait while texts are searched for secrets. The search is therefore limited to these numbers of
+characters in one text and in all texts, and to this number of seconds."""
 _MOST_BRACES = 1_000_000
-"""Number of braces in a body from which the body is not read, since each JSON object takes time."""
+"""A body with more braces than this is not read, since each JSON object takes time."""
 TOO_MUCH_TO_READ = "There is too much in it to be shown here."
 NOT_SEARCHED = "(not shown: it could not be searched for secrets)"
 TOO_MUCH = "(not shown: this is too long to be searched for secrets here)"
@@ -80,7 +80,8 @@ class Search:
     """Number of secrets, by rule, that the flow itself contains."""
     clock: Callable[[], float] = time.monotonic
     until: float = math.inf
-    """The deadline. The end of the first search, which may have to load the rules, sets it."""
+    """The deadline. The end of the first search sets the deadline, since that search may have to load the
+    rules."""
 
     def text(self, text: str, hint: str = "") -> str:
         """Return the whole text without secrets, or a note if it could not be searched."""
@@ -116,7 +117,8 @@ class Search:
         return [note(f"The flow still has these secrets, which this view replaces by placeholders: {named}")]
 
     def beginning(self, text: str, length: int, hint: str = "") -> str:
-        """Return at most the first `length` characters. Secrets that continue after them are found, too."""
+        """Return at most the first `length` characters. Secrets that continue after these characters are
+        found, too."""
         clean = self.text(text[: length + _MORE_SEARCHED], hint)
         if len(text) <= length and len(clean) <= length:
             return clean

@@ -1,9 +1,9 @@
 """This module chooses the results of a request that an external compressor shortens, and their forms.
 
 An earlier decision is final. A result is not sent if its tool is skipped, its size is unsuitable, or no part
-may be left out. For all others a stored text is used, or a new one is requested. If no text arrives in time,
-the fallback becomes the form of the result. If the fallback is the pipeline or no change, `conversation`
-decides as about other results.
+may be left out. For all other results a stored text is used, or a new text is requested. If no text arrives
+in time, the fallback becomes the form of the result. If the fallback is the pipeline or no change,
+`conversation` decides as about other results.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Selector:
-    """A `_Selector` chooses the results of one request that are sent, and their forms."""
+    """A `_Selector` chooses the results of one request that are sent to a strategy, and the forms of these
+    results."""
 
     asking: Asking
     strategy: Strategy
@@ -204,8 +205,8 @@ class _Selector:
         return self.asking.references.overhead() if self.asking.references is not None else ""
 
     def _may_lose(self) -> bool:
-        """Return whether parts of a result may be left out, since the model can ask for the original or the
-        operator allows it."""
+        """Return whether parts of a result may be left out. The model must be able to ask for the original,
+        or the operator must allow the loss."""
         settings = self.asking.settings
         return settings.lossy != "off" and (self.asking.references is not None or settings.lossy == "on")
 
@@ -272,7 +273,7 @@ class ExternalCompressors:
         self._http = http
         self._closing: asyncio.Task[None] | None = None
         self._misfits: set[str] = set()
-        """Hosts whose clients have no credential that could pay, and that were already logged."""
+        """Hosts that were already logged because their clients have no credential that could pay."""
 
     def close(self) -> None:
         """End all calls."""
@@ -309,7 +310,7 @@ class ExternalCompressors:
         return outcomes
 
     def _log_misfit(self, selector: _Selector) -> None:
-        """Log once for each host that no strategy can use the credentials of its clients."""
+        """Log, once for each host, that no strategy can use the credentials of the host's clients."""
         strategy, credential = selector.strategy, selector.asking.credential
         host = credential.host if credential is not None else ""
         if host not in self._misfits and len(self._misfits) < _MOST_MISFITS:

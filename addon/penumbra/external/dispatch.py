@@ -79,8 +79,8 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
 
 
 def saving(reader: Reader, saved: int) -> float | None:
-    """Return the price of `saved` tokens in dollars, which would be written to the cache once and read in the
-    expected further requests. None if the price is unknown."""
+    """Return the price of `saved` tokens in dollars; None if unknown. The tokens would be written to the
+    cache once and read in the expected further requests."""
     rate = price(reader.model)
     if rate is None:
         return None
@@ -128,7 +128,7 @@ def check_response(response: str, text: str) -> None:
 
 
 def with_critical(response: str, text: str) -> str:
-    """Return the response and, below it, those critical lines of the text that are not in the response."""
+    """Return the response. Critical lines of the text that are not in the response are appended."""
     in_response = Counter(map(normal, response.split("\n")))
     joined = normal(response)
     missing: list[str] = []
@@ -147,8 +147,8 @@ def with_critical(response: str, text: str) -> str:
 
 
 def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
-    """Return the key of the response to a task, which has 20 bytes and depends on all that influences a
-    response, such as model, ratio and question. `secret` is the installation's key."""
+    """Return the key (20 bytes) of the response to a task. The key depends on all that influences a response,
+    such as model, ratio and question. `secret` is the installation's key."""
     digest = hashlib.blake2b(key=secret[:64], digest_size=20, person=b"penumbra short")
     owner = task.credential.owner.hex() if task.credential else ""
     owner += task.scope.hex()
@@ -407,7 +407,8 @@ def _clean(text: str, protects: bool, ask: Ask) -> str:
 
 
 def _judged(text: str, ask: Ask, how: str) -> Outcome:
-    """Return the text as an outcome if it is smaller in bytes and in estimated tokens, with its prefix."""
+    """Return the text as an outcome if the text with its prefix is smaller in bytes and in estimated
+    tokens."""
     if not text.strip():
         return Outcome(None, "not smaller")
     whole = ask.overhead + text

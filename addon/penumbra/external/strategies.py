@@ -55,8 +55,8 @@ for _name in ("httpx", "httpcore", "hpack", "h2"):
 
 
 class Http:
-    """An `Http` is the HTTP client for all calls. The first call opens it. `listening` returns the ports of
-    this process."""
+    """An `Http` is the HTTP client for all calls. The first call opens the client. `listening` returns the
+    ports of this process."""
 
     def __init__(self, listening: Listening = tuple) -> None:
         self._listening = listening
@@ -165,12 +165,12 @@ class Credential:
     headers: Mapping[str, str] = field(repr=False)
     """The headers by name in lower case."""
     owner: bytes = b""
-    """Keyed hash of the account. Other accounts never get responses that this one paid for."""
+    """Keyed hash of the account. Other accounts never get responses that this account paid for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A `Task` is a text to be shortened. None of its fields but the credential contains a secret."""
+    """A `Task` is a text to be shortened. Only the credential may contain a secret."""
 
     text: str
     tool: str = ""
@@ -509,7 +509,7 @@ def of_service(settings: CompressionService, http: Http) -> Strategy:
 
 
 def of_provider(entry: str, provider: Provider, timeout: float, http: Http) -> Strategy:
-    """Return the strategy that asks a provider's model. `entry` is its name in `providers`."""
+    """Return the strategy that asks a provider's model. `entry` is the provider's name in `providers`."""
     known: Mapping[str, Any] = strategy_rules()["providers"].get(entry, {})
     name = str(known.get("contract", strategy_rules()["other"]))
     endpoint = provider.endpoint or str(known.get("endpoint", ""))

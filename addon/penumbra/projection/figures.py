@@ -89,7 +89,8 @@ class Figures:
     """A `Figures` has the sums over everything that was projected."""
 
     rows: dict[tuple[str, str], Sums] = field(default_factory=dict)
-    """Sums by tool, and by family or kind of its command, which is empty if the tool runs no commands."""
+    """Sums by tool, and by family or kind of the tool's command. The kind is empty if the tool runs no
+    commands."""
     agents: dict[str, tuple[Requests, Sums]] = field(default_factory=dict)
     secrets: Counter[str] = field(default_factory=Counter)
     """Redactions in new results and calls, by rule."""

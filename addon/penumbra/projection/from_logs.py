@@ -1,10 +1,10 @@
-"""This module projects a logged conversation: its requests, and the texts that Penumbra would have sent. It
-makes requests of Anthropic's Messages API for all agents.
+"""This module projects a logged conversation: its requests, and the texts that Penumbra would have sent. The
+requests are those of Anthropic's Messages API, for all agents.
 
 A body has the messages, and declares the called tools by name. System prompts, declarations of tools, images
 and reasoning are not in logs or not needed. The engine gets only the last request, which contains all results
-in order, and decides about each. The cost of a result in later requests follows from its size. So the time
-grows with the length of a conversation and not with the number of its requests.
+in order, and decides about each result. The cost of a result in later requests follows from its size. So the
+time grows with the length of a conversation and not with the number of its requests.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _NO_TOOL = "tool"
 
 @dataclass(frozen=True, slots=True)
 class LoggedBody:
-    """A `LoggedBody` is the last request of a conversation, which contains all others."""
+    """A `LoggedBody` is the last request of a conversation, with the messages of all earlier requests."""
 
     data: bytes
     turns: tuple[int, ...]
-    """The number (from 0) of the first request with each message."""
+    """For each message, the number (from 0) of the first request that contains the message."""
 
 
 def last_request(conversation: LoggedConversation, model: str) -> LoggedBody | None:
@@ -195,7 +195,7 @@ def _later_sums(values: Sequence[float]) -> list[float]:
 
 
 def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
-    """Return the API format for a conversation's model, which the model's name decides, and this name."""
+    """Return the API format that the name of a conversation's model implies, and the name."""
     model = next(conversation.models, "")
     name = model.lower()
     if "gemini" in name:
@@ -218,8 +218,8 @@ def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) ->
 def _request(
     response: LoggedResponse, turn: Turn, resent: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
-    """Return the sums of a request. `resent` is the number of tokens from an earlier request, `new` of the
-    others."""
+    """Return the sums of a request. `resent` counts the tokens that an earlier request had, `new` the other
+    tokens."""
     usage, price = response.usage, turn.price or 0.0
     if usage is not None and usage.input * _LEAST_COUNTED < resent + new:
         usage = None

@@ -25,14 +25,14 @@ from penumbra.store.decisions import Facts
 _MEMORY_BYTES = 128 * 1024**2
 """Greatest size in bytes of the database in memory."""
 _FORM_CHARACTERS, _CALL_CHARACTERS = 20_000, 200
-"""Greatest number of characters of a result that are shown, and of a call."""
+"""Greatest numbers of characters that are shown of a result and of a call."""
 
 
 def settings_of(settings: Settings, *, adopts: bool) -> Settings:
     """Return a proxy's settings, changed so that the engine calls no service and stores nothing on disk.
 
-    `adopts` is true if the first request of a conversation may be missing, as in recorded requests. If it is
-    false, results of earlier requests are shortened, too, as if Penumbra had seen all requests.
+    `adopts` is true if the first request of a conversation may be missing, as in recorded requests. If
+    `adopts` is false, results of earlier requests are shortened, too, as if Penumbra had seen all requests.
     """
     return replace(
         settings,
@@ -85,7 +85,7 @@ class Projected:
 
 
 class Projector:
-    """A `Projector` runs requests through an engine. It is a context manager, which closes the engine."""
+    """A `Projector` runs requests through an engine. The end of its context closes the engine."""
 
     def __init__(self, settings: Settings, user_rules: Loaded | None = None) -> None:
         self._settings = settings
@@ -109,7 +109,7 @@ class Projector:
         return Projected(accepted, forms, accepted.hidden, reference.tool_tokens(name) if name else 0)
 
     async def large(self, form: Form, source: str) -> LargeResult:
-        """Return a result for display, without secrets. `source` is the file that contains it. Raises
+        """Return a result for display, without secrets. `source` is the file with the result. Raises
         RedactionError."""
         text = form.original if form.text is None else form.text
         call = await self._engine.cleaned(form.call)
@@ -147,7 +147,7 @@ def _form(accepted: Accepted, shown: Shown) -> Form:
 
 
 class Projection:
-    """A `Projection` adds up the figures of everything that is added to it."""
+    """A `Projection` adds projected requests and results to `figures`."""
 
     def __init__(self, projector: Projector, figures: Figures) -> None:
         self.projector = projector
@@ -157,8 +157,8 @@ class Projection:
         self, agent: str, source: str, form: Form, resent: int, each: float, *, is_new: bool
     ) -> None:
         """Add a result to the figures. `resent` is the number of later requests with the result. `each` is
-        the price in dollars of one of its tokens in all counted requests together. `source` is the file with
-        the result."""
+        the sum of what one token of the result costs in all counted requests, in dollars. `source` is the
+        file with the result."""
         if is_new:
             self.figures.secrets.update(form.facts.redactions)
             self.figures.values |= form.values
@@ -169,14 +169,14 @@ class Projection:
 
 
 class RequestProjection(Projection):
-    """A `RequestProjection` projects recorded requests. It remembers the latest size of each conversation."""
+    """A `RequestProjection` projects recorded requests, and keeps the latest size of each conversation."""
 
     def __init__(self, projector: Projector, figures: Figures) -> None:
         super().__init__(projector, figures)
         self._sizes: dict[bytes, int] = {}
 
     async def add(self, incoming: Incoming, source: str) -> None:
-        """Add a request. `source` is the file that contains it."""
+        """Add a request. `source` is the file with the request."""
         projected = await self.projector.request(incoming)
         if projected is None:
             self.figures.failed += 1

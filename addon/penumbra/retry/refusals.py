@@ -62,7 +62,7 @@ class Refusal:
     over: int | None = None
     """The amount by which the request exceeds the limit."""
     leave: bool = False
-    """True if the refusal is left to the client."""
+    """True if the client gets the refusal and no other request is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ def _apply(rule: _Rule, error: ErrorObject) -> Refusal | None:
     named = bool(rule.names & error.names)
     match = _pattern(rule.message).match(error.message) if rule.message else None
     if rule.message and rule.names:
-        # If a rule has both names and words, a name that is only a number needs the words as well.
+        # If a rule has both names and a message, both must match, since a name may be only a number.
         matched = named and match is not None
     elif rule.outer:
         matched = _pattern(rule.outer).match(error.outer) is not None

@@ -1,5 +1,5 @@
-"""Schemas of rule files. Each file that users can extend has a type, and so has each file that is converted
-to a type when it is read.
+"""This package has the schemas of rule files. A file has a type if users can extend the file, or if the file
+is converted to the type when it is read.
 
 Tests check the other files, which only Penumbra reads.
 """

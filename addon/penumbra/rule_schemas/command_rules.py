@@ -130,8 +130,8 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     nested: bool = False
     """True if a line stays whenever more deeply indented lines after it stay."""
     ended: AnyRegex | None = None
-    """Lines that end a task, as `ended` beside `drop`. A line in which the group `of` matches nothing belongs
-    to no task."""
+    """Lines that end a task, as in the key `ended` of a `drop` step. A line in which the group `of` matches
+    nothing belongs to no task."""
 
 
 class BlockRule(StepRule, frozen=True, kw_only=True):
@@ -181,7 +181,7 @@ class MemberRule(StepRule, frozen=True, kw_only=True):
 
 
 class ContextRule(StepRule, frozen=True, kw_only=True):
-    """A `ContextRule` removes lines that only surround other lines, and keeps the nearest."""
+    """A `ContextRule` removes lines that only surround other lines, except the nearest."""
 
     context: AnyRegex
     near: AnyRegex

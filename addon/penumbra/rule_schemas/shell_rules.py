@@ -89,7 +89,7 @@ class ShellRules(Strict, frozen=True):
     each_line: tuple[str, ...] = ()
     """Programs that run a command for each line of their input."""
     each_file: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Options before the command, by program, of programs that run a command for each file they find."""
+    """For each program that runs a command for each file that it finds, the options before the command."""
     coloured: tuple[str, ...] = ()
     """Beginnings of options whose colours have a meaning."""
     echoes: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class LogRules(Strict, frozen=True):
     installed: tuple[str, ...]
     """Globs for installed code, which is never edited."""
     unclear: tuple[str, ...]
-    """Extensions of files whose content decides. An empty one stands for names without extension."""
+    """Extensions of files whose content decides. An empty text stands for names without an extension."""
     lines: tuple[Regex, ...]
     """Patterns for the beginning of a line in a log."""
     beginning: Count

@@ -211,7 +211,7 @@ class Tools(Strict, frozen=True):
     families: dict[Category, str] = field(default_factory=dict)
     """The command families of outputs without a command line, by category."""
     numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The tools that write line numbers with this mark after them, by mark. Files may contain the same
+    """For each mark that tools write after line numbers, the tools that write it. Files may contain the same
     marks."""
     synonyms: dict[str, str] = field(default_factory=dict)
     """Other names for categories in `skip_tools`."""

@@ -112,7 +112,7 @@ class _Tree:
     def conversations(self) -> Iterator[log.LoggedConversation]:
         """Yield one conversation for each branch, up to its last message of the model."""
         continued: set[int] = set()
-        """Ids of the model's messages before another message of the model."""
+        """Identities of the model's messages that another message of the model follows."""
         for node in self.messages.values():
             before = self._before(node)
             if before is not None:

@@ -107,7 +107,7 @@ class _Rollout(log.Builder):
             self.response = None
 
     def _count(self, info: Mapping[str, Any]) -> None:
-        """Add usage to the last response, which results of its calls may already have ended."""
+        """Add usage to the last response. Results of its calls may already have ended this response."""
         last = mapping(info.get("last_token_usage"))
         if not whole(last.get("input_tokens")):
             return

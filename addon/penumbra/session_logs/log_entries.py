@@ -124,7 +124,7 @@ def _lasting(entry: Entry) -> tuple[object, ...]:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a value that is an object; an empty one for other types."""
+    """Return the value if it is an object; an empty object for other types."""
     return value if isinstance(value, dict) else {}
 
 
@@ -133,12 +133,12 @@ def objects_in(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def text(value: Any) -> str:
-    """Return a value that is a string; an empty one for other types."""
+    """Return the value if it is a string; an empty string for other types."""
     return value if isinstance(value, str) else ""
 
 
 def whole(value: Any) -> int:
-    """Return a value that is a count; 0 for other types."""
+    """Return the value if it is a count; 0 for other types."""
     return value if type(value) is int and value > 0 else 0
 
 

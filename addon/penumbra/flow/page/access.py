@@ -1,5 +1,5 @@
-"""This module decides which requests may access the page. They must have the link's token and a known host,
-and no other web page may have caused them.
+"""This module decides which requests may access the page. An allowed request has the link's token and a known
+host, and no other web page has caused the request.
 
 Any web page can make its browser send requests here. A hostile page has no token. Its requests name its own
 host, even if that name resolves to this machine, and the browser's headers name the page.
@@ -90,7 +90,7 @@ class Access:
 
 
 def token(key: bytes) -> str:
-    """Return the token of an installation. It is derived from the installation's `key`, so that links stay
+    """Return the token of an installation. The token follows from the installation's `key`, so links stay
     valid after a restart."""
     return hashlib.blake2b(b"the page's token", key=key[:64], digest_size=24).hexdigest()
 

@@ -1,5 +1,5 @@
-"""This module makes the page's data as JSON and CSV. It also keeps the redacted texts of the latest results,
-original and sent, in memory if the operator allows that."""
+"""This module makes the page's data as JSON and CSV. If the operator allows that, the module also keeps the
+redacted original and sent texts of the latest results in memory."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ COOKIE = "penumbra_page"
 _log = logging.getLogger(__name__)
 _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
-"""Greatest number of streams of one browser, which opens only six HTTP/1.1 connections to a host."""
+"""Greatest number of streams of one browser. A browser opens only six HTTP/1.1 connections to a host."""
 PAUSE, _ALIVE = 1.0, 15.0
 """Shortest time in seconds between two events of a stream, and the time without events after which a comment
 is sent."""
@@ -124,7 +124,7 @@ class Guarded(RequestHandler):
             _log.warning("Penumbra could not show the page: %s", errors.place(error))
 
     def json(self, value: Any) -> None:
-        """Answer with a value as JSON, or with status 404 if it is None."""
+        """Answer with a value as JSON; with status 404 if the value is None."""
         if value is None:
             self.send_error(404)
             return

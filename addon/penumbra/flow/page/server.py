@@ -1,5 +1,5 @@
 """This module has the page's server, which runs in mitmproxy's event loop, and sends requests for
-http://penumbra.local/ there. tornado is imported when the server is started."""
+http://penumbra.local/ to the server. tornado is imported when the server is started."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penumbra.flow.page.handlers import Page
 
 _MOST_BYTES = 10_000
-"""Greatest size of the headers, and of the body, of a request in bytes."""
+"""Greatest size in bytes of a request's headers, and of its body."""
 _log = logging.getLogger(__name__)
 
 
