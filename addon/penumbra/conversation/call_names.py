@@ -167,7 +167,7 @@ def call_name(
     except RedactionError:
         what = ""
     name = f"{show(tool)} {asked.before}{what}{asked.after}" if what else show(tool)
-    return "".join(character if character.isprintable() else "?" for character in name)
+    return name if name.isprintable() else "".join([each if each.isprintable() else "?" for each in name])
 
 
 class _Asked(NamedTuple):

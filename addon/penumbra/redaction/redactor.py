@@ -26,6 +26,7 @@ from penumbra.redaction.finders.places import FINDERS, USER_LISTS, file_in, lone
 from penumbra.redaction.finders.printed import TRANSCRIPTS, Printed, printed_by
 from penumbra.redaction.finders.tokens import (
     MAY_GO_ON,
+    WRAPS,
     Anchor,
     around,
     begins_word,
@@ -276,7 +277,8 @@ class Redactor:
                 continue
             if anchor.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
                 continue
-            wraps = anchor.wraps(data, start)
+            ends_line = anchor.may_wrap and WRAPS.match(data, start, start + anchor.reach)
+            wraps = bool(ends_line) and anchor.wraps(data, start)
             if not wraps and start >= following.get(number, 0):
                 following[number] = anchor.following(data, start, last[number])
             if not wraps and start < following[number]:

@@ -65,8 +65,8 @@ def _tables(text: str) -> str | None:
         return pages
     if len(lines) >= _LEAST_ROWS and all(line[:1] == "{" and line.rstrip()[-1:] == "}" for line in lines):
         rows = _rows(lines)
-        if None not in rows:
-            table = _write([row for row in rows if row is not None], "{} lines of JSON")
+        if rows is not None:
+            table = _write(rows, "{} lines of JSON")
             return "\n".join(table) if table else None
     _RAW.decode(encode(body))
     writer = _Writer()
@@ -98,19 +98,19 @@ class _Writer:
         if source[0] == "[":
             return self._array(source)
         if source[0] == "{":
-            row = _row(source)
-            if row is not None:
-                inner = (f"{_quote(key)}:{self.value(value, depth + 1)}" for key, value in row.items())
+            rows = _rows([source])
+            if rows is not None:
+                inner = (f"{_quote(key)}:{self.value(value, depth + 1)}" for key, value in rows[0].items())
                 return "{" + ",".join(inner) + "}"
         return source
 
     def _array(self, source: str) -> str:
         items = [bytes(item).decode("utf-8", "surrogatepass") for item in _ITEMS.decode(encode(source))]
         rows = _rows(items)
-        if len(rows) < _LEAST_ROWS or None in rows:
+        if rows is None or len(rows) < _LEAST_ROWS:
             return source
         name = f"table {self.count + 1}"
-        table = _write([row for row in rows if row is not None], name + ": {} objects")
+        table = _write(rows, name + ": {} objects")
         if table is None:
             return source
         self.count += 1
@@ -118,30 +118,22 @@ class _Writer:
         return f'"[{name}]"'
 
 
-def _rows(sources: Sequence[str]) -> list[Row | None]:
-    """Return the rows up to the first text that is not a row. None replaces that text."""
-    rows: list[Row | None] = []
-    for number, source in enumerate(sources):
-        if not (number + 1) % time_budget.PIECE:
+def _rows(sources: Sequence[str]) -> list[Row] | None:
+    """Return the members of compact objects; None if a text is another value, repeats a key or has a key with
+    escapes."""
+    rows: list[Row] = []
+    for number, source in enumerate(sources, 1):
+        if not number % time_budget.PIECE:
             time_budget.check()
-        rows.append(_row(source))
-        if rows[-1] is None:
-            break
+        if source[:1] != "{":
+            return None
+        members = _MEMBERS.decode(source)
+        row = {key: bytes(value).decode("utf-8", "surrogatepass") for key, value in members.items()}
+        lengths = [len(msgspec.json.encode(key).decode()) + 1 + len(value) for key, value in row.items()]
+        if len(source) != 1 + max(1, len(row)) + sum(lengths):
+            return None
+        rows.append(row)
     return rows
-
-
-def _row(source: str) -> Row | None:
-    """Return the members of a compact object; None for other values, repeated keys and keys with escapes."""
-    if source[:1] != "{":
-        return None
-    members = _MEMBERS.decode(source)
-    row = {key: bytes(value).decode("utf-8", "surrogatepass") for key, value in members.items()}
-    length = (
-        1
-        + max(1, len(row))
-        + sum([len(msgspec.json.encode(key).decode()) + 1 + len(value) for key, value in row.items()])
-    )
-    return row if length == len(source) else None
 
 
 def _quote(text: str) -> str:
@@ -214,9 +206,8 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
     """Return the objects of a column; None if it has other values or the objects differ."""
     if {value and value[0] for value in values} != {"{"} or "{}" in values:
         return None
-    rows = [_row(value) for value in values if value is not None]
-    objects = [row for row in rows if row is not None]
-    if len(objects) < len(rows) or "." in "".join(chain.from_iterable(objects)):
+    objects = _rows([value for value in values if value is not None])
+    if objects is None or "." in "".join(chain.from_iterable(objects)):
         return None
     keys: set[str] = set()
     for row in objects:
@@ -233,5 +224,5 @@ def _shared_prefix(values: Sequence[str | None]) -> str:
         return ""
     low, high = min(strings)[1:-1], max(strings)[1:-1]
     length = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
-    cut = max(low.rfind(mark, 0, length) for mark in "/.-_:? =") + 1
+    cut = max([low.rfind(mark, 0, length) for mark in "/.-_:? ="]) + 1
     return low[:cut] if cut >= _SHARED_PREFIX else ""

@@ -70,7 +70,7 @@ def factor(text: str) -> str | None:
         return None
     if not _may_repeat(text, lines):
         return None
-    cut = [_cut(line) for line in lines]
+    cut = _cut(lines)
     members: dict[str, list[int]] = {}
     for position, match in enumerate(cut):
         if match is not None:
@@ -108,16 +108,16 @@ def _may_repeat(text: str, lines: Sequence[str]) -> bool:
     return 2 * sum([count for count in counts.values() if count >= _LEAST_USES]) >= len(lines)
 
 
-def _cut(line: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return (line with gaps, values); None for a line that stays."""
-    if len(line) < _LEAST_CONSTANT or len(line) > _LONGEST or _HOLE in line:
-        return None
-    if line[0] == "[" and line[-1] == "]" and _COUNTS.search(line):
-        return None
-    parts = _VALUE.split(line)
-    if not 1 < len(parts) <= 2 * _MOST_VALUES + 1:
-        return None
-    return _GAP.join(parts[::2]), tuple(parts[1::2])
+def _cut(lines: Sequence[str]) -> list[tuple[str, tuple[str, ...]] | None]:
+    """Return (line with gaps, values) for each line; None for a line that stays."""
+    cut: list[tuple[str, tuple[str, ...]] | None] = []
+    for line in lines:
+        stays = not _LEAST_CONSTANT <= len(line) <= _LONGEST or _HOLE in line
+        stays = stays or (line[0] == "[" and line[-1] == "]" and _COUNTS.search(line) is not None)
+        parts = [] if stays else _VALUE.split(line)
+        is_cut = 1 < len(parts) <= 2 * _MOST_VALUES + 1
+        cut.append((_GAP.join(parts[::2]), tuple(parts[1::2])) if is_cut else None)
+    return cut
 
 
 def _name(number: int) -> str:
@@ -147,7 +147,7 @@ def _shared(column: Sequence[str]) -> tuple[int, int]:
     beginning ends after a sign between numbers, such as `:`."""
     low, high = min(column), max(column)
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
-    prefix = max(low.rfind(mark, 0, same) for mark in "T :.-/") + 1
+    prefix = max([low.rfind(mark, 0, same) for mark in "T :.-/"]) + 1
     suffix = 1 if low[-1] == "Z" and all(value[-1] == "Z" for value in column) else 0
     return prefix, suffix
 

@@ -20,7 +20,6 @@ from penumbra.compress.calls.classify import Call
 from penumbra.compress.facts import NAME
 from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.text import Text
-from penumbra.short_texts import remembered
 
 _PROGRAMS = frozenset(
     {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "findstr", "Select-String"}
@@ -131,7 +130,9 @@ def _paths(lines: list[str]) -> list[str]:
 
     The names of hits are found first, since they identify the lines around the hits.
     """
-    paths = [found[1] if found is not None and _is_path(found[1]) else "" for found in map(_HIT.match, lines)]
+    beginnings = [found[1] if found else "" for found in map(_HIT.match, lines)]
+    files = {name for name in set(beginnings) if name and _is_path(name)}
+    paths = [name if name in files else "" for name in beginnings]
     others = [position for position, path in enumerate(paths) if not path]
     following = [""]
     for position in reversed(others):
@@ -145,7 +146,6 @@ def _paths(lines: list[str]) -> list[str]:
     return paths
 
 
-@remembered(1_024)
 def _is_path(name: str) -> bool:
     """Return whether a text may be the name of a file, unlike a time of day or a word."""
     return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()

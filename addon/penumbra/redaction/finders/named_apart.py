@@ -69,14 +69,15 @@ _NAMED = Linear(
     + _TELLING_WORDS
 )
 """This pattern matches a member that may contain the name of a secret. Most records have none."""
-_MARK = Linear(
-    rb"(?i)(?:^|[^\w.-])(?:"
-    + "|".join(
-        r"[\\\"'`]*[ \t]*[:=][ \t]*[\\\"'`]*".join(mark.split("=")) for mark in _WORDS["marks"].split()
-    ).encode()
-    + rb")\b"
-)
+_MARKS = "|".join(
+    r"[\\\"'`]*[ \t]*[:=][ \t]*[\\\"'`]*".join(mark.split("=")) for mark in _WORDS["marks"].split()
+).encode()
+_MARK = Linear(rb"(?i)(?:^|[^\w.-])(?:" + _MARKS + rb")\b")
 """This pattern matches a member that marks its record as one with a secret."""
+_SIGN = Linear(rb"(?i)" + _TELLING_WORDS + rb"|" + _MARKS)
+"""This pattern matches wherever `_TELLING` or `_MARK` matches."""
+_FAR = 20_000
+"""Upper limit of the distance between an anchor and the end of the searched part after its value."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
@@ -106,7 +107,14 @@ _JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+    sign = -_FAR - 1
     for place in places:
+        if sign < place - _FAR:
+            sign = _SIGN.place(data, max(0, place - _FAR), len(data))[0]
+            if sign < 0:
+                return
+        if sign > place + _FAR:
+            continue
         start = max(0, place - 12)
         start += len(data[start:place].rstrip(_LETTERS))
         if start and data[start - 1] in _QUOTES:

@@ -190,7 +190,7 @@ _REST = re.compile(
     rb"(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}([A-Za-z0-9+/_.-]{4,600}={0,2})"
     rb"(?=[ \t]*(?:\r?\n|[\"'\\,;)]|\Z))"
 )
-_WRAPS = re.compile(
+WRAPS = re.compile(
     rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
 )
 """This pattern matches a word at the end of a line, and a word at the beginning of the next line."""
@@ -201,7 +201,7 @@ _LINE_BEGIN = re.compile(r"(?<!\[)\^")
 _MEMORY = 16 << 20
 """Greatest number of bytes of memory for each alternative of a combined pattern."""
 _AFTER_WRAP = 64
-"""Greatest number of bytes that a match of `_WRAPS` has after the end of the first word."""
+"""Greatest number of bytes that a match of `WRAPS` has after the end of the first word."""
 _AHEAD = 4_096
 """Greatest number of bytes after an anchor in which one search looks for the next match."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
@@ -292,7 +292,8 @@ class Anchor:
         return max(rule.window for rule in self.begins) + _AFTER_WRAP
 
     @cached_property
-    def _may_wrap(self) -> bool:
+    def may_wrap(self) -> bool:
+        """True if a line break may divide a token of one of the rules."""
         return any(map(_may_be_wrapped, self.begins))
 
     @cached_property
@@ -323,11 +324,9 @@ class Anchor:
         return start if 0 <= start <= last else last + 1
 
     def wraps(self, data: bytes, anchor: int) -> bool:
-        """Return whether a line break may divide a token at an anchor. If so, the line is wide, or the next
-        line begins with a random word."""
-        if not self._may_wrap or data[anchor - 1 : anchor] in _JOINTS:
-            return False
-        if _WRAPS.match(data, anchor, anchor + self.reach) is None:
+        """Return whether a line break may divide a token at an anchor where `WRAPS` matches. If so, the line
+        is wide, or the next line begins with a random word."""
+        if data[anchor - 1 : anchor] in _JOINTS:
             return False
         run = _RUN.match(data, anchor)
         rest = _REST.match(data, run.end()) if run else None
