@@ -1,1 +1,2 @@
-"""This package reads and edits bytes: JSON, streams, content codings. It uses no I/O and no mitmproxy."""
+"""This package reads and edits bytes: JSON, streams and content codings. It does no I/O and does not use
+mitmproxy."""

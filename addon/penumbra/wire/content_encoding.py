@@ -1,8 +1,8 @@
 """This module decodes and encodes bodies with the content codings gzip, deflate, br and zstd.
 
-mitmproxy's own encoder is not used, since some versions need seconds for a megabyte of brotli. A small body
-can decode to a huge one, and several codings can be nested. So bodies are decoded in small steps, at most
-three codings are decoded, and each of them stops at a limit. This limits memory and time.
+mitmproxy's own encoder is not used, because some versions need seconds for a megabyte of brotli. A small body
+can decode to a huge body, and codings can be nested. To limit memory and time, bodies are decoded in small
+steps, at most three codings are decoded, and each coding stops at a limit.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import brotli
 import zstandard
 
 MOST_CODINGS = 3
-"""Greatest number of nested codings of a body. No server needs more, and each takes time."""
+"""The greatest number of nested codings of a body. No server needs more, and each coding takes time."""
 _PIECE = 65_536
-"""Greatest number of decoded bytes of one step, if the library accepts such a limit."""
+"""The greatest number of decoded bytes in one step, if the library accepts such a limit."""
 _ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32
-"""Encoded bytes of one step. A block of zstd has at least four bytes and decodes to up to 128 KiB. A block of
-brotli has at least a few bytes and decodes to up to 16 MiB. zlib copies all bytes after a gzip member."""
+"""The number of encoded bytes in one step. A block of zstd has at least four bytes and decodes to up to 128
+KiB. A block of brotli has at least a few bytes and decodes to up to 16 MiB. zlib copies all bytes after a
+gzip member."""
 _ZSTD_WINDOW = 1 << 23
 """The greatest window size that RFC 9659 allows."""
 _BROTLI_TAKES_A_BOUND = hasattr(brotli.Decompressor, "can_accept_more_data")
@@ -42,7 +43,8 @@ def codings(header: str) -> tuple[str, ...]:
 
 
 def decode(data: bytes, header: str, limit: int) -> bytes:
-    """Return the decoded body. Raises NotDecodable, or TooLarge if it has more than `limit` bytes."""
+    """Return the decoded body. Raises TooLarge if the decoded body has more than `limit` bytes, and
+    NotDecodable."""
     decoder = Decoder(header, limit)
     plain = decoder.feed(data)
     if not decoder.is_complete:
@@ -61,8 +63,8 @@ class Decoder:
     """A `Decoder` decodes one body as it arrives. After an error, each call raises the same error."""
 
     def __init__(self, header: str, limit: int) -> None:
-        """Create a decoder that accepts at most `limit` bytes, after each of the codings. Raises NotDecodable
-        for unknown codings."""
+        """Create a decoder. After each of the codings, the body may have at most `limit` bytes. Raises
+        NotDecodable for unknown codings."""
         names = codings(header)
         if len(names) > MOST_CODINGS:
             raise NotDecodable(f"{len(names)} codings, at most {MOST_CODINGS} are undone")
@@ -97,7 +99,7 @@ class Decoder:
 
     @property
     def is_complete(self) -> bool:
-        """True if each coding has reached its end and no bytes followed."""
+        """True if every coding has reached its end and no bytes follow."""
         return self._error is None and all(step.is_complete for step in self._steps)
 
     def _undone(self, number: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -149,7 +151,7 @@ class _Zlib:
         while data and not self._is_followed:
             if self._inflate.eof:
                 if not self._is_member(data):
-                    # Zeros may follow as padding.
+                    # Zeros may follow as padding. They are ignored.
                     self._is_followed = bool(data.strip(b"\0")) or not self._has_members
                     return
                 self._inflate = zlib.decompressobj(self._window)
@@ -161,7 +163,7 @@ class _Zlib:
             yield plain
 
     def _rest(self) -> bytes:
-        """Return decoded bytes of input that zlib has buffered."""
+        """Return the decoded bytes of the input that zlib has buffered."""
         return b"" if self._inflate.eof else self._inflate.decompress(b"", _PIECE)
 
     @property
@@ -173,8 +175,8 @@ class _Zlib:
 
 
 class _Deflate:
-    """A `_Deflate` decodes the zlib format, or raw deflate, which some servers send. The first two bytes show
-    which of the two it is."""
+    """A `_Deflate` decodes the zlib format or raw deflate. Some servers send raw deflate. The first two bytes
+    show the format."""
 
     def __init__(self) -> None:
         self._begun = b""
@@ -272,16 +274,16 @@ _ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 Decode = Callable[[bytes], bytes]
-"""A function that decodes the next bytes. After it raised NotDecodable, each later call raises it again."""
+"""A function that decodes the next bytes. After a NotDecodable, each later call raises the error again."""
 
 SUPPORTED = tuple(_STEPS)
 MOST_BYTES = 64 * 1024 * 1024
-"""Greatest number of decoded bytes of one response. Models write far fewer."""
+"""The greatest number of decoded bytes of one response. Models write far fewer."""
 
 
 def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
-    """Return a decoder for a Content-Encoding header, or None if its codings are not supported. A body
-    without a coding has no limit."""
+    """Return a decoder for a Content-Encoding header; None if a coding is not supported. A body without a
+    coding has no limit."""
     try:
         undone = Decoder(header, limit)
     except NotDecodable:
@@ -290,8 +292,8 @@ def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
 
 
 def acceptable(header: str) -> str:
-    """Return an Accept-Encoding header without the codings that this module cannot decode. If none is left,
-    the result is `identity`."""
+    """Return an Accept-Encoding header without the codings that this module cannot decode. If no coding is
+    left, the header is `identity`."""
     offered = [part.strip() for part in header.split(",") if part.strip()]
     kept = [part for part in offered if part.split(";")[0].strip().lower() in _ACCEPTED]
     if len(kept) == len(offered):

@@ -1,16 +1,17 @@
-"""This module edits a JSON document in place, so that all other bytes stay.
+"""This module edits a JSON document in place. All bytes outside of edited values stay.
 
 Containers are parsed one level at a time with `msgspec.Raw`, so every value is a view of the original bytes.
 The offset of a value is the difference between the memory addresses of the value and the document. An edit
-replaces the bytes in a range. So key order, white space, the spelling of numbers, duplicate keys and escapes
-outside of an edited value do not change.
+replaces the bytes in a range. Outside of an edited value, key order, white space, the spelling of numbers,
+duplicate keys and escapes do not change.
 
-If a key occurs twice, the last one counts, as in nearly every JSON parser.
+If an object has a key twice, the last value counts, as in nearly every JSON parser.
 
 Reading a value ignores edits, but not amendments. An *amendment* replaces a value by another document.
 
-The first items of an array may come from an earlier document with the same bytes (`remember`). Then a
-computation over the items continues after them (`computed`). They still have offsets in this document.
+The first items of an array may come from an earlier document with the same bytes (`remember`). A computation
+over the items then continues after the known items (`computed`). The known items still have offsets in this
+document.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ _VALUE = msgspec.json.Decoder(Raw)
 _STRING = msgspec.json.Decoder(str)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_LEVELS = 50
-"""Greatest average number of times that each byte of a text is parsed."""
+"""The greatest average number of times that each byte of a text is parsed."""
 _LEAST_OPENED = 8_000_000
-"""Number of bytes that may be parsed for any text, even a small one."""
+"""The number of bytes that may be parsed for any text, even for a small text."""
 _PLACE = itemgetter(0, 1)
 
 
@@ -80,12 +81,12 @@ class Edits(list[Edit]):
     def overlap(self, start: int, end: int) -> bool:
         """Return whether an edit overlaps the range from `start` to `end`."""
         last = self.last_before(end)
-        # The edits do not overlap, so the last one before `end` also ends last.
+        # The edits do not overlap. The last edit before `end` is therefore also the edit that ends last.
         return last is not None and last[1] > start
 
     def last_before(self, end: int) -> tuple[int, int] | None:
         """Return the range of the last edit that begins before an offset, or None. The sorted ranges are
-        kept, since callers call this before each of many edits."""
+        kept, because this method is called before each of many edits."""
         noted = len(self._places)
         if noted > len(self) or (noted and self[noted - 1] is not self._noted):
             self._places, noted = [], 0
@@ -97,7 +98,7 @@ class Edits(list[Edit]):
 
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
-    """Return a text with edits applied, in any order. Raises ValueError if edits overlap."""
+    """Return a text with edits applied. The edits may be in any order. Raises ValueError if edits overlap."""
     text, at = memoryview(data), 0
     pieces: list[bytes | memoryview] = []
     for start, end, new in sorted(edits, key=_PLACE):
@@ -123,25 +124,25 @@ class Saved:
 
 @dataclass(slots=True)
 class Document:
-    """A `Document` is a JSON text with its edits. Its values are `Raw` views. `Raw` arguments must come from
-    this document's methods, since their addresses give their offsets."""
+    """A `Document` is a JSON text with its edits. Its values are `Raw` views. A `Raw` argument must come from
+    a method of the document, because its address gives its offset."""
 
     data: bytes
     edits: Edits = field(default_factory=Edits)
     known: Known | None = field(default=None, repr=False)
-    """A prefix that is not parsed, because it is known from an earlier document."""
+    """The prefix that is known from an earlier document and is therefore not parsed."""
     root: Raw = field(init=False, repr=False)
     _structure: bytes = field(init=False, repr=False)
-    """The text with escapes of lone surrogates replaced."""
+    """The text with the escapes of lone surrogates replaced."""
     _text: bytes = field(init=False, repr=False)
     """The part of `_structure` that is parsed."""
     _base: int = field(init=False, repr=False)
     """Memory address of `_text`."""
     _opened: int = field(init=False, repr=False, default=0)
-    """Total bytes of all containers that were parsed."""
+    """The total bytes of all containers that were parsed."""
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
-    """Parsed containers by identity, since a request is read several times."""
+    """The parsed containers by identity. A request is read several times."""
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
     _contained: dict[bytes, bool] = field(init=False, repr=False, default_factory=dict)
     _array: Raw | None = field(init=False, repr=False, default=None)
@@ -154,8 +155,8 @@ class Document:
 
     @classmethod
     def begun(cls, data: bytes, name: str, memory: PrefixMemory, scope: bytes, known: Known) -> Document:
-        """Return a document of which only the text after a known prefix is parsed. The prefix has to be in
-        the top-level array `name`; otherwise the whole text is parsed. Raises NotJson."""
+        """Return a document of which only the text after a known prefix is parsed. If the prefix is not in
+        the top-level array `name`, the whole text is parsed. Raises NotJson."""
         try:
             document = cls(data, known=known)
         except NotJson:
@@ -190,7 +191,7 @@ class Document:
     def _parse(self, structure: bytes, text: bytes) -> None:
         self._structure, self._text, self._base = structure, text, address_of(text)
         if text[:1] == b"{" and text[-1:] == b"}":
-            # Parsing its members shows whether it is valid.
+            # The text is valid if its members can be parsed.
             self.root = Raw(text)
             self._opened += len(text) if len(text) > 2 else 0
             self._objects[id(self.root)] = self.root, _OBJECT.decode(text)
@@ -199,25 +200,26 @@ class Document:
 
     @property
     def _spared(self) -> int:
-        """Number of bytes that are not parsed."""
+        """The number of bytes that are not parsed."""
         return 0 if self.known is None else self.known.end - self.known.start
 
     def _opens(self, value: Raw) -> None:
-        """Count the bytes of a container that is parsed. Raises NotJson if all containers together are far
-        larger than the text, which means that it is nested very deeply."""
+        """Count the bytes of a container that is parsed. Raises NotJson if all parsed containers together are
+        far larger than the text. The text is then nested very deeply."""
         self._opened += len(memoryview(value))
         if self._opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
             raise NotJson("nested too deeply")
 
     def once(self, make: Callable[[Document], T]) -> T:
-        """Return the result of `make` for this document. It is computed again only after an amendment."""
+        """Return the result of `make` for this document. The result is computed again only after an
+        amendment."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
 
     def remember(self, array: Raw | None, memory: PrefixMemory, scope: bytes) -> None:
-        """Take the first items of an array from `memory`, and store further ones there. This must be called
+        """Take the first items of an array from `memory`, and store further items there. This must be called
         before the array is read."""
         if array is None or self._structure is not self.data or self._amended or array is self._array:
             return
@@ -248,16 +250,17 @@ class Document:
             self._arrays = {id(array): self._arrays[id(array)]}
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
-        """Return the offsets of an array's items if computations over it can continue from an earlier
-        document, else None."""
+        """Return the offsets of an array's items if computations over the items can continue from an earlier
+        document; otherwise None."""
         is_continued = array is self._array and not self._amended
         return self._remembered.starts if self._remembered is not None and is_continued else None
 
     def computed(
         self, array: Raw | None, count: int, computation: Computation[S], step: Callable[[S, int], None]
     ) -> S:
-        """Return the result of a computation over the `count` items of an array. It continues after a known
-        prefix if there is one. `step` adds the item at an index to a state, and must read no later item.
+        """Return the result of a computation over the `count` items of an array. The computation continues
+        after a known prefix, if there is one. `step` adds the item at an index to a state. It must not read
+        later items.
 
         The result must not contain offsets in the document.
         """
@@ -267,7 +270,8 @@ class Document:
         return self._remembered.computed(computation, step)
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
-        """Return the result of `make` for a value, computed once. It must depend only on the value."""
+        """Return the result of `make` for a value. The result is computed once, so it must depend only on the
+        value."""
         key = make, id(value)
         if key not in self._about:
             # Keeping the value prevents another object from getting the same `id`.
@@ -276,7 +280,7 @@ class Document:
         return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
-        """Return the members of an object in order; none if the value is None or not an object. Each call
+        """Return the members of an object in order; an empty dict for None and other values. Each call
         returns the same dict, which must not be changed."""
         if value is None:
             return {}
@@ -292,11 +296,11 @@ class Document:
 
     @property
     def top(self) -> dict[str, Raw]:
-        """Members of the root."""
+        """The members of the root."""
         return self.members(self.root)
 
     def items(self, value: Raw | None) -> list[Raw]:
-        """Return the items of an array; none if the value is None or not an array. Each call returns the same
+        """Return the items of an array; an empty list for None and other values. Each call returns the same
         list, which must not be changed."""
         if value is None:
             return []
@@ -311,27 +315,28 @@ class Document:
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
-        """Return the items of an array. A value that has no items is returned as the only item."""
+        """Return the items of an array. For any other value, or an empty array, return the value as the only
+        item."""
         return [] if value is None else self.items(value) or [value]
 
     def repeats(self, value: Raw) -> bool:
         """Return whether an object has two members of the same name; False for other values."""
         document, value = self._read_in(value) if self._amended else (self, value)
         members = document.members(value)
-        # An object without white space has two braces. Each member has two quotes, a colon and, except for
-        # the last member, a comma.
+        # Without white space, an object has two braces. Each member adds its name, its value, two quotes, a
+        # colon and, except for the last member, a comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
-        # Objects with white space, or with non-ASCII letters in names, are longer. Their members are checked
+        # An object with white space, or with non-ASCII letters in names, is longer. Its members are checked
         # one by one.
         return bool(members) and len(memoryview(value)) != least and not are_all_members(value, members)
 
     def repeated(self, value: Raw) -> frozenset[str]:
-        """Return the names that several members of an object have."""
+        """Return the names that occur more than once in an object."""
         pairs = json.loads(self.source(value), object_pairs_hook=list)
         return frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
 
     def string(self, value: Raw | None) -> str | None:
-        """Return the text of a string, or None if the value is None or not a string."""
+        """Return the text of a string; None if the value is None or not a string."""
         if value is None or memoryview(value)[0] != QUOTE:
             return None
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -342,16 +347,16 @@ class Document:
         return text if isinstance(text, str) else None
 
     def text_of(self, value: Raw | None) -> str:
-        """Return the text of a string, or an empty one if the value is None or not a string."""
+        """Return the text of a string; empty if the value is None or not a string."""
         return self.string(value) or ""
 
     def plain(self, value: Raw | None) -> Any:
-        """Return the value as Python objects, or None. It must not be written back, since big numbers may
-        lose digits."""
+        """Return the value as Python objects, or None. The result must not be written back, because big
+        numbers may lose digits."""
         return None if value is None else decode(self.source(value))
 
     def source(self, value: Raw) -> bytes:
-        """Return the bytes of a value in the document, with amendments."""
+        """Return the bytes of a value in the document, including amendments."""
         if self.known is None and not self._amended and self._structure is self.data:
             return bytes(value)
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -380,16 +385,16 @@ class Document:
         return self._as_amended(0, len(self.data)) if self._amended else self.data
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Return the range of a value in the document. For a part of an amended value, this is the range of
-        the amended value."""
+        """Return the range of a value in the document. A part of an amended value has the range of the
+        amended value."""
         start, end = self._place(value)
         if self._amended and not self._holds(start):
             return next((begin, stop) for begin, (stop, inner) in self._amended.items() if inner.has(value))
         return start, end
 
     def _place(self, value: Raw) -> tuple[int, int]:
-        """Return the range of a value in the text. For a value of another document, the range is outside of
-        the text."""
+        """Return the range of a value in the text. A value of another document has a range outside of the
+        text."""
         address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
         size = len(memoryview(value))
         start = address - self._base
@@ -418,7 +423,7 @@ class Document:
         return 0 <= start < len(self.data)
 
     def _read_in(self, value: Raw) -> tuple[Document, Raw]:
-        """Return the document that contains the current form of a value, and the value there."""
+        """Return the document that contains the current form of a value, and the value in that document."""
         start, _ = self._place(value)
         if not self._holds(start):
             owner = self._owner(value)
@@ -427,7 +432,7 @@ class Document:
         return (self, value) if amended is None else amended[1]._read_in(amended[1].root)
 
     def _owner(self, value: Raw) -> Document:
-        """Return the document, this one or an amendment, whose bytes contain the value."""
+        """Return the document whose bytes contain the value: this document or an amendment."""
         if self._amended and not self._holds(self._place(value)[0]):
             for _, inner in self._amended.values():
                 if inner.has(value):
@@ -444,7 +449,7 @@ class Document:
         return b"".join((*pieces, self.data[at:end]))
 
     def part(self, value: Raw, start: int, end: int) -> tuple[int, int]:
-        """Return the range in the document of the characters `start` to `end` of a string."""
+        """Return the range, in the document, of the characters `start` to `end` of a string."""
         first, last = self.place(value)
         raw = self.data[first + 1 : last - 1].decode("utf-8")
         places = [spelled(raw, at) for at in (start, end)]
@@ -469,7 +474,7 @@ class Document:
         return view[0] in (BRACE, BRACKET) and (len(view) > 2 or bool(self._amended))
 
     def amend(self, value: Raw, data: bytes) -> None:
-        """Amend a value: replace it by other JSON, which later reads return. Raises NotJson."""
+        """Amend a value: later reads return the JSON `data` in its place. Raises NotJson."""
         for cleared in (self._made, self._contained, self._about):
             cleared.clear()
         owner = self._owner(value)
@@ -484,7 +489,7 @@ class Document:
         return Saved(tuple(self.edits), inner)
 
     def restore(self, saved: Saved) -> None:
-        """Undo all edits and amendments that were made after `saved`."""
+        """Undo all edits and amendments made after `saved`."""
         self.edits[:] = saved.edits
         self._amended = {begin: (stop, inner) for begin, stop, inner, _ in saved.amended}
         for _, _, inner, edits in saved.amended:
@@ -556,7 +561,8 @@ class Document:
         owner.edits.append(Edit(*member_of(owner._structure, *owner._place(value)), b""))
 
     def render(self) -> bytes:
-        """Return the document with edits and amendments. Without any, this is the `data` object itself."""
+        """Return the document with its edits and amendments. Without any, the result is the `data` object
+        itself."""
         edits = [*self.edits, *self._amendments()] if self._amended else self.edits
         if not edits:
             return self.data
@@ -572,8 +578,8 @@ class Document:
 
 
 def _starts(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
-    """Yield the offsets of an array's items in a text. `base` is the text's memory address, which is needed
-    only for items with more than a comma before them."""
+    """Yield the offsets of an array's items in a text. `base` is the memory address of the text. The address
+    is needed only for items with more than a comma before them."""
     at = -1
     for item in items:
         start = at + 1

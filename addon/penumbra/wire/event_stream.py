@@ -1,10 +1,10 @@
 """This module splits Amazon's binary event streams into messages, and keeps the exact bytes of each message.
 
-A message consists of two lengths with a checksum, headers, a payload, and a checksum of all of it. botocore
-reads and checks messages, but cannot write them. After invalid bytes the beginning of the next message is
-unknown, so these bytes and all later ones are passed on unchanged.
+A message consists of two lengths with a checksum, headers, a payload, and a checksum of the whole message.
+botocore reads and checks messages, but cannot write them. After invalid bytes the beginning of the next
+message is unknown. The invalid bytes and all later bytes are therefore passed on unchanged.
 
-botocore is an optional dependency, so only modules that need it import this one.
+botocore is an optional dependency. Only modules that need it import this module.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StreamMessage:
     data: bytes | None
     """The payload; None if the bytes are not a valid message."""
     event: str = ""
-    """Type of the event; empty for an exception or invalid bytes."""
+    """The type of the event; empty for an exception and for invalid bytes."""
     exception: str = ""
 
     @property
@@ -77,7 +77,7 @@ class MessageReader:
         return messages + self.close() if self._broken else messages
 
     def close(self) -> list[StreamMessage]:
-        """Return the remaining bytes at the end of the stream, if there are any."""
+        """Return the bytes left at the end of the stream, if there are any."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         return [StreamMessage(rest, None)] if rest else []
@@ -85,7 +85,7 @@ class MessageReader:
     def _is_complete(self) -> bool:
         if not self._total and len(self._buffer) >= _PRELUDE_BYTES:
             total, headers = _LENGTHS.unpack_from(self._buffer)
-            # The decoder checks the lengths as soon as it has them.
+            # The decoder checks the lengths as soon as they arrive.
             self._decoded(bytes(self._buffer[:_PRELUDE_BYTES]))
             self._broken = self._broken or total < headers + _AROUND_BYTES
             self._total = total

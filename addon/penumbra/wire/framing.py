@@ -5,8 +5,8 @@ A stream consists of server-sent events, lines of JSON, items of a JSON array, o
 forwarded byte by byte. After an event that exceeds a limit, all bytes are passed on as they arrive.
 
 Lines of server-sent events may end with LF, CRLF or CR. If a chunk ends with the CR of a blank line, an LF
-may follow. The reader waits for this LF only if the line before ended with CRLF. Otherwise it returns the
-event at once, and an LF that follows becomes an event without data.
+may follow. The reader waits for this LF only if the line before ended with CRLF. Otherwise the reader returns
+the event at once. If the LF then follows, it becomes an event without data.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Piece(Protocol):
 
     @property
     def data(self) -> bytes | None:
-        """The JSON of the event, or None."""
+        """The JSON of the event; None if the event has no JSON."""
         ...
 
     def with_data(self, data: bytes) -> bytes:
@@ -78,9 +78,9 @@ class SseEvent(NamedTuple):
     raw: bytes
     """The bytes of the event in the stream, with the blank line at its end."""
     name: str
-    """Value of the `event` field; empty if the event has none."""
+    """The value of the `event` field; empty if the event has none."""
     data: bytes | None
-    """The `data` lines joined by LF; None if there are none, as in a comment."""
+    """The `data` lines joined by LF; None if there are no such lines, as in a comment."""
 
     def with_data(self, data: bytes) -> bytes:
         """Return the event's bytes with other JSON as its data. All other lines stay unchanged."""
@@ -115,7 +115,7 @@ class _Splitter(ABC, Generic[P]):
         self._passing = False
         self._buffer = bytearray()
         self._scanned = 0
-        """Offset in the buffer up to which the bytes were searched."""
+        """The offset in the buffer up to which the bytes were searched."""
 
     def feed(self, data: bytes) -> list[P]:
         if self._passing:
@@ -144,7 +144,7 @@ class _Splitter(ABC, Generic[P]):
 
     @abstractmethod
     def _rest(self, data: bytes, *, is_part: bool) -> P:
-        """Return the last bytes of the stream, or a part of a piece that is too long, as a piece."""
+        """Return the last bytes of the stream, or a part of a long piece, as a piece."""
 
 
 class SseReader(_Splitter[SseEvent]):
@@ -240,7 +240,7 @@ class JsonLine:
     raw: bytes
     """The bytes of the line in the stream, with the line break."""
     is_part: bool = False
-    """True if the bytes are part of a line that is too long, or come after one."""
+    """True if the bytes belong to a line that is too long, or come after such a line."""
 
     @property
     def data(self) -> bytes | None:
@@ -281,7 +281,7 @@ class ArrayItem:
     data: bytes | None
     """The JSON of the item; None at the end of the array."""
     is_part: bool = False
-    """True if the bytes are part of an item that is too long, or come after one."""
+    """True if the bytes belong to an item that is too long, or come after such an item."""
 
     def with_data(self, data: bytes) -> bytes:
         """Return the bytes in `raw` with the item replaced by other JSON."""
@@ -319,7 +319,7 @@ class ArrayReader(_Splitter[ArrayItem]):
         return ArrayItem(data, None, is_part)
 
     def _scan(self) -> int | None:
-        """Return the end of the next item or of the array, or None if it has not arrived yet."""
+        """Return the end of the next item or of the array; None if that end has not arrived yet."""
         while match := (_INSIDE if self._in_string else _OUTSIDE).search(self._buffer, self._scanned):
             sign = match.group()
             if sign == b"\\":

@@ -25,13 +25,13 @@ _CHARACTERS = re.compile(
 
 
 class NotJson(ValueError):
-    """Raised for bytes that are not JSON, or not JSON that can be edited safely."""
+    """Raised for bytes that are not JSON, or that are JSON but can't be edited safely."""
 
 
 def encode(value: Any) -> bytes:
     """Return a value as compact JSON. Lone surrogates in strings become escapes."""
     try:
-        # The copy frees orjson's buffer, which can be eight times as long as the text.
+        # The copy frees orjson's buffer. The buffer can be eight times as long as the text.
         return bytes(memoryview(orjson.dumps(value)))
     except (TypeError, orjson.JSONEncodeError):
         return json.dumps(value, separators=(",", ":")).encode("ascii")
@@ -40,7 +40,7 @@ def encode(value: Any) -> bytes:
 def decode(data: bytes | memoryview) -> Any:
     """Return the value of a JSON text, with lone surrogates preserved. Raises NotJson.
 
-    Integers of more than 64 bits may become floats, so the result must not be encoded and sent again.
+    Integers of more than 64 bits may become floats. The result must therefore not be encoded and sent.
     """
     try:
         return orjson.loads(data)
@@ -53,7 +53,7 @@ def decode(data: bytes | memoryview) -> Any:
 
 
 def spelled(raw: str, at: int) -> int:
-    """Return the offset in `raw`, a string as JSON, of the decoded string's character `at`."""
+    """Return the offset, in the JSON string `raw`, of character `at` of the decoded string."""
     if "\\" not in raw:
         return at
     decoded = 0
@@ -66,11 +66,12 @@ def spelled(raw: str, at: int) -> int:
 
 
 def are_all_members(value: Raw, members: Mapping[str, Raw]) -> bool:
-    """Return whether an object has no members except these, which are in order."""
+    """Return whether an object has only these members. `members` are in the order of the object."""
     data, at = bytes(value), 0
     for member in members.values():
         between, source = _BETWEEN_MEMBERS.match(data, at), bytes(member)
-        # The bytes are compared, since the first of two members of one name is not in `members`.
+        # If two members have the same name, the first is not in `members`. Comparing the bytes finds this
+        # case.
         if between is None or not data.startswith(source, between.end()):
             return False
         at = between.end() + len(source)
@@ -78,7 +79,7 @@ def are_all_members(value: Raw, members: Mapping[str, Raw]) -> bool:
 
 
 def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the range of a member with its key and one comma. Its value is at `start` to `end`."""
+    """Return the range of a member with its key and one comma. The member's value is at `start` to `end`."""
     start = _string_start(data, _before(data, start, SPACE + b":") - 1)
     before = _before(data, start, SPACE)
     if data[before - 1 : before] == b",":
@@ -89,7 +90,7 @@ def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-# These functions copy no bytes, since a document may have very many members to remove.
+# These functions copy no bytes, because very many members of a document may be removed.
 
 
 def _before(data: bytes, at: int, skipped: bytes) -> int:

@@ -1,14 +1,14 @@
 """This module remembers the beginnings of arrays, with the states of computations over them.
 
-Clients send their whole conversation again with every request, so most messages are known from the request
-before. If an array begins with the bytes of a remembered prefix, the prefix is not parsed again, and
-computations continue from its states. The states depend on the bytes alone. The memory therefore makes
-computations faster and never changes their results.
+Clients send their whole conversation with every request, so most messages are known from earlier requests. If
+an array begins with the bytes of a remembered prefix, the prefix is not parsed again. Computations continue
+from the states that are stored with the prefix. The states depend on the bytes alone, so the memory never
+changes the result of a computation.
 
-Each array has two prefixes: one that its last request has repeated, and a longer one that the next request
-will probably repeat. Clients often change the last items, for example to move cache breakpoints. A scope
-never sees the arrays of another, and takes at most half of the memory. The array that was not used for the
-longest time is dropped first.
+Each array has two prefixes: a prefix that the last request has repeated, and a longer prefix that the next
+request will probably repeat. Clients often change the last items, for example to move cache breakpoints. A
+scope never sees the arrays of another scope, and takes at most half of the memory. The least recently used
+array is dropped first.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _MOST = 64_000_000
 _MOST_ARRAYS = 16
 """Greatest number of arrays of one scope."""
 _LAST = 3
-"""Number of items at the end of a new array that may differ in the next request."""
+"""The number of items at the end of a new array that the next request may change."""
 _MOST_STATES = 2
-"""Greatest number of states of one computation at one prefix. They have different inputs."""
+"""The greatest number of states of one computation at one prefix. These states have different inputs."""
 _IDLE_SECONDS = 1_800.0
 """Seconds without use after which an array is dropped."""
 _MOST_DROPPED = 4
-"""Greatest number of idle arrays that one request drops, so that it is not delayed."""
+"""The greatest number of idle arrays that one request drops. More would delay the request."""
 _LONGEST_HEAD = 200_000
-"""Greatest number of bytes before an array that are remembered with it."""
+"""The greatest number of bytes before an array that are stored with it."""
 LEAST_SPARED = 20_000
-"""Least number of bytes in a prefix that `first` returns."""
+"""The smallest number of bytes in a prefix that `first` returns."""
 _LAST_ADDRESS = 1 << 64
 _SEPARATOR = re.compile(rb"[ \t\n\r]*+([,\]])[ \t\n\r]*+")
 ffi = FFI()
@@ -57,7 +57,7 @@ def address_of(buffer: Any) -> int:
 
 
 class Computation(NamedTuple, Generic[S]):
-    """A `Computation` goes over the items of an array, one after the other."""
+    """A `Computation` goes over the items of an array one by one."""
 
     begin: Callable[[], S]
     copy: Callable[[S], S]
@@ -65,7 +65,7 @@ class Computation(NamedTuple, Generic[S]):
     key: Hashable
     """The identity of the computation. There are only a few keys."""
     inputs: Hashable = None
-    """Further inputs. Computations with equal keys and inputs have equal results for equal bytes."""
+    """Further inputs. If keys, inputs and bytes are equal, the results are equal."""
     fits: Callable[[S], bool] = lambda state: True
     """A function that returns whether the computation can continue from a state of another document."""
 
@@ -88,7 +88,7 @@ class Segment(NamedTuple):
 
 
 class KeptState(NamedTuple):
-    """A `KeptState` is a computation's state after the last item of a prefix. It is never changed."""
+    """A `KeptState` is a computation's state after the last item of a prefix. The state is never changed."""
 
     inputs: Hashable
     state: Any
@@ -97,8 +97,8 @@ class KeptState(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Prefix:
-    """A `Prefix` contains the first items of an array. Requests and threads share it, so its items never
-    change; only states and results of searches are added."""
+    """A `Prefix` contains the first items of an array. Requests and threads share a prefix, so its items
+    never change. Only states and results of searches are added."""
 
     segments: tuple[Segment, ...] = ()
     items: tuple[Raw, ...] = ()
@@ -116,8 +116,8 @@ class Prefix:
     """Start address, end address and offset of each segment, sorted by address."""
 
     def plus(self, text: bytes, spans: Sequence[tuple[int, int]]) -> Prefix:
-        """Return a longer prefix. `text` follows the last item of this prefix and contains the new items;
-        `spans` are their ranges in it."""
+        """Return a longer prefix. `text` follows the last item of this prefix and contains the new items.
+        `spans` are the ranges of the new items in `text`."""
         view = memoryview(text)
         items = tuple([Raw(view[start:end]) for start, end in spans])
         starts = tuple([self.size + start for start, _ in spans])
@@ -134,7 +134,8 @@ class Prefix:
         return None
 
     def offset(self, address: int) -> int | None:
-        """Return the offset, counted from the first item, of the value at a memory address, or None."""
+        """Return the offset of the value at a memory address, counted from the first item; None if there is
+        no such value."""
         if not self.segments:
             return None
         last = self.segments[-1]
@@ -150,7 +151,8 @@ class Prefix:
         return before + address - begin if begin <= address < end else None
 
     def contains(self, text: bytes, before: Prefix) -> bool:
-        """Return whether a text occurs in the prefix. The results of `before`, a shorter prefix, are used."""
+        """Return whether a text occurs in the prefix. The search uses the results of `before`, a shorter
+        prefix."""
         if text not in self.contained:
             new = self.segments[len(before.segments) :] if text in before.contained else self.segments
             found = before.contained.get(text, False)
@@ -168,19 +170,19 @@ class _Array:
     likely: Prefix = field(default_factory=Prefix)
     """The items of `sure`, and further items that the next request will probably repeat."""
     head: bytes = b""
-    """The text of the request before the first item; empty if it is long."""
+    """The text of the request before the first item; empty if the text is long."""
     count: int = 0
     tail: tuple[int, tuple[int, ...]] = 0, ()
-    """The index of an item, and the hashes of that item and all later ones."""
+    """The index of an item, and the hashes of this item and all later items."""
     used: float = 0.0
     weight: int = 0
 
     def weigh(self) -> int:
         """Return the approximate bytes of memory that the array takes."""
-        # The objects that are parsed from an item may be as large as its text.
+        # The objects parsed from an item may be as large as the item's text.
         size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
         for key in self.likely.states.keys() | self.sure.states.keys():
-            # A state shares objects with the state that it continues, so only the larger one counts.
+            # A state shares objects with the state that it continues. Only the larger state counts.
             size += VALUE_BYTES + max(self.sure.state_sizes.get(key, 0), self.likely.state_sizes.get(key, 0))
         return size
 
@@ -194,7 +196,7 @@ class Known(NamedTuple):
     end: int
     """Offset at which parsing continues: after the prefix and any comma that follows it."""
     is_followed: bool
-    """True if a comma follows the prefix, so that another item must follow."""
+    """True if a comma follows the prefix. Another item must then follow."""
 
 
 def _found(prefix: Prefix, data: bytes, start: int, end: int) -> Known | None:
@@ -216,10 +218,10 @@ class PrefixMemory:
     """A `PrefixMemory` keeps the prefixes of the arrays of all scopes. It is thread-safe."""
 
     def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create an empty memory that takes at most about `most` bytes."""
+        """Create an empty memory of at most about `most` bytes."""
         self.most = most
         self.longest = most // 2 // ITEM_BYTES
-        """Greatest number of items in an array that is remembered."""
+        """The greatest number of items in a remembered array."""
         self.bytes = 0
         """Approximate bytes in use."""
         self._arrays = OrderedDict[_Array, None]()
@@ -233,8 +235,8 @@ class PrefixMemory:
         return len(self._arrays)
 
     def first(self, scope: bytes, data: bytes) -> Known | None:
-        """Return the longest remembered prefix in a text that was not parsed yet. The result is None if there
-        is none, or only a short one."""
+        """Return the longest remembered prefix in a text that was not parsed yet; None if there is no prefix
+        or only a short one."""
         heads = {head for head, _, _ in self._listed(scope) if head and data.startswith(head)}
         found = filter(None, (self.at(scope, data, len(head)) for head in heads))
         known = max(found, key=lambda known: known.prefix.size, default=None)
@@ -256,7 +258,8 @@ class PrefixMemory:
         return best
 
     def _listed(self, scope: bytes) -> list[tuple[bytes, Prefix, Prefix]]:
-        """Return `head`, `sure` and `likely` of a scope's arrays, the array that was used last first."""
+        """Return `head`, `sure` and `likely` of a scope's arrays. The array that was used last comes
+        first."""
         with self._lock:
             return [(each.head, each.sure, each.likely) for each in reversed(self._scopes.get(scope, ()))]
 
@@ -293,7 +296,7 @@ class PrefixMemory:
         for array in reversed(self._scopes.get(scope, ())):
             if prefix.items and prefix in (array.sure, array.likely):
                 return array, False
-            # A short array has no prefix, so it is recognised by its first item.
+            # A short array has no prefix. Its first item identifies it.
             if not (prefix.items or array.likely.items) and array.tail[1][:1] == hashes[:1]:
                 return array, False
         return _Array(scope, prefix, prefix), not prefix.items
@@ -346,7 +349,7 @@ class PrefixMemory:
                     break
 
     def forget(self, count: int) -> None:
-        """Drop the `count` arrays that were not used for the longest time."""
+        """Drop the `count` least recently used arrays."""
         with self._lock:
             for array in list(self._arrays)[:count]:
                 self._drop(array)
@@ -378,14 +381,14 @@ class Remembered(NamedTuple):
     """Offsets of all items in the document."""
 
     def offset(self, address: int) -> int | None:
-        """Return the offset in the document of the value at a memory address, or None if the value is not in
-        a remembered item."""
+        """Return the offset, in the document, of the value at a memory address; None if no remembered item
+        contains the value."""
         offset = self.likely.offset(address)
         return None if offset is None else self.starts[0] + offset
 
     def computed(self, computation: Computation[S], step: Callable[[S, int], None]) -> S:
-        """Return the result of a computation over all items, continued from the longest prefix with a state.
-        `step` adds the item at an index to a state."""
+        """Return the result of a computation over all items. The computation continues from the longest
+        prefix with a state. `step` adds the item at an index to a state."""
         at, state, end = 0, None, len(self.likely.items)
         for prefix in (self.likely, self.found):
             kept: S | None = prefix.state(computation.key, computation.inputs)
@@ -399,7 +402,8 @@ class Remembered(NamedTuple):
         return stepped(state, step, max(at, end), len(self.starts))
 
     def contains(self, data: bytes, text: bytes) -> bool:
-        """Return whether a text occurs in the document. Results are kept, so callers should use few texts."""
+        """Return whether a text occurs in the document. All results are kept, so callers should search for
+        few texts."""
         start = self.starts[0]
         return (
             self.likely.contains(text, self.found)

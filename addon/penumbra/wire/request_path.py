@@ -1,8 +1,8 @@
 """This module normalises the host and path of a request, and recognises Penumbra's own calls by a header.
 
-A normalised path serves only to recognise API calls and is never sent. Servers differ in how they normalise
-paths. This module applies every normalisation that some server applies, so that an API call with an unusual
-path is still searched for secrets.
+A normalised path is used only to recognise API calls and is never sent. Servers normalise paths in different
+ways. This module applies every normalisation that some server applies. An API call with an unusual path is
+therefore still searched for secrets.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ or hexadecimal."""
 
 @remembered(1_024)
 def host_name(host: str) -> str:
-    """Return the normalised name or address of a host. It is in lower case and in IDNA encoding, without
-    brackets, zone and final dot. Every spelling of an IPv4 address (`127.1`, `0x7f000001`,
+    """Return the normalised name or address of a host. The result is in lower case and in IDNA encoding,
+    without brackets, zone and final dot. Every spelling of an IPv4 address (`127.1`, `0x7f000001`,
     `::ffff:127.0.0.1`) becomes the usual one."""
     if not host.isascii():
         with contextlib.suppress(UnicodeError):
@@ -47,7 +47,7 @@ def host_name(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is `localhost` or a loopback address, in any spelling. No name is resolved."""
+    """Return whether a host is `localhost` or a loopback address, in any spelling. Names are not resolved."""
     name = host_name(host)
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -60,7 +60,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether a host is a name or an address of this machine. No name is resolved."""
+    """Return whether a host is a name or an address of this machine. Names are not resolved."""
     name = host_name(host)
     if is_loopback(name) or name in (*_OWN_NAMES, socket.gethostname().lower()):
         return True
@@ -80,8 +80,8 @@ def is_this_machine(host: str) -> bool:
 
 @remembered(1_024)
 def normal(path: str) -> str:
-    """Return the path with escapes decoded and without query, fragment, parameters, empty and relative
-    segments, and final slash. Bytes that are not UTF-8 become U+FFFD, as their escapes do."""
+    """Return the path with its escapes decoded. Query, fragment, parameters, empty and relative segments, and
+    the final slash are removed. Bytes that are not UTF-8 become U+FFFD, and so do their escapes."""
     try:
         data = path.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # The path has surrogates that do not represent bytes.

@@ -1,4 +1,5 @@
-"""These stages replace data that nobody can read, binary or encoded (hex, base64), by its size."""
+"""These stages replace data that nobody can read by its size. Such data is binary or encoded (hex,
+base64)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _SHORTEST = 64
 _SHARE = 15
 """The smallest percentage of unreadable characters in a binary region, without NULs."""
 _SOME = 2
-"""The smallest percentage of unreadable characters, with NULs, in a line within a binary region."""
+"""The smallest percentage of unreadable characters in a line within a binary region. NULs count, too."""
 _WORD = 3
 """The smallest number of characters in a readable line that ends a binary region."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
@@ -29,9 +30,9 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 def suppress(text: str) -> str | None:
     """Return the text with a marker in place of each binary region; None if there are none.
 
-    A binary region has many control characters, decoding failures (U+FFFD, lone surrogates) or 8-bit
-    controls, or almost only NULs. Form feeds, bells, escapes and single NULs (as in the output of `find
-    -print0` and in logs) don't count. Readable lines stay, and so do garbled lines that report a failure.
+    A binary region has almost only NULs, or many control characters, 8-bit controls or decoding failures
+    (U+FFFD, lone surrogates). Form feeds, bells and escapes don't count. Single NULs, as in the output of
+    `find -print0`, don't count either. Readable lines stay, and so do garbled lines that report a failure.
     """
     if len(text) < _SHORTEST or not _is_binary(text):
         return None
@@ -47,7 +48,7 @@ def suppress(text: str) -> str | None:
 
 
 def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield the first line of each binary region and the line after its last one."""
+    """Yield, for each binary region, its first line and the line after its last line."""
     start = end = -1
     for position, line in enumerate(lines):
         binary, some = _judged(line)
@@ -57,7 +58,7 @@ def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
             yield start, end
             start = -1
     if start >= 0:
-        # The line break at the end of the text belongs to the last region.
+        # If only empty lines follow the last region, they belong to it.
         yield start, len(lines) if not "".join(lines[end:]) else end
 
 
@@ -78,7 +79,7 @@ def _is_binary(text: str) -> bool:
 
 
 def _unreadable(text: str, data: bytes) -> tuple[int, int]:
-    """Return the number of unreadable characters without NULs, and the number of NULs."""
+    """Return the number of unreadable characters other than NULs, and the number of NULs."""
     unreadable = len(data) - len(data.translate(None, _CONTROLS_AND_NUL))
     nuls = text.count("\x00") if unreadable else 0
     unreadable -= nuls
@@ -88,7 +89,8 @@ def _unreadable(text: str, data: bytes) -> tuple[int, int]:
 
 
 def named(text: str) -> str | None:
-    """Return the text with a description in place of each run of encoded data; None if there is none."""
+    """Return the text with a description in place of each run of encoded data; None if there is no such
+    run."""
     if len(text) <= _LONG_ENOUGH:
         return None
     short = _BLOB.sub(_name, text)
@@ -96,7 +98,7 @@ def named(text: str) -> str | None:
 
 
 def _name(match: re.Match[str]) -> str:
-    """Return the description of a run of encoded data. Words and paths are returned unchanged."""
+    """Return the description of a run of encoded data. A word or path is returned unchanged."""
     blob = match[0]
     digest = hashlib.sha256(encode(blob)).hexdigest()[:12]
     if _HEX.fullmatch(blob):

@@ -8,7 +8,7 @@
     7:import re
 
 Each kind of result has its own limit and its own order in which parts are chosen. No excerpt is larger than
-the limit, whatever the size of the result. Missing parts are counted.
+its limit. Missing parts are counted.
 """
 
 from __future__ import annotations
@@ -63,66 +63,70 @@ _LIMITS = {
     Kind.OTHER: (4_500, 30),
 }
 """The limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is the
-smallest limit. The second number, times the square root of the original's bytes, may give a larger limit.
-Texts with too many lines to compare have smaller limits."""
+smallest limit. The second number times the square root of the original's bytes is the limit of larger
+originals. If a text has too many lines to compare, its limit is smaller."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
-"""The limit of a file in aggressive mode, as in `_LIMITS`. In other modes `_FILE` gives the limit."""
+"""The limit of a file in aggressive mode, with two numbers as in `_LIMITS`. In other modes `_FILE` gives the
+limit."""
 _LEAST_NEW = 1_000
-"""The size in bytes up to which the share of new lines in a text is not counted."""
+"""The size in bytes of the largest text whose new lines are not counted."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
 _OF_RUNS = (Kind.COMMAND, Kind.OTHER)
 _OF_ROWS = (Kind.COMMAND, Kind.LIST, Kind.DATA, Kind.OTHER)
 """The kinds whose lines may be rows of tables."""
 _MOST = 24_000
-"""The limit in bytes above which a limit no longer grows with the size of the original."""
+"""The greatest limit, in bytes, that grows with the size of the original."""
 _FILE = 5 / 8
-"""The limit of a file as a fraction of the hard limit. An agent usually needs only a part of a larger file,
-and can ask for other parts."""
+"""The limit of a file as a fraction of the hard limit. An agent usually needs only a part of a large file and
+can ask for other parts."""
 _AS_NEW = {Kind.COMMAND: (_LEAST_NEW, 0.15), Kind.OTHER: (_LEAST_NEW, 0.15)}
 _AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
-"""The smallest limit of a text without anything new, in bytes and as a fraction of its usual limit."""
+"""The smallest limit of a text with nothing new: a number of bytes, and a fraction of the usual limit."""
 _NEW_OR_NOT = (Kind.FILE, Kind.REPORT)
 """The kinds whose limit does not depend on the share of new lines."""
 _SHARE = 0.75
 """The fraction of an excerpt that failure lines may take."""
 _SHARE_OF_QUOTED = 0.25
-"""The fraction that failure lines may take in lists and agents' reports, which may quote failures."""
+"""The fraction that failure lines may take in lists and in agents' reports. These texts may quote
+failures."""
 _MORE = 6_000
-"""The number of bytes by which failure lines may enlarge an excerpt that would leave them out."""
+"""The number of bytes by which failure lines may enlarge an excerpt that lacks space for them."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
 """Lines that are names of files."""
 _FRAMES = re.compile(
     rb"^[ \t>]*[0-9]{1,6}(?: +[0-9]{1,6})?(?: ?[|\xe2]|[:-](?: {2}|\t)| ?[+-](?: {2}|\t)| {4,})[^\n]*",
     re.MULTILINE,
 )
-"""Numbered lines of code, as programs print them around an error."""
+"""Numbered lines of code that a program prints around an error."""
 _STRING = rb'"(?:[^"\\\n]++|\\.)*+"?'
 _TEXTS = re.compile(rb"(%b)(?:\s*+:\s*+(%b))?+|[^\t\n\"]{200,}+" % (_STRING, _STRING))
-"""The strings of JSON with their keys, and the long cells of a table made from JSON. Short strings and
-strings without an end match, too, so that no character is read twice."""
+"""The strings of JSON with their keys, and the long cells of a table made from JSON. Short and unclosed
+strings match, too, so that no character is read twice."""
 _PROSE = 200
-"""The length in bytes above which a string may be prose."""
+"""The length in bytes of the longest string that can't be prose."""
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """Keys of strings that are outputs of programs."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
-"""The percentages of the byte limit for the beginning, the end, the lines about the end of a program,
-failures, definitions in a file, headings, and rows that differ from others."""
+"""The percentages of the byte limit for seven kinds of parts, in this order: the beginning, the end, lines
+about the end of a program, failures, definitions in a file, headings, and rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
-"""Percentages of the limit for the beginning and the end of a file, whose other passages are more useful."""
+"""The percentages of the limit for the beginning and the end of a file. Other passages of a file are more
+useful."""
 _DIFFERING = 75
 """The percentage of the limit for rows of JSON that failed or differ from others."""
 _ENDS = 3
 """The number of rows that are shown at each end of a table."""
 _NAMED = 4
-"""The limit divided by this number is the space for the names of omitted files."""
+"""The names of omitted files take at most the limit divided by this number."""
 _MOST_FAILURES = 64
 _USED = 84
-"""The percentage of the limit that an excerpt of a file takes. A file that just fits takes more."""
+"""The percentage of the limit that an excerpt of a file takes. Files may have more bytes before they need an
+excerpt."""
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
 """An excerpt is made only if its limit is at most this fraction of the text. A larger excerpt saves less than
-the cost of a turn in which the model asks for a missing part. The fraction is smaller for diffs, JSON and
-results of unknown tools, where any line may be the wanted one."""
+a turn costs in which the model asks for a missing part. For diffs, JSON and results of unknown tools the
+fraction is smaller, because any of their lines may be the wanted line."""
 _LEAST = 1_000
 """The smallest limit in bytes that `target_ratio` can give."""
 _COLUMNS_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
@@ -130,7 +134,8 @@ _COLUMNS_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
 _LONGEST_PATH = 400
 """The length in characters of the longest line that may be a path."""
 _LOOKED_AT = 20_000
-"""The number of characters at the beginning of a text that decide whether the text is a list of paths."""
+"""The number of characters at the beginning of a text that are examined to find out whether the text is a
+list of paths."""
 _BY_CATEGORY = {
     "bash": Kind.COMMAND,
     "grep": Kind.SEARCH,
@@ -175,7 +180,7 @@ def excerpt(text: str, source: Source) -> str | None:
 
 
 def is_needed(text: str, source: Source) -> bool:
-    """Return whether the shortened form of a result is over its limit."""
+    """Return whether a result in its shortened form exceeds its limit."""
     return exceeds(text, _bounds(text, source)[1])
 
 
@@ -188,7 +193,7 @@ def _bounds(text: str, source: Source) -> tuple[Kind, int]:
 
 
 def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
-    """Return the limit of a text, which is smaller if the conversation already has most of the text."""
+    """Return the limit of a text. If the conversation already has most of the text, the limit is smaller."""
     if kind in _NEW_OR_NOT or source.is_error or source.policy.target_ratio is not None:
         return limit
     least, part = _AS_NEW.get(kind, _AS_NEW_OTHERS)
@@ -198,14 +203,15 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
         return limit
     if not exceeds(text, _LEAST_NEW) or len(text) > facts.LONGEST or (seen := source.shown_before()) is None:
         return limit
-    # At this share of new lines, the limit reaches the size of the text.
+    # With this share of new lines, the limit is as large as the text.
     enough = ((size(text) + 1) / limit - part) / (1 - part)
     share = facts.share_new(text, seen, min(1.0, enough))
     return min(limit, max(least, int(limit * (part + (1 - part) * share))))
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
-    """Return whether an excerpt saves more than a question for its missing parts may cost."""
+    """Return whether an excerpt saves more than the cost of a turn in which the model asks for its missing
+    parts."""
     if policy.target_ratio is not None or (kind is Kind.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
@@ -232,7 +238,7 @@ def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
 
 
 def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
-    """Return the failure lines of a text. In the output of a known command or an error, every line that looks
+    """Return the failure lines of a text. In an error or the output of a known command, every line that looks
     like a failure counts. In other texts, only lines that state a failure count. Quoted code never counts.
     `above` returns the heading of the line at an offset."""
     call = source.call
@@ -244,8 +250,8 @@ def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], by
 
 
 def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
-    """Return a text of the same length with dots in place of quoted code, names of files and prose, which
-    report no failure."""
+    """Return the text with dots in place of quoted code, names of files and prose. These report no failure.
+    The text keeps its length."""
     data = _FRAMES.sub(_blank, data)
     if kind is Kind.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
@@ -259,8 +265,8 @@ def _blank(match: re.Match[bytes]) -> bytes:
 
 
 def _unless_telling(match: re.Match[bytes]) -> bytes:
-    """Return dots in place of a long string with its key. A string whose key or lines show the output of a
-    program is returned unchanged."""
+    """Return dots in place of a long string and its key. If the key or the lines show that a program printed
+    the string, the string is returned unchanged."""
     key, value = (match[1], match[2]) if match[2] else (b"", match[0])
     if len(value) <= _PROSE or _TELLING_KEY.search(key):
         return match[0]
@@ -269,7 +275,7 @@ def _unless_telling(match: re.Match[bytes]) -> bytes:
 
 
 def kind_of(source: Source) -> Kind:
-    """Return the kind of a result. The call decides, but the shape shows JSON and diffs."""
+    """Return the kind of a result. The call decides, except that JSON and diffs show in the text."""
     kind = _BY_CATEGORY.get(source.call.category, Kind.OTHER)
     if kind is Kind.FILE and source.call.shows_data:
         kind = Kind.DATA
@@ -285,7 +291,8 @@ def kind_of(source: Source) -> Kind:
 
 
 def limit_of(kind: Kind, source: Source) -> int:
-    """Return the limit of a kind in bytes. It is smaller in aggressive mode and larger for an error."""
+    """Return the limit of a kind in bytes. The limit is smaller in aggressive mode and larger for an
+    error."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE
@@ -316,9 +323,9 @@ def _heading(kind: Kind, source: Source) -> str:
 
 
 def _extent(text: str, kind: Kind, source: Source) -> str:
-    """Return `1234 bytes, 40 lines`, or `1234 bytes, lines 81 to 120` for a file with known line numbers,
-    since the text may be a page of the file. The count is omitted for a single line, which may contain many
-    escaped lines."""
+    """Return the size of a text, such as `1234 bytes, 40 lines`. A text that may be a page of a file has its
+    line numbers instead: `1234 bytes, lines 81 to 120`. The size of a single line is only its bytes, because
+    the line may contain many escaped lines."""
     lines = line_count(text)
     extent = counted(size(text), "byte")
     numbers = line_numbers.split(text)[0] if kind in _OF_FILES else ()
@@ -331,7 +338,8 @@ def _extent(text: str, kind: Kind, source: Source) -> str:
 
 
 class _Parts:
-    """A `_Parts` finds the parts of one text that its excerpt may show. Shared data are computed once."""
+    """A `_Parts` finds the parts of one text that its excerpt may show. Values that several methods need are
+    computed once."""
 
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
@@ -356,7 +364,8 @@ class _Parts:
         return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
     def file_above(self, place: int) -> bytes:
-        """Return the heading of the line at an offset, such as its file; empty if there is none."""
+        """Return the heading of the line at an offset, such as the name of its file; empty if the line has no
+        heading."""
         named = self._headings.named if self._is_readable else {}
         line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:
@@ -392,8 +401,8 @@ class _Parts:
 
     @cached_property
     def _numbered(self) -> tuple[Sequence[int], list[str], str]:
-        """The numbers of a file's lines, the lines without numbers, and words that are added to a mark if the
-        numbers may not be those of the file."""
+        """The numbers of a file's lines, the lines without numbers, and the words ` of this output` if the
+        numbers may not be the file's."""
         numbers, contents = line_numbers.split(self._text)
         if line_numbers.separator_of(self._lines):
             return numbers, contents, ""
@@ -402,7 +411,7 @@ class _Parts:
         return range(first, first + len(self._lines)), contents, "" if begins else " of this output"
 
     def written(self, space: int, failures: FailureLines) -> str:
-        """Return the chosen parts, with marks, in at most `space` bytes."""
+        """Return the chosen parts and the marks for gaps, in at most `space` bytes."""
         if not self._is_readable:
             return selection.ends_in_part(self._data, space, partial(left_out, self._data), failures)
         places = [start for start, _ in failures.ranked()[:_MOST_FAILURES]]
@@ -415,8 +424,8 @@ class _Parts:
         return self._file(space, places) if self._kind is Kind.FILE else self._parts(space, places)
 
     def _file(self, space: int, failures: Sequence[int]) -> str:
-        """Return the ends and the definitions of a file, and the passages with names that the conversation
-        has used."""
+        """Return the ends and the definitions of a file, and passages with names that the conversation has
+        used."""
         _, contents, _ = self._numbered
         chosen = Selection(self._units, space * _USED // 100)
         chosen.ends(*_ENDS_OF_FILE)
@@ -453,7 +462,7 @@ class _Parts:
         return range(bisect_left(self._starts, first), last)
 
     def _numbers_left_out(self, first: int, end: int) -> str:
-        """Return the mark for missing lines of a file, with their numbers."""
+        """Return the mark for missing lines of a file, with the numbers of these lines."""
         lines, (numbers, _, where) = self._lines_between(first, end), self._numbered
         is_whole = selection.starts_line(self._data, first) and selection.starts_line(self._data, end)
         if not is_whole or not lines or not 0 < numbers[lines[0]] < numbers[lines[-1]]:
@@ -467,7 +476,7 @@ class _Parts:
         return f"{left_out(self._data, first, end)[:-1]}{self._names(missing)}]"
 
     def _names(self, heads: Sequence[int]) -> str:
-        """Return as many file names in these headings as fit, grouped by folder."""
+        """Return the names of the files in these headings, as many as fit, grouped by folder."""
         folders: dict[str, list[str]] = {}
         for line in heads:
             name = self._lines[line].removeprefix("+++ ").removeprefix("b/").split("\t")[0].rstrip(": ")

@@ -3,8 +3,8 @@
     waiting for the server
     [the line above 41 more times]
 
-The text can be restored from the counts. A text that already contains such a marker is not changed, so that
-every marker is true. An excerpt shows a marker only together with the lines that it counts.
+The text can be restored from the counts. A text that already contains such a marker stays unchanged, so that
+every marker is true. If an excerpt shows a marker, it also shows the lines that the marker counts.
 
 Another stage (`trim`) removes needless blanks.
 """
@@ -25,7 +25,7 @@ _EMPTY_LINES = re.compile(r"\n(?:\r?\n)+(\r?)\n")
 
 def fold(text: str) -> str | None:
     """Return the text with counts in place of repetitions; None if no count would be shorter or the text
-    already has such marks."""
+    already has such markers."""
     lines = Text.of(text).lines
     starts = _starts(lines)
     if not starts or (" more time" in text and any(map(_counts, lines))):
@@ -49,8 +49,8 @@ def fold(text: str) -> str | None:
 def _starts(lines: list[str]) -> list[int]:
     """Return the positions at which cycles may begin, in order.
 
-    Each line of a cycle's first repeat equals a line shortly before it. If consecutive lines do so, a cycle
-    can begin at most as many lines before them.
+    Each line of a cycle's first repeat equals a line shortly before it. A cycle can therefore begin only
+    shortly before such lines: at most as many lines as there are.
     """
     last: dict[str, int] = {}
     again: list[int] = []
@@ -71,7 +71,8 @@ def _starts(lines: list[str]) -> list[int]:
 
 
 def _cycle(lines: list[str], start: int) -> tuple[int, int]:
-    """Return (period, further repeats) of the shortest cycle at `start` that is worth a marker, or (1, 0)."""
+    """Return (period, further repeats) of the shortest cycle at `start` for which a marker saves bytes, or
+    (1, 0)."""
     first = lines[start]
     for period in range(1, _LONGEST_CYCLE + 1):
         following = start + period
@@ -87,7 +88,7 @@ def _cycle(lines: list[str], start: int) -> tuple[int, int]:
 
 
 def _repeats(lines: list[str], start: int, period: int) -> int:
-    """Return how often the cycle at `start` is repeated after its first round."""
+    """Return how often the cycle at `start` is repeated."""
     position = start + period
     while position < len(lines) and lines[position] == lines[position - period]:
         position += 1
@@ -112,8 +113,8 @@ def _counts(line: str) -> tuple[int, int] | None:
 
 
 def counted_lines(lines: Sequence[str]) -> dict[int, int]:
-    """Map the position of each marker to that of the first line that it counts. A marker of `fold` counts few
-    lines, and none of them is a marker. Others are text."""
+    """Map the position of each marker to the position of the first line that it counts. A line that looks
+    like a marker is text if it counts many lines or another marker."""
     found = {at: _counts(line) for at, line in enumerate(lines) if line.startswith("[the ")}
     periods = {at: counts[0] for at, counts in found.items() if counts is not None}
     return {

@@ -1,5 +1,5 @@
 """Headings are lines that name the subject of other lines, such as titles in prose and files above their
-hits. A reader needs the title to understand a detail, and the place to understand a title, as in:
+hits. A reader understands a detail only with its title, and a title only with its place:
 
 **Zero the key when navigation fails.**
 
@@ -36,35 +36,35 @@ _OPENS = ":{[("
 
 
 def definitions(flags: LineFlags) -> list[int]:
-    """Return the numbers of the lines that define something or are titles, the least indented first."""
+    """Return the positions of the titles and of the lines that define something, the least indented first."""
     lines = flags.lines
     return sorted(flags["definition"], key=lambda at: len(lines[at]) - len(lines[at].lstrip()))
 
 
 @dataclass(frozen=True, slots=True)
 class Headings:
-    """The headings of the lines of a text. Numbers of lines begin with 0."""
+    """The headings of the lines of a text. Line numbers begin with 0."""
 
     needs: Mapping[int, list[int]]
-    """The lines without which a line can't be understood, by line."""
+    """The lines without which a line can't be understood, by the number of the line."""
     first: list[int]
-    """Headings that are chosen before other lines: files with hits or changes, titles of a page."""
+    """The headings that are chosen before other lines: files with hits or changes, and titles of a page."""
     named: Mapping[int, int]
-    """The line that names the file or service of a line, by line."""
+    """The line that names the file or service of a line, by the number of the line."""
 
     @classmethod
     def of(
         cls, flags: LineFlags, *, is_search: bool, is_page: bool, is_diff: bool, is_grouped: bool
     ) -> Headings:
-        """Return the headings of a text. With `is_grouped`, an earlier stage wrote shared beginnings of lines
-        only once."""
+        """Return the headings of a text. `is_grouped` is true if an earlier stage wrote shared beginnings of
+        lines only once."""
         if is_diff:
             hunks = hunks_above(flags)
             files = {names[-1] for names in hunks.values() if names and names[-1] not in hunks}
             return cls(hunks, sorted(files), {})
         shared = shared_above(flags) if is_grouped else {}
         files_of = files_above(flags)
-        # The place of a message is in the line below it.
+        # The place of a message is in the line below the message.
         named = shared or files_of | {at - 1: at for at in flags["arrow"] if at}
         found = shared or search_hits.headings(flags) or above(flags) | files_of
         first = sorted(set(found.values())) if is_search or is_page else []
@@ -79,8 +79,8 @@ class Headings:
 
 
 def hunks_above(flags: LineFlags) -> dict[int, list[int]]:
-    """Map each line of a hunk to the hunk's first line, and that first line to the lines with its file and
-    commit."""
+    """Map each line of a hunk to the hunk's first line. Map the hunk's first line to the lines with its file
+    and commit."""
     lines = flags.lines
     above: dict[int, list[int]] = {}
     commit: list[int] = []
@@ -118,8 +118,8 @@ def above(flags: LineFlags) -> dict[int, int]:
 
 
 def places(flags: LineFlags, above: Mapping[int, int]) -> dict[int, int]:
-    """Map each heading to the line that completes it: a title to its first line with a place in a file, a
-    commit's first line to its subject, an item of a list to the line with the item's name."""
+    """Map each heading to the line that completes it. A title gets its first line with a place in a file, a
+    commit's first line gets its subject, and an item of a list gets the line with its name."""
     lines = flags.lines
     found: dict[int, int] = {}
     seen: set[int] = set()
@@ -136,7 +136,7 @@ def places(flags: LineFlags, above: Mapping[int, int]) -> dict[int, int]:
 
 
 def _item(number: int, above: Mapping[int, int], flags: LineFlags) -> int:
-    """Return the first line of the list item whose name is in this line, or -1."""
+    """Return the first line of the list item that has its name in this line, or -1."""
     lines, names = flags.lines, flags["item name"]
     if number not in names or lines[number].lstrip().startswith("- "):
         return -1
@@ -147,8 +147,8 @@ def _item(number: int, above: Mapping[int, int], flags: LineFlags) -> int:
 
 
 def files_above(flags: LineFlags) -> dict[int, int]:
-    """Map the indented lines that begin with a place in a file, and the lines after them, to the line that
-    names the file."""
+    """Map each indented line that begins with a place in a file to the line that names the file. The lines
+    after it in the same block also get this line."""
     lines = flags.lines
     files: dict[int, int] = {}
     for number in flags["in a file"]:
@@ -161,9 +161,9 @@ def files_above(flags: LineFlags) -> dict[int, int]:
 
 
 def opened_above(flags: LineFlags) -> dict[int, int]:
-    """Map each line in a block or record to its heading: the line that opens the block (a key, a bracket, a
-    branch of a tree), the comment above that line, the message above a place, or the first line of a record
-    or commit."""
+    """Map each line in a block or record to its heading. A heading is the line that opens the block (a key, a
+    bracket, a branch of a tree), the comment above that line, the message above a place, or the first line of
+    a record or commit."""
     lines = flags.lines
     records, commits, arrows = flags["record"], flags["commit"], flags["arrow"]
     openings, remarks = flags["opening"], flags["remark"]
@@ -203,8 +203,8 @@ def opened_above(flags: LineFlags) -> dict[int, int]:
 
 
 def _heads_commit(flags: LineFlags, number: int) -> bool:
-    """Return whether a line is the first of a commit, and not a hash that another program prints. The lines
-    below decide."""
+    """Return whether a line begins a commit. Another program may print the same words, so the lines below
+    decide."""
     below = [*flags.lines[number + 1 : number + 3], "", ""]
     is_headed = flags.has(number + 1, "commit header") or (not below[0] and below[1].startswith("    "))
     return flags.lines[number].startswith("commit ") and is_headed
@@ -217,8 +217,8 @@ def _is_of_record(flags: LineFlags, number: int, is_commit: bool) -> bool:
 
 
 def shared_above(flags: LineFlags) -> dict[int, int]:
-    """Map each line of a group to the line that states the shared beginning (the group is then indented by
-    one more blank) or the shared columns."""
+    """Map each line of a group to the line with the shared beginning or the shared columns. The lines below a
+    shared beginning are indented by one more blank."""
     lines = flags.lines
     above: dict[int, int] = {}
     heading, indent, is_service = -1, "", False

@@ -1,6 +1,6 @@
 """This stage removes the blanks between the tokens of JSON and JSON Lines.
 
-Strings, numbers, key order and duplicate keys do not change. A text that is not valid JSON is not changed.
+Strings, numbers, key order and duplicate keys do not change. A text that is not valid JSON stays unchanged.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from penumbra.compress.size import encode
 _BLANKS = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
 _LEAST_AMONG = 512
-"""The smallest number of characters, without blanks, in a value among lines of other text."""
+"""The smallest size, in characters without blanks, of a value between lines of other text."""
 _MOST_AROUND = 2_000
-"""The greatest number of characters in the lines around such a value, which stay."""
+"""The greatest number of characters in the lines around such a value. These lines stay unchanged."""
 _ATTEMPTS = 4
 _MOST_VALUES = 4_000_000
-"""The greatest size in characters of several consecutive values, whose ends are found one by one."""
+"""The greatest total size, in characters, of several consecutive values. Their ends are found one by one."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
@@ -41,7 +41,7 @@ def minify(text: str) -> str | None:
 
 
 def are_values(text: str) -> bool:
-    """Return whether the text is several JSON values that are not one on each line."""
+    """Return whether the text is several JSON values that are not JSON Lines."""
     return bool(_values(text.strip(" \t\r\n")))
 
 
@@ -63,9 +63,9 @@ def _values(body: str) -> list[str]:
 
 
 def among_lines(text: str) -> tuple[str, str, str]:
-    """Return (lines before, JSON, lines after), which together are the text.
+    """Split a text into the lines before its JSON, the JSON, and the lines after it.
 
-    A text without JSON or JSON Lines, or with more than a few lines around it, is the middle part.
+    If there is no JSON, or if the other lines are too long, the whole text is the middle part.
     """
     whole = ("", text, "")
     position = attempts = 0
@@ -75,7 +75,7 @@ def among_lines(text: str) -> tuple[str, str, str]:
             end = _end_of_value(text, position)
             if end - position >= _LEAST_AMONG and position + len(text) - end <= _MOST_AROUND:
                 value = text[position:end]
-                # The size without blanks counts, so that minifying a value does not change the result.
+                # The size without blanks counts. Minifying a value then does not change the result.
                 if len(minify(value) or value) >= _LEAST_AMONG:
                     return (text[:position], value, text[end:])
         position = text.find("\n", position) + 1
@@ -85,7 +85,7 @@ def among_lines(text: str) -> tuple[str, str, str]:
 
 
 def _end_of_value(text: str, start: int) -> int:
-    """Return the end of the JSON at `start`, before the line break, or `start` if there is no JSON."""
+    """Return the end of the JSON at `start`, before its line break; `start` if there is no JSON."""
     closing = "}" if text[start] == "{" else "]"
     # JSON may end with the text, with its first line, or with the last line that begins with a closing
     # bracket or another value.
@@ -125,7 +125,8 @@ def _is_record(line: str) -> bool:
 
 
 def _compact(value: str) -> str:
-    """Return the value without blanks. Values that are too deep for the decoder are minified by a pattern."""
+    """Return the value without blanks. If a value is too deep for the decoder, a pattern removes the
+    blanks."""
     try:
         return msgspec.json.format(encode(value), indent=-1).decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, RecursionError):
@@ -133,7 +134,7 @@ def _compact(value: str) -> str:
 
 
 def _surround(text: str, body: str, compact: str) -> str | None:
-    """Return the compact body, with a line break if the text ends in one; None if nothing is saved."""
+    """Return the compact body; None if nothing is saved. A line break at the end of the text stays."""
     if len(compact) == len(body):
         return None
     return compact + "\n" if text.endswith("\n") else compact

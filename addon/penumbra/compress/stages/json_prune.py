@@ -1,11 +1,11 @@
 """This stage shortens a JSON value to the members that matter most, as in:
 
-    {"users":[{"id":1,"bio":"Born in\\n[812 bytes left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
+{"users":[{"id":1,"bio":"Born in\\n[812 bytes left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
 
 The selection chooses among units: values without members, lines of long strings, and the brackets around
 them. A unit is shown only with its brackets. Numbers keep their spelling. In an object, numbers and names
-without blanks (ids, keys, paths) come first. Left out are URLs that begin with another URL of the object,
-templates of URLs, and members that the row above has, too.
+without blanks (ids, keys, paths) are chosen first. Three kinds of members are always omitted: URLs that begin
+with another URL of the object, templates of URLs, and members that the row above also has.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ _TEXT = msgspec.json.Decoder(str)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
 _LONGEST_NAME, _NAMES = 120, 4
-"""The greatest length in characters and the greatest number of members that may name their object."""
+"""The length in characters of the longest value that may name its object, and the greatest number of such
+values of an object."""
 _WHOLE, _STRING = 40, 300
-"""The length in characters up to which an array or object is one unit, and the length for a string."""
+"""The length in characters of the longest array or object that is one unit, and of the longest such
+string."""
 _DEEPEST = 64
-"""The depth from which members are only counted, since each level parses its content again."""
+"""The depth from which members are only counted. Each level parses its content again."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
 """The percentages of the byte limit for names of objects, beginnings of long strings, and failures."""
 _LEAST = 16
@@ -40,7 +42,8 @@ _LEAST = 16
 _MARK = 6
 """The average size in bytes of the mark for a gap. All gaps of an object share one mark."""
 _MORE, _TRIES = 1.5, 8
-"""The first budget for units as a multiple of the limit, and the number of tries with smaller budgets."""
+"""The first budget for units as a multiple of the limit, and the greatest number of budgets that are tried,
+each smaller than the last."""
 
 
 @dataclass(slots=True)
@@ -51,7 +54,8 @@ class _Tree:
     above: str = ""
     """The JSON in the row above; empty if there is none."""
     texts: list[str] = field(default_factory=list)
-    """The JSON of each unit with its key, but only the brackets or quotes of units with members or lines."""
+    """The JSON of each unit with its key. A unit with members or lines has only its brackets or quotes
+    here."""
     parents: list[int] = field(default_factory=list)
     """The number of the unit that encloses each unit; 0 for the first."""
     ends: list[int] = field(default_factory=list)
@@ -63,7 +67,7 @@ class _Tree:
     beginnings: list[int] = field(default_factory=list)
     """The numbers of the first lines of long strings."""
     left: int = facts.LONGEST
-    """The number of characters that further units may take. When there are none, members are only counted."""
+    """The number of characters that further units may take. If none are left, members are only counted."""
 
     def add(self, source: str, parent: int = 0, depth: int = 0, key: str = "") -> None:
         """Add the units of a value."""
@@ -115,7 +119,7 @@ class _Tree:
             self.add(value, number, depth + 1, f"{_quoted(key)}:")
 
     def written(self, shown: bytearray, number: int = 0) -> str:
-        """Return the JSON of a unit, with marks for units in it that are not shown."""
+        """Return the JSON of a unit, with marks for hidden units in it."""
         text, end = self.texts[number], self.ends[number]
         if end == number + 1 and not self.members[number]:
             return text
@@ -144,9 +148,9 @@ class _Tree:
 def prune(
     text: str, space: int, compared: Callable[[Units], Facts] | None = None, above: str = ""
 ) -> str | None:
-    """Return a JSON value in at most `space` bytes; None if the text is not JSON or its brackets don't fit.
-    `compared` returns the facts of units; without it, the first units are chosen first. `above` is the JSON
-    in the row above."""
+    """Return a JSON value in at most `space` bytes; None if the text is not JSON or even its brackets don't
+    fit. `compared` returns the facts of units; without this function, the first units are chosen first.
+    `above` is the JSON in the row above."""
     body = text.strip(" \t\r\n")
     tree = _Tree(above)
     try:
@@ -180,7 +184,7 @@ def _left_out(items: int) -> str:
 
 
 def _has_repeated_members(source: str) -> bool:
-    """Return whether an object has two members of one name. A decoder would drop one of them."""
+    """Return whether an object has two members with the same name. A decoder would drop one of them."""
     repeated: list[bool] = []
 
     def hook(members: list[tuple[str, object]]) -> None:
@@ -198,7 +202,7 @@ def _is_name(value: str) -> bool:
 
 
 def _derived(members: Mapping[str, str]) -> frozenset[str]:
-    """Return the keys of URLs that begin with another URL of the object or are templates."""
+    """Return the keys of the URLs that are templates or begin with another URL of the object."""
     addresses = sorted((value[1:-1], key) for key, value in members.items() if _ADDRESS.match(value))
     derived: set[str] = set()
     base = ""

@@ -5,8 +5,8 @@
     1 <tab> alpha <tab> Oslo
     2 <tab> "12" <tab> Bergen
 
-Only the order of keys is lost. Numbers keep their spelling. A cell is a JSON value, but strings that can't be
-mistaken for another value have no quotes. An empty cell means that the object does not have the key. Objects
+Only the order of keys is lost. Numbers keep their spelling. A cell is a JSON value, but a string without
+quotes if it can't be mistaken for another value. An empty cell means that the object lacks the key. Objects
 within objects become columns with dotted names.
 """
 
@@ -26,15 +26,15 @@ from penumbra.compress.stages import json_minify
 _LEAST_ROWS = 3
 _MOST_COLUMNS = 60
 _MOST_OBJECTS = 200_000
-"""The greatest number of objects, since a row in memory may be forty times as large as its object."""
+"""The greatest number of objects. A row in memory may be forty times as large as its object."""
 _SPARSEST = 8
-"""A table is made only if at least one in this number of cells has a value."""
+"""A table is made only if at least one of this number of cells has a value."""
 _MOST_INNER = 12
 _DEPTH = 4
 _PAGE = 1_000
-"""The average length in characters from which lines are pages of a response and not rows."""
+"""The average length in characters from which lines of JSON are pages of a response, not rows."""
 _SHARED_PREFIX = 20
-"""The length in characters of the shortest common beginning of a column that is written once."""
+"""The length in characters of the shortest common beginning that is written once for a whole column."""
 _PLAIN = re.compile(
     r"(?!(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\Z)"  # values of other types
     r"[^ \"\[\]{}\x00-\x1f][^\"\x00-\x1f]*(?<! )"
@@ -77,7 +77,7 @@ def _tables(text: str) -> str | None:
 
 
 def _pages(lines: Sequence[str]) -> str | None:
-    """Return one value on each line, and all tables below; None if there are no tables."""
+    """Return each value on a line, with all tables below; None if there are no tables."""
     writer = _Writer()
     shells = [writer.value(line, 0) for line in lines]
     is_alone = all(shell == f'"[table {number}]"' for number, shell in enumerate(shells, 1))
@@ -92,7 +92,7 @@ class _Writer:
     count: int = 0
 
     def value(self, source: str, depth: int) -> str:
-        """Return the JSON value with names in place of its tables."""
+        """Return the JSON value with the names of tables in place of its arrays."""
         if depth > _DEPTH or len(source) < 80:
             return source
         if source[0] == "[":
@@ -171,10 +171,10 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
 
 
 def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | None:
-    """Return the values of each key in all rows, or None in rows without it. Keys of inner objects are
+    """Return, for each key, its value in every row. A row without the key has None. Keys of inner objects are
     dotted.
 
-    Returns None if there are too many keys or if most cells would be empty. Both are counted first.
+    Returns None if there are too many keys or if most cells would be empty.
     """
     keys: dict[str, None] = {}
     for row in rows:
@@ -189,7 +189,7 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
             time_budget.check()
         values = [row.get(key) for row in rows]
         is_open = "." not in key and prefix.count(".") < _DEPTH
-        # No key may be equal to a dotted name.
+        # No key may be equal to the dotted name of another.
         is_open = is_open and not any(other.startswith(f"{key}.") for other in keys)
         inner = _inner(values) if is_open else None
         if inner is None:
@@ -203,7 +203,7 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
 
 
 def _inner(values: Sequence[str | None]) -> list[Row] | None:
-    """Return the objects of a column; None if it has other values or the objects differ."""
+    """Return the objects of a column; None if the column has other values or the objects differ too much."""
     if {value and value[0] for value in values} != {"{"} or "{}" in values:
         return None
     objects = _rows([value for value in values if value is not None])
@@ -218,7 +218,8 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
 
 
 def _shared_prefix(values: Sequence[str | None]) -> str:
-    """Return the common beginning of a column; empty if it is short or not all values are strings."""
+    """Return the common beginning of a column. The result is empty if the beginning is short or a value is no
+    string."""
     strings = [value for value in values if value is not None]
     if len(strings) < len(values) or {value[0] for value in strings} - {'"'} or "\\" in "".join(strings):
         return ""

@@ -6,12 +6,12 @@
     ...
     20→def main():
 
-Read tools put a number before each line, which costs about a fifth of the tokens of a read. The lines between
-two numbered ones can be counted. The content of each line stays, so that an edit can quote the line. The
-first and last lines of a run keep their numbers. The blanks before numbers are removed.
+Read tools put a number before each line. These numbers cost about a fifth of the tokens of a read. The lines
+between two numbered lines can be counted. The content of each line stays, so that an edit can quote the line.
+The first and last lines of a run keep their numbers. The blanks before numbers are removed.
 
-A file may contain numbers itself. `may_be_the_files` and `count_lines` decide which numbers are a read
-tool's.
+A file may itself contain numbers. `may_be_the_files` and `count_lines` decide which numbers come from a read
+tool.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEADING = 2_000
 _SHORTEST = 8
 """The smallest number of numbered lines in a text that is thinned."""
 _HEADER = 40
-"""The number of lines at the beginning of a text within which its numbers must begin."""
+"""The number of lines at the beginning of a text in which its numbers must begin."""
 _L = "L: "
 """The separator for the form `L12: `, which has an L before the number."""
 _BAR = " | "
@@ -48,11 +48,10 @@ _PREFIXES = {
 _PREFIXES[_L] = re.compile(r"[ \t]{0,8}L([0-9]{1,7}): ")
 _STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
 _SHORT_HEAD = 16_000
-"""The separator of a text is cached if the beginning that is examined has at most this number of
-characters."""
+"""A separator is cached if the examined beginning of the text has at most this number of characters."""
 _COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
-"""The usual spellings of numbers. Comparing lines with them takes less time than parsing."""
+"""The usual spellings of numbers. Comparing lines with them is faster than parsing the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Numbered:
 def thin(text: str) -> str | None:
     """Return the text with every twentieth line number; None if its lines are not numbered.
 
-    Also return None if counting could not restore the numbers (`are_ambiguous`).
+    The result is also None if counting could not restore the numbers (`are_ambiguous`).
     """
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
@@ -84,13 +83,13 @@ def thin(text: str) -> str | None:
     if 2 * len(kept) > count:
         return None
     thinned = numbers.contents.copy()
-    # If only a few lines had a bare colon, a reader could not know whether the next blank belongs to the
-    # line.
+    # If only a few lines had a bare colon, a reader could not know whether the blank after the colon belongs
+    # to the line.
     separator = {":": ": ", _BAR: "| "}.get(separator, separator)
     for position in kept:
         thinned[position] = prefix(numbers.numbers[position], separator) + thinned[position]
     whole = "\n".join([LEGEND + numbers.head, *thinned])
-    # A line of the file may look like a line that is numbered in another way.
+    # A line of the file may look like a line with another form of number.
     return whole if separator_of(whole.split("\n", _HEADER)[:_HEADER]) == separator else None
 
 
@@ -100,14 +99,13 @@ class _Numbers:
 
     separator: str
     head: str
-    """The text before the first numbered line, with a line break before each of its lines."""
+    """The text before the first numbered line. Each of its lines begins with a line break."""
     numbers: Sequence[int]
     contents: list[str]
-    """The text after each number, with the unnumbered lines that follow."""
+    """The text after each number, including the unnumbered lines that follow."""
 
     gaps: list[int]
-    """Positions of the numbered lines with unnumbered lines directly after them. The last numbered line is
-    left out."""
+    """The positions of the numbered lines directly before unnumbered lines, except the last numbered line."""
 
     @classmethod
     def of(cls, text: str, separator: str) -> _Numbers:
@@ -120,7 +118,8 @@ class _Numbers:
         return cls(separator, head, numbers, contents, gaps)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """Yield the first position of each run of lines that count up by one, and the position after it."""
+        """Yield the first position of each run of lines whose numbers grow by one, and the position after the
+        run."""
         count = len(self.numbers)
         breaks = set(self.gaps)
         if not isinstance(self.numbers, range):
@@ -133,8 +132,8 @@ class _Numbers:
         yield start, count
 
     def are_ambiguous(self, text: str) -> bool:
-        """Return whether counting could not restore the numbers. Either a content itself looks numbered, or
-        the numbers after unnumbered lines go on as if these were numbered."""
+        """Return whether counting could not restore the numbers. In this case, the content of a line looks
+        numbered, or numbers after unnumbered lines continue as if these lines had numbers."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
         sign = ": " if separator == _L else separator
         if text.count(sign) > len(numbers):
@@ -148,7 +147,7 @@ class _Numbers:
 
 
 def _read(spelled: list[str]) -> Sequence[int]:
-    """Return the numbers, as a range if they count up by one."""
+    """Return the numbers; as a range if they grow by one."""
     first, count = int(spelled[0]) if spelled else 0, len(spelled)
     if spelled == list(_DECIMALS[first : first + count]):
         return range(first, first + count)
@@ -166,8 +165,8 @@ def first_number(text: str) -> int | None:
 
 
 def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
-    """Return whether the numbers may belong to the file: they are not padded, and the sign after them is not
-    known to be the tool's."""
+    """Return whether the numbers may belong to the file. Such numbers are not padded, and the sign after them
+    is not known as the tool's."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
     numbered = (line for line in lines if separator and parse(line, separator) is not None)
@@ -192,7 +191,8 @@ def unpad(text: str) -> str | None:
 
 
 def split(text: str) -> tuple[list[int], list[str]]:
-    """Return (numbers, contents) of the lines, also of a thinned text. Unnumbered lines have number 0."""
+    """Return the numbers and the contents of the lines. An unnumbered line has the number 0. The text may be
+    thinned."""
     lines = text.split("\n")
     separator = separator_of(lines)
     if not separator:
@@ -209,14 +209,15 @@ def split(text: str) -> tuple[list[int], list[str]]:
         numbers[position], lines[position] = int(match[1]), lines[position][match.end() - place - 1 :]
         places.append(position)
     for left, right in pairwise(places if is_thinned else ()):
-        # If two numbers differ by the distance of their lines, the lines between are numbered consecutively.
+        # If two numbers differ by the distance of their lines, the lines between have consecutive numbers.
         if 1 < right - left == numbers[right] - numbers[left]:
             numbers[left:right] = range(numbers[left], numbers[right])
     return numbers, lines
 
 
 def parse(line: str, separator: str = "") -> Numbered | None:
-    """Return the line's number and content; None if it has no number with that separator (empty: any)."""
+    """Return a line's number and content; None if the line has no number with this separator. An empty
+    `separator` means any."""
     match = (_PREFIXES[separator] if separator else _PREFIX).match(line)
     if match is None:
         return None
@@ -233,9 +234,9 @@ def prefix(number: int, separator: str) -> str:
 def separator_of(lines: list[str]) -> str:
     """Return the text between number and content; empty if the lines are not numbered.
 
-    Two of the first lines must have numbers that differ by the distance of the lines. In a text with the
+    Two of the first lines must have numbers that differ by the distance of these lines. In a text with the
     legend, one number is enough. The separator is a bare colon if only some contents begin with a blank, or
-    if all contents are indented by an even number of blanks.
+    if the contents are indented by an even number of blanks.
     """
     head = "\n".join(lines[:_HEADER])
     return _remembered(head) if len(head) <= _SHORT_HEAD else _separator(head)
@@ -258,31 +259,32 @@ def _separator(head: str) -> str:
     if LEGEND in lines:
         return found or next(iter(offsets), "")
     if found == _BAR and any("-+-" in line or line.lstrip().startswith("|") for line in lines):
-        # The numbers are cells of a table, which has a rule or lines that begin with a bar.
+        # The numbers are cells of a table. Such a table has a ruling line, or lines that begin with a bar.
         return ""
     return ":" if found == ": " and _is_indented(lines) else found
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """Return whether all blanks after the colons belong to the code, whose indentation is even."""
+    """Return whether all blanks after the colons belong to the code. The code's indentation is then even."""
     matches = [match for match in map(_AFTER_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
         # The read tool wrote a blank after the colon of an empty line.
         return False
     filled = [(len(match[1]), match[2]) for match in matches if match[2]]
     least = min((blanks for blanks, _ in filled), default=0)
-    # Inner lines of a block comment have one blank more than the code.
+    # The inner lines of a block comment have one blank more than the code around them.
     return (
         least > 0 and least % 2 == 0 and any(found != (least, "*") for found in filled if found[0] == least)
     )
 
 
 _remembered = lru_cache(maxsize=16)(_separator)
-"""`_separator` with a cache, since several stages ask for the same text."""
+"""`_separator` with a cache, since several stages ask for the separator of the same text."""
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
-    """Return whether numbers in a tool's text may be part of the file. `original` is the unchanged result."""
+    """Return whether the numbers in a tool's text may be part of the file. `original` is the text before any
+    change."""
     if has_own_tags(text):
         return True
     first = first_number(text)
@@ -292,8 +294,8 @@ def may_be_the_files(text: str, original: str, call: Call) -> bool:
 
 
 def count_lines(text: str, call: Call, original: str | None = None) -> bool:
-    """Return whether numbers in a text are known to be line numbers of its files. `original` is the output
-    from which the text was made, if its lines differ."""
+    """Return whether the numbers in a text are known to be line numbers of its files. `original` is the
+    output from which the text was made, if its lines differ."""
     if LEGEND in text[:HEADING]:
         return True
     if call.shell or call.category != "read":

@@ -6,9 +6,9 @@
     ~A 05.123 3 1234
     ~A 05.200 1 1235
 
-The text can be restored. Lines that are equal without their values (numbers, times, ids, hashes) share a
-pattern. Values and beginnings of values that are the same in all lines become part of the pattern. Critical
-lines stay. The time is linear in the size of the text.
+The text can be restored. Lines that differ only in values (numbers, times, ids, hashes) share a pattern. If
+all values in a gap have the same beginning, it becomes part of the pattern. Critical lines stay unchanged.
+The time is linear in the size of the text.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _VALUE = re.compile(
 )
 _VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
 _COUNTS = re.compile(r"\b(?:lines?|times?)\b")
-"""Words in lines by which earlier stages count other lines. These lines stay."""
+"""The words by which earlier stages count other lines. Lines with these words stay."""
 FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
 LAST = "[end of patterns]"
 _GAP = "\x00"
 _HOLE = "{}"
 _LEAST_LINES = 12
 _LEAST_CHARACTERS = 2_000
-"""The length in characters of the shortest text whose patterns are written once."""
+"""The length in characters of the shortest text that this stage changes."""
 _LEAST_USES = 4
 _LEAST_CONSTANT = 12
 """The smallest number of characters in a pattern outside its gaps."""
@@ -53,7 +53,8 @@ class _Pattern:
     shown: str
     """The pattern with `{}` for each gap."""
     gaps: tuple[tuple[int, int] | None, ...]
-    """The numbers of first and last characters of each value that the pattern contains; None for all."""
+    """For each gap, the numbers of first and last characters that the pattern contains; None if it contains
+    the whole value."""
 
 
 def factor(text: str) -> str | None:
@@ -95,7 +96,7 @@ def factor(text: str) -> str | None:
 
 
 def _may_repeat(text: str, lines: Sequence[str]) -> bool:
-    """Return whether enough lines are equal without the characters of values. The test is quick."""
+    """Return whether enough lines are equal if the characters of values are deleted. This test is fast."""
     remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
     shortest, longest = _LEAST_CONSTANT, _LONGEST
     counts = Counter(
@@ -143,7 +144,7 @@ def _pattern(name: str, constant: str, values: Sequence[tuple[str, ...]]) -> _Pa
 
 
 def _shared(column: Sequence[str]) -> tuple[int, int]:
-    """Return the numbers of characters that all values of a column share at the beginning and the end. The
+    """Return the numbers of first and of last characters that all values of a column share. The shared
     beginning ends after a sign between numbers, such as `:`."""
     low, high = min(column), max(column)
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)

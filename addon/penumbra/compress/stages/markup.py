@@ -1,7 +1,7 @@
 """This stage writes a web page as text: headings, paragraphs, lists, tables and links.
 
-The parser is selectolax (Lexbor), an HTML5 parser in C. This module chooses which parts of the tree are
-written. Links and image descriptions stay. Content that only a browser needs is removed.
+The parser is selectolax (Lexbor), an HTML5 parser in C. This module chooses the parts of the tree that are
+written. Links and descriptions of images stay. Content that only a browser needs is removed.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ _BLOCKS = _tags(
     " h1 h2 h3 h4 h5 h6 header hr li main nav ol p pre section summary table tbody thead tr ul"
 )
 _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article")
-"""Blocks before which an empty line is written."""
+"""The blocks with an empty line before them."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
 _CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
-"""Blocks that begin on the line with the mark of their item or heading if they are its first content."""
+"""The blocks that continue the line of an item's or heading's mark, if they are its first content."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
-"""Elements that add something to the text. Only the content of all other elements is written."""
+"""The elements that add something to the text. Of all other elements, only the content is written."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _CHILDLESS = _tags(
     "area base br col dd dt embed hr img input li link meta option p param source tbody td th thead tr track"
     " wbr"
 )
 _DEEPEST = 500
-"""The greatest depth of elements, since the parser's time grows with the square of the depth."""
+"""The greatest depth of elements. The parser's time grows with the square of the depth."""
 _BLANKS = re.compile(r"[\t\r\n\f\u00a0][ \t\r\n\f\u00a0]*| [ \t\r\n\f\u00a0]+")
-"""Runs of blanks other than one space."""
+"""A pattern for runs of blanks other than one space."""
 _LONGEST_LINK = 300
-"""The length in characters of the longest URL that is written. Longer ones contain data for the site."""
+"""The length in characters of the longest URL that is written. A longer URL carries data for the site."""
 
 
 _LONGEST_LABEL = 240
-"""The length in characters up to which a cell with blocks in it is written on the line of its row."""
+"""The length in characters of the longest cell with blocks in it that is written on the line of its row."""
 _MOST_SPANNED = 1_000
-"""The greatest number of rows or columns of a cell, as in browsers."""
+"""The greatest number of rows or columns of a cell. Browsers have the same limit."""
 _NESTED = 4
 """The greatest depth of tables whose cells are examined as a whole."""
 
@@ -68,7 +68,8 @@ class _Table:
     columns: int = 1
     has_heads: bool = False
     spans: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Cells that span the next rows, by column: the text, and the number of rows left."""
+    """The cells that span the next rows, by column. A cell has its text and the number of rows that it still
+    spans."""
 
     def spanning(self) -> str | None:
         """Return the cell of an earlier row that spans this column; None if there is none."""
@@ -103,7 +104,7 @@ def to_text(text: str) -> str | None:
 
 
 def _is_deep(text: str) -> bool:
-    """Return whether elements are nested too deep. Only elements that need an end tag are counted."""
+    """Return whether elements are nested too deeply. Only elements that need an end tag are counted."""
     if text.count("<") - text.count("</") <= _DEEPEST:
         return False
     depth = deepest = 0
@@ -121,9 +122,10 @@ class _Writer:
 
     def __init__(self, hides: bool, spans: bool, space: int) -> None:
         self.hides, self.spans = hides, spans
-        """True if elements may be hidden or cells may span others. Only then are their attributes read."""
+        """True if elements may be hidden or cells may span other cells. Attributes are read only then."""
         self.space = space
-        """The number of characters that spanning cells may still add. A few tags could add very many."""
+        """The number of characters that spanning cells may still add. A few tags could add very many
+        characters."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0
@@ -131,10 +133,10 @@ class _Writer:
         self.links: list[tuple[int, str]] = []
         self.tables: list[_Table] = []
         self.is_inline = False
-        """True within a cell of one line."""
+        """True within a cell that is written on one line."""
 
     def walk(self, root: LexborNode) -> None:
-        """Write everything below a node, without recursion, since pages may be deep."""
+        """Write everything below a node. There is no recursion, because pages may be deep."""
         # A string on the stack is the name of an element that ends here.
         stack: list[LexborNode | str] = [root]
         nodes = 0
@@ -165,7 +167,7 @@ class _Writer:
             stack[first:] = reversed(stack[first:])
 
     def finish(self) -> list[str]:
-        """Return the lines, without two empty ones in a row."""
+        """Return the lines. Of several empty lines in a row, one stays."""
         self._end_line()
         kept: list[str] = []
         for line in self.lines:
@@ -260,14 +262,15 @@ class _Writer:
         table.column += table.columns
 
     def _write_spanning(self, table: _Table) -> None:
-        """Write the cells of earlier rows that span this row."""
+        """Write the cells of earlier rows that span this place in the row."""
         while self.space >= 0 and (text := table.spanning()) is not None:
             self._write_bars(table)
             self._add(text)
             table.column += 1
 
     def _write_bars(self, table: _Table) -> None:
-        """Write the bars before a cell. Empty first cells get bars only if the columns have heads."""
+        """Write the bars before a cell. Empty cells at the beginning of a row get bars only if the columns
+        have heads."""
         missing = table.column - table.bars
         table.bars = table.column
         if table.has_heads or any(part.strip() for part in self.parts):

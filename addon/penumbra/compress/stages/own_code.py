@@ -6,10 +6,10 @@
     [112 lines: as the call has written them]
     ...
 
-The first and the last lines of each run stay, so that a later edit can quote the border of old and new code.
-If the call has written the whole file, there is no old code, and one line at each end is enough.
+The first and last lines of each run stay, so that a later edit can quote the place where old and new code
+meet. If the call has written the whole file, there is no old code. One line at each end is then enough.
 
-The call also contains the path of the file, so the acknowledgement needs only the file's name.
+The call also contains the path of the file. The acknowledgement then needs only the file's name.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from penumbra.compress.size import counted
 from penumbra.compress.stages import line_numbers
 
 _MARGIN, _MARGIN_OF_WHOLE = 6, 1
-"""The number of lines that stay at each end of a run, after an edit and after the write of a whole file."""
+"""The number of lines that stay at each end of a run: after an edit, and after the write of a whole file."""
 _MORE = 8
-"""The smallest number of lines that are left out between the two ends of a run."""
+"""The smallest number of omitted lines between the two ends of a run."""
 _SHORTEST = 200
 """The length in characters of the shortest argument that is compared."""
 _LONGEST = 800
-"""The greatest length in characters of the line that names the edited file."""
+"""The length in characters of the longest line that may name the edited file."""
 _AROUND = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
 """The characters that may precede and follow a whole path."""
 _PLACES = 4
-"""The greatest number of positions of a line in an argument that are tried."""
+"""The greatest number of positions in an argument at which a line is compared."""
 _MOST = 20_000
 """The greatest number of lines of an argument that is compared."""
 
 
 def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
-    """Return the text without the lines that the call's arguments contain in the same order; None if they are
-    too few.
+    """Return the text without the lines that the call's arguments contain in the same order; None if there
+    are too few such lines.
 
     `is_whole` is true if the call has written the whole file.
     """
@@ -71,8 +71,8 @@ def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
 
 
 def with_name(text: str, path: str) -> str | None:
-    """Return the acknowledgement of an edit with the name of the file in place of its path; None if the first
-    line does not contain the path exactly once, or reports a failure."""
+    """Return the acknowledgement of an edit with the name of the file in place of its path. Return None if
+    the first line reports a failure, or does not contain the path exactly once."""
     end = text.find("\n") + 1 or len(text)
     start = text.find(path, 0, end) if path else -1
     if start < 0 or end > _LONGEST or text.find(path, start + 1, end) >= 0 or failing([text[:end]]):
@@ -84,7 +84,7 @@ def with_name(text: str, path: str) -> str | None:
 
 
 def _written(arguments: Any) -> Iterator[str]:
-    """Yield the texts in the arguments that a call writes into a file, without old text."""
+    """Yield the texts that a call writes into a file, from its arguments. Old text is left out."""
     if isinstance(arguments, str):
         yield "\n".join(line[1:] for line in arguments.split("\n") if line.startswith("+"))
     elif isinstance(arguments, Mapping):
@@ -113,10 +113,11 @@ def _run(
     places: Mapping[str, Sequence[int]],
     least: int,
 ) -> int:
-    """Return the number of lines from `start` on that the code has in this order; 0 if they are too few."""
+    """Return the number of lines from `start` on that the code has in the same order; 0 if there are fewer
+    than `least`."""
     longest = 0
     for place in places.get(contents[start], ()):
-        # The last needed line excludes most places.
+        # Most places fail the comparison of the last needed line.
         last = start + least - 1
         if last >= len(contents) or place + least > len(code) or contents[last] != code[place + least - 1]:
             continue

@@ -17,7 +17,7 @@ _ENDS = 3
 _LONGEST = 400
 """The number of characters of a row that are always shown. A table of few rows shows more."""
 _FEW = 160
-"""If the limit leaves at least this number of bytes for each row, a part of every row is shown."""
+"""If the limit leaves at least this number of bytes for each row, every row is shown at least in part."""
 _SHORTEST = 20
 """The number of characters that each cell keeps."""
 _NOTE = 29
@@ -29,14 +29,14 @@ _LOOKED_AT = 50
 _COLUMNS = 30
 """The number of columns of a table that are compared."""
 _FAR = 20
-"""A number is odd if its distance from the median is more than this many times the usual distance."""
+"""A number is odd if its distance from the median is more than this number of times the usual distance."""
 _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")
 
 
 def rows(text: str, space: int) -> tuple[list[str], list[int]] | None:
-    """Return the rows of a JSON text and, for each row, the number of the line that names its columns (a row
-    without such a line has its own number). Rows are shortened so that some fit into `space` bytes. Returns
-    None if the text has no rows."""
+    """Return the rows of a JSON text, and for each row the number of the line that names its columns. A row
+    without such a line has its own number. Rows are shortened so that some rows fit into `space` bytes.
+    Returns None if the text has no rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
     if len(lines) < 4 * _ENDS and not starts:
@@ -68,7 +68,8 @@ def is_separated(text: str) -> bool:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """Return the mark that nearly all of the first lines have equally often; empty if there is none."""
+    """Return the mark that nearly all of the first lines contain equally often; empty if there is no such
+    mark."""
     first = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
@@ -91,7 +92,8 @@ def odd(lines: Sequence[str]) -> list[int]:
     """Return the positions of the lines with an odd value in a column, the oddest first.
 
     Values are compared among similar lines. Lines are similar if they have the same number of cells between
-    separators, tabs or runs of blanks, or if nearly all of them have the same word at one position.
+    separators, tabs or runs of blanks. Lines are also similar if nearly all of them have the same word at one
+    position.
     """
     found: Counter[int] = Counter()
     for mark in {"\t", "  ", _separator(lines)} - {""}:
@@ -116,11 +118,12 @@ def odd(lines: Sequence[str]) -> list[int]:
 
 
 def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> list[int]:
-    """Return the position of each odd row once for each of its odd cells; empty if the rows are no table."""
+    """Return the position of each odd row as often as the row has odd cells. The result is empty if the rows
+    are no table."""
     if len(rows) < 4 * _ENDS:
         return []
     width = Counter(map(len, rows.values())).most_common(1)[0]
-    # If nearly all rows have the same number of cells, further cells of a row are a remark.
+    # If nearly all rows have the same number of cells, the further cells of a longer row are a remark.
     are_even = width[1] * 10 >= 9 * len(rows)
     columns = zip_longest(*rows.values(), fillvalue="") if are_even else zip(*rows.values(), strict=False)
     counted = [(column, Counter(column)) for column in islice(columns, _COLUMNS)]
@@ -135,8 +138,9 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
 
 
 def _odd_values(counts: Mapping[str, int]) -> set[str]:
-    """Return the odd values of a column: missing values, values of a rare type, rare values among few
-    different ones, and numbers far from all others. `counts` has the number of occurrences of each value."""
+    """Return the odd values of a column: missing values, values of a rare type, rare values if there are few
+    different values, and numbers far from all others. `counts` has the number of occurrences of each
+    value."""
     total, most = sum(counts.values()), max(counts.values())
     kinds = {value: _kind(value) for value in counts}
     of_kinds: Counter[str] = Counter()
@@ -194,8 +198,8 @@ def _short(row: str, longest: int) -> str:
 
 
 def _in_part(row: str, above: str, longest: int) -> str:
-    """Return a row in about `longest` characters. Cells with JSON stay JSON if they fit without the members
-    that the row `above` has, too."""
+    """Return a row in about `longest` characters. A cell with JSON stays JSON if it fits without the members
+    that the row `above` also has."""
     short = _short(row, longest)
     if short is row:
         return row

@@ -1,4 +1,5 @@
-"""This module reads results of searches in files. Its stage names the file of their hits only once.
+"""This module reads results of searches in files. Its stage writes the name of a file only once, above the
+hits in the file.
 
     src/a.py:12:import os          src/a.py:
     src/a.py-13-import re     ->   12:import os
@@ -6,8 +7,9 @@
                                    src/b.py:
                                    7:import os
 
-`ungroup` restores the text, and `group` changes nothing if that would fail. Some agents write relative paths
-in hits and absolute paths in the lines around them. Such a file gets its absolute path everywhere.
+`ungroup` restores the text. `group` changes nothing if the text could not be restored. Some agents write
+relative paths in hits and absolute paths in the lines around hits. Such a file gets its absolute path
+everywhere.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _LEAST = 3
 
 
 def is_search(call: Call) -> bool:
-    """Return whether a call searches files, so that its output has the lines that match."""
+    """Return whether a call searches files. The output of such a call has the matching lines."""
     command = call.command
     if call.category == "grep" or call.family == "grep":
         return True
@@ -75,7 +77,7 @@ def _is_heading(flags: LineFlags, number: int) -> bool:
 
 
 def group(text: str) -> str | None:
-    """Return the text with its hits grouped by file; None if there are none or the text could not be
+    """Return the text with its hits grouped by file; None if there are no hits or the text could not be
     restored."""
     lines = Text.of(text).lines
     paths = _paths(lines)
@@ -98,7 +100,7 @@ def group(text: str) -> str | None:
             current = name
         grouped.append(line[len(path) + 1 :])
     whole = "\n".join(grouped)
-    # Restoring can only fail if another line looks like a name or a hit.
+    # Restoring the text fails only if another line looks like a name or a hit.
     if is_plain:
         return whole
     pairs = zip(paths, lines, strict=True)
@@ -128,7 +130,7 @@ def ungroup(text: str) -> str:
 def _paths(lines: list[str]) -> list[str]:
     """Return the file name at the beginning of each line; empty if there is none.
 
-    The names of hits are found first, since they identify the lines around the hits.
+    The names in hits are found first, because these names identify the lines around the hits.
     """
     beginnings = [found[1] if found else "" for found in map(_HIT.match, lines)]
     files = {name for name in set(beginnings) if name and _is_path(name)}
@@ -147,12 +149,12 @@ def _paths(lines: list[str]) -> list[str]:
 
 
 def _is_path(name: str) -> bool:
-    """Return whether a text may be the name of a file, unlike a time of day or a word."""
+    """Return whether a text may be the name of a file. A time of day or a word is no name."""
     return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()
 
 
 def _near(line: str, last: str, coming: str) -> str:
-    """Return the file name before a line near a hit (`path-12-text`). The last or next hit has the same
+    """Return the file name before a line near a hit (`path-12-text`). The hit before or after has the same
     name."""
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):
@@ -165,7 +167,8 @@ def _near(line: str, last: str, coming: str) -> str:
 
 
 def _names(paths: list[str]) -> dict[str, str]:
-    """Map each spelling of a file's name to the absolute path that ends in it, or else to itself."""
+    """Map each spelling of a file's name to the absolute path that ends with it. Without such a path, map the
+    spelling to itself."""
     names = {path: path for path in paths if path}
     absolute = [path for path in names if path[0] == "/" or _DRIVE.match(path)]
     for path in absolute:
@@ -177,8 +180,8 @@ def _names(paths: list[str]) -> dict[str, str]:
 
 
 def _tighten(lines: list[str]) -> str | None:
-    """Return hits that are grouped already (`  Line 12: text`, with empty lines between) in a shorter
-    form."""
+    """Return grouped hits in a shorter form. In the longer form, hits are indented (` Line 12: text`) and
+    empty lines separate them."""
     if sum(bool(_LISTED.match(line)) for line in lines) < _LEAST:
         return None
     tight: list[str] = []

@@ -1,16 +1,16 @@
-"""This stage renders a text like a screen, without colours, titles and overwritten text.
+"""This stage renders a text as a screen would, without colours, titles and overwritten text.
 
-After a carriage return, a shorter text begins a new line instead of overwriting a longer one, since no
-program wants a mixture of both. Colours stay if only they show the difference between two compared texts.
+A text after a carriage return overwrites the text before. If the new text is shorter, it begins a new line
+instead, because no program wants a mixture of both. Colours stay if only colours show the difference between
+two compared texts.
 
-There are three steps, which run if the text needs them. One pattern deletes sequences that don't move the
-cursor (colours, modes, titles, hyperlinks, character sets). Lines with carriage returns, backspaces or moves
-within the line are drawn on a row of cells. Text with moves between lines (progress of several downloads) is
-drawn on a screen of rows.
+There are three steps, and each runs only if the text needs it. One pattern deletes sequences that don't move
+the cursor (colours, modes, titles, hyperlinks, character sets). Lines with carriage returns, backspaces or
+moves within the line are drawn on a row of cells. Text with moves between lines is drawn on a screen of rows.
 
-Clearing the screen or moving to its first cell begins a new page below, as in scrollback, so that nothing
-readable is lost. An overwritten text that reports an error is kept as a line. If the rendered text would be
-longer than the original, only the sequences are deleted.
+If a program clears the screen or moves to its first cell, a new page begins below, so that nothing readable
+is lost. An overwritten text that reports an error stays as a line. If the rendered text would be longer than
+the original, only the sequences are deleted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COMPARED = re.compile(
     re.M,
 )
 _PASSES = 4
-"""Greatest number of passes. A deletion may form a new sequence."""
+"""The greatest number of passes. Deleting a sequence may form a new sequence."""
 _WIDEST = 400
 """The greatest number of cells that a move to the right may add. Real screens are narrower."""
 _PAGE = 60
@@ -49,8 +49,8 @@ _PAGE = 60
 def render(text: str, *, moves: bool = True) -> str:
     """Return the text that a screen would show; the same object if nothing changes.
 
-    With `moves=False` (text of a file) only colours, modes and titles are removed, since carriage returns and
-    backspaces in a file are content.
+    With `moves=False` only colours, modes and titles are removed. Carriage returns and backspaces in a file
+    are content.
     """
     if not may_act(text):
         return text
@@ -62,7 +62,7 @@ def render(text: str, *, moves: bool = True) -> str:
         return shown
     shown = _drawn(text, moves)
     if len(shown) > len(text):
-        # A few distant moves add many blanks and rows.
+        # A few far moves add many blanks and rows.
         shown = _drawn(_stripped(_STILL.sub("", text)).replace("\x08", ""), moves)
     return text if shown == text else shown
 
@@ -81,7 +81,7 @@ def _drawn(text: str, moves: bool) -> str:
 
 
 def _differs_in_colours(shown: str) -> bool:
-    """Return whether two compared texts are equal, blanks included, without their colours."""
+    """Return whether the text has two compared texts that are equal without their colours. Blanks count."""
     return any(match[1].strip() and match[1] == match[2] for match in _COMPARED.finditer(shown))
 
 
@@ -91,7 +91,7 @@ def may_act(text: str) -> bool:
 
 
 def _returns(text: str) -> bool:
-    """Return whether any carriage return does not precede a line end."""
+    """Return whether the text has a carriage return that is not before a line feed."""
     return "\r" in text and text.count("\r") != text.count("\r\n")
 
 
@@ -109,8 +109,8 @@ def _draw(text: str) -> str:
 
 
 def _stripped(text: str) -> str:
-    """Return the text without sequences, for input that needs too many cells. Overwritten text stays, and a
-    move within the line becomes a blank."""
+    """Return the text without sequences. This is for texts that need too many cells. Overwritten text stays,
+    and each move within a line becomes a blank."""
     return _TOKEN.sub(_without_sequence, text)
 
 
@@ -152,7 +152,7 @@ def _overwritten(texts: list[str]) -> list[str]:
 
 @dataclass(slots=True)
 class _Screen:
-    """A `_Screen` is rows of cells with a cursor. The cursor can't reach the rows above the page."""
+    """A `_Screen` has rows of cells and a cursor. The cursor can't reach the rows above the page."""
 
     budget: int
     rows: list[list[str]] = field(default_factory=lambda: [[]])
@@ -163,7 +163,7 @@ class _Screen:
     saved: tuple[int, int] = (0, 0)
 
     def draw(self, text: str) -> str | None:
-        """Return the lines on the screen after the text; None if they need too many cells."""
+        """Return the lines on the screen after the text is drawn; None if the lines need too many cells."""
         for token in _TOKEN.finditer(text):
             piece = token[0]
             if piece[0] != "\x1b":
@@ -204,7 +204,7 @@ class _Screen:
         self.column = end
 
     def _keep_failure(self, cells: list[str], new: str) -> None:
-        """Keep an error that will be overwritten. The same error is kept only once."""
+        """Keep an error that will be overwritten. Each error is kept only once."""
         if len(cells) > _WIDEST:
             return
         line = "".join(cells).rstrip()
@@ -260,7 +260,8 @@ class _Screen:
             self.column = 0
 
     def _go(self, row: int, column: int) -> None:
-        """Move to a position of the page. The first cell begins a new page if the page has any text."""
+        """Move to a position on the page. If the page has any text, a move to the first cell begins a new
+        page."""
         if row == 1 and column <= 1:
             self._new_page()
             return

@@ -1,7 +1,7 @@
-"""This stage keeps the program's own frames of stack traces and counts runs of library frames.
+"""In stack traces, this stage keeps the frames of the program and counts runs of library frames.
 
-A frame is one line, or two where the language prints the source line below it (Python). The first and the
-last frame of a trace stay, and so do all lines that are not frames (messages, `Caused by:`, `... 12 more`).
+A frame has one line, or two if the language prints the source line below (Python). The first and the last
+frame of a trace stay. All lines that are no frames also stay (messages, `Caused by:`, `... 12 more`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _FRAME = re.compile(
     r"|[ \t]+[0-9]+: +(?:0x[0-9a-f]+ - )?(?P<rust>[A-Za-z_<][\w:<>{}#&, ]{2,300})\r?\Z"
 )
 _GO = re.compile(r"\t(?P<file>[^\s:]{1,300}\.(?:go|s)):[0-9]+(?: \+0x[0-9a-f]+)?\r?\Z")
-"""The second line of a frame in Go, below the line with the function."""
+"""The second line of a frame in Go. The first line names the function."""
 _BEGINNING = re.compile(r'\n(?:[ \t]+(?:File "|at |from |[0-9]+: )|#[0-9]+ |\t[^\s:]{1,300}\.go:)')
-"""The beginnings of frames. Texts with too few of them are not examined further."""
+"""The beginnings of frames. If a text has too few, it is not examined further."""
 _LIBRARY = re.compile(
     r"[/\\](?:site-packages|dist-packages|node_modules|gems|\.cargo[/\\]registry|rustc|vendor|\.pnpm)[/\\]"
     r"|[/\\]lib(?:64)?[/\\](?:python|ruby|node)[0-9.]*[/\\]"
@@ -35,11 +35,11 @@ _LIBRARY = re.compile(
     r"|[/\\]usr[/\\](?:local[/\\]go|lib)[/\\]|[/\\]pkg[/\\]mod[/\\]|[/\\]go[0-9.]*[/\\]src[/\\]"
 )
 _LEAST = 3
-"""The smallest number of consecutive library frames that are counted instead of shown."""
+"""The smallest number of consecutive library frames that a count replaces."""
 
 
 def fold(text: str) -> str | None:
-    """Return the text with a count in place of each run of library frames; None if there is none."""
+    """Return the text with a count in place of each run of library frames; None if there is no such run."""
     if (
         "at " not in text
         and "File " not in text
@@ -71,7 +71,7 @@ def fold(text: str) -> str | None:
 
 
 Frame = tuple[int, int, bool]
-"""The first line of a frame, the line after its last one, and True for a frame of a library."""
+"""The first line of a frame, the line after its last line, and True for a library frame."""
 
 
 def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
@@ -102,7 +102,7 @@ def _frames(lines: Sequence[str], is_announced: bool) -> dict[int, Frame]:
 
 
 def _is_symbol(name: str) -> bool:
-    """Return whether a name is a function's name, with blanks only in angle brackets."""
+    """Return whether a name is a function's name. Blanks are allowed only in angle brackets."""
     depth = 0
     for character in name:
         depth += (character == "<") - (character == ">")
@@ -112,13 +112,13 @@ def _is_symbol(name: str) -> bool:
 
 
 def _is_below(frame: str, line: str) -> bool:
-    """Return whether a line belongs to the frame above: it is indented further and is no frame itself."""
+    """Return whether a line belongs to the frame above. Such a line is indented further and is no frame."""
     indent = len(frame) - len(frame.lstrip())
     return len(line) - len(line.lstrip()) > indent and bool(line.strip()) and not _FRAME.match(line)
 
 
 def _trace(frames: dict[int, Frame], position: int) -> list[Frame]:
-    """Return the consecutive frames from a line on."""
+    """Return the consecutive frames that begin at a line."""
     trace: list[Frame] = []
     while position in frames:
         trace.append(frames[position])
@@ -143,6 +143,6 @@ def _run(lines: Sequence[str], run: Sequence[Frame]) -> list[str]:
     if len(run) < _LEAST:
         return [line for frame in run for line in lines[frame[0] : frame[1]]]
     indent = lines[run[0][0]][: len(lines[run[0][0]]) - len(lines[run[0][0]].lstrip())]
-    # Lines are counted, not frames, since a reader may see fewer frames than this module.
+    # The count is of lines, because a reader may see fewer frames than this module does.
     count = sum(end - start for start, end, _ in run)
     return [f"{indent}[{counted(count, 'line')} of library frames left out]"]

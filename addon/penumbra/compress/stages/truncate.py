@@ -1,7 +1,7 @@
 """This stage applies the hard limit on a result's size.
 
 Failure lines that are cut are written below the text. Every gap has a marker with the exact number of missing
-bytes, and markers count for the limit. A text within the limit is not changed, so a text is never cut twice.
+bytes. Markers count for the limit. A text within the limit stays unchanged, so a text is never cut twice.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from penumbra.compress.text import Text
 
 
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
-    """Return the text cut to `limit` minus `reserve` bytes, markers included; None if it is within `limit`.
+    """Return the text cut to `limit` minus `reserve` bytes, including markers; None if the text is within
+    `limit`.
 
-    `reserve` is the number of bytes that the caller will put before the text. If markers don't fit, only the
-    beginning is kept.
+    The caller will put `reserve` bytes before the text. If markers don't fit, only the beginning stays.
     """
     if not exceeds(text, limit):
         return None
