@@ -1,4 +1,5 @@
-"""What `mitmdump -s addon/main.py` loads; the rest is in the package, which hot reload leaves alone."""
+"""This script loads the addon for `mitmdump -s addon/main.py`. The rest is in the package, which a reload of
+this script leaves loaded."""
 
 import logging
 
