@@ -91,7 +91,7 @@ class Penumbra(Guarded):
         self.is_embedded = False
         """True if the program that loads the addon shows errors of options itself."""
         self.is_wrapped = False
-        """True if the proxy was started for one program and ends with it."""
+        """True if the proxy was started for one program and ends with this program."""
         self._running = False
         self._since = 0.0
 
@@ -163,7 +163,7 @@ class Penumbra(Guarded):
             self.texts.clear()
 
     def _counted(self) -> None:
-        """Notify the page, the history and the file of statistics of new numbers."""
+        """Tell the page, the history and the file of statistics that figures have changed."""
         self.stats_file.changed()
         self.history.changed()
         self.page.changed()

@@ -43,8 +43,8 @@ def latin1(memory: int = 0) -> Any:
 
 
 class LinearText:
-    """A `LinearText` is a pattern for texts. An unpaired surrogate counts as a question mark. Raises
-    re2.error."""
+    """A `LinearText` is a pattern for texts, with the interface of a pattern of `re`. An unpaired surrogate
+    counts as a question mark. Raises re2.error."""
 
     __slots__ = ("_compiled",)
 
@@ -62,25 +62,20 @@ class LinearText:
         return self._compiled.search(without_surrogates(text), *place)
 
     def match(self, text: str, *place: int) -> Any:
-        """Return the match at the beginning of the text."""
         return self._compiled.match(without_surrogates(text), *place)
 
     def fullmatch(self, text: str) -> Any:
-        """Return the match that covers the whole text."""
         return self._compiled.fullmatch(without_surrogates(text))
 
     def finditer(self, text: str, *place: int) -> Iterator[Any]:
-        """Return all matches, one after the other."""
         matches: Iterator[Any] = self._compiled.finditer(without_surrogates(text), *place)
         return matches
 
     def sub(self, new: str, text: str) -> str:
-        """Return the text with each match replaced by `new`."""
         changed: str = self._compiled.sub(new, without_surrogates(text))
         return changed
 
     def split(self, text: str) -> list[str]:
-        """Return the parts between the matches."""
         parts: list[str] = self._compiled.split(without_surrogates(text))
         return parts
 
@@ -99,7 +94,7 @@ class Found:
         return self._text[start:end] if start >= 0 else None
 
     def span(self, group: int = 0) -> tuple[int, int]:
-        """Return start and end of a group; (-1, -1) if it did not match."""
+        """Return start and end of a group; (-1, -1) if the group did not match."""
         return self._spans[group]
 
     def start(self, group: int = 0) -> int:
