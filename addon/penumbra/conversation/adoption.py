@@ -1,12 +1,12 @@
 """This module decides about results and reasoning that reached the provider without Penumbra.
 
-A change to a prefix that the provider has cached costs the cache, and newer Anthropic models refuse thinking
-blocks whose prefix has changed (`rules/thinking.yaml`). A result before a response that did not pass through
-Penumbra therefore keeps its form if a cached prefix or thinking depends on this form. After a pause longer
-than any cache lives, only thinking matters, and all other results get Penumbra's form.
+If a cached prefix changes, the provider writes the prefix to its cache again. Newer Anthropic models also
+refuse thinking blocks whose prefix has changed (`rules/thinking.yaml`). Some results come before a response
+that did not pass through Penumbra. Such a result keeps its form if a cached prefix or thinking depends on the
+form. After a pause that no cache outlives, only thinking matters. All other results then get Penumbra's form.
 
-If reasoning follows another prefix than its own, the request asks the provider to drop the reasoning. If the
-request can't ask for that, the block is left out as far as the API allows.
+If the prefix of reasoning has changed, the request asks the provider to drop the reasoning. If the request
+can't ask for this, the block is left out, as far as the API allows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BETA = "thinking-binding-controls-2026-08-01"
 _FAMILY = "thinking-binding-controls"
 _FORMAT = "anthropic"
 _OWN_HOSTS = (".anthropic.com",)
-"""Hosts that know all betas of the API. Other hosts may refuse a beta that the client does not use."""
+"""Hosts that know all betas of the API. Another host may refuse a beta that the client does not use."""
 table = partial(rules.table, "thinking.yaml")
 
 
@@ -46,7 +46,7 @@ def binds(format_name: str, model: str) -> bool:
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """Return whether Penumbra may ask to drop thinking, since the client's request does not mention it."""
+    """Return whether Penumbra may ask to drop thinking: the client's own request says nothing about it."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))
@@ -54,7 +54,8 @@ def may_drop(format_name: str, document: Document) -> bool:
 
 
 def drop(document: Document, headers: Mapping[str, str], host: str, dropped: bool) -> str:
-    """Ask the provider to drop thinking whose prefix has changed, or leave it out. `may_drop` must be true.
+    """Ask the provider to drop thinking whose prefix has changed, or leave out such thinking. `may_drop` must
+    be true.
 
     Return the new value of the header `anthropic-beta`, or an empty text if the header stays. Names in
     `headers` are in lower case. `host` has no port. `dropped` is true if the request has already dropped
@@ -71,7 +72,8 @@ def drop(document: Document, headers: Mapping[str, str], host: str, dropped: boo
 
 
 _BYTES_PER_TOKEN = 3
-"""Bytes of a token, estimated low: taking a cold prefix for a cached one costs less than the opposite."""
+"""The bytes of a token. The estimate is low, because taking a cold prefix for a cached prefix costs less than
+the opposite mistake."""
 _LEAST = 400
 """The size in bytes of the smallest result whose form may change again."""
 
@@ -79,9 +81,9 @@ _LEAST = 400
 def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str) -> bool:
     """Return whether a result that keeps its form without a decision also keeps its secrets.
 
-    The secret may be new to the provider, since the decision with a placeholder may have been lost. A secret
-    is therefore removed even at the cost of a cached prefix, but not if the provider would then refuse the
-    conversation's thinking.
+    A secret may be new to the provider, because a decision with a placeholder may have been lost. Secrets are
+    therefore removed even if the cached prefix changes. They stay only if the provider would otherwise refuse
+    the conversation's thinking.
     """
     return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)
 
@@ -94,7 +96,7 @@ def may_be_cached(document: Document, cache: Cache) -> bool:
 
 
 def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
-    """Return whether a change costs nothing because no part of the conversation is cached any more.
+    """Return whether no part of the conversation is cached any more, so that changes cost nothing.
 
     `cold` is the number of seconds without a request after which nothing is cached.
     """
@@ -106,7 +108,7 @@ def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
     """Return the keys of the results whose form may change with a cold cache.
 
-    Adopted forms may change, and in a conversation without an injected tool all forms. A form does not change
+    Adopted forms may change. In a conversation without an injected tool, all forms may change. A form stays
     if thinking is bound to it or another result refers to it.
     """
     conversation = request.conversation

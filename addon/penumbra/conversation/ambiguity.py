@@ -1,9 +1,9 @@
-"""This module recognises requests that the provider may read in another way than Penumbra, so that secrets
-could get through.
+"""This module recognises ambiguous requests. The provider may read such a request in another way than
+Penumbra, so secrets could get through.
 
-A host, a content type or a member of an object that occurs twice is ambiguous: Penumbra reads the last
-member, but a provider may read the first, or may ignore case and underscores in names. Only members that
-contain a tool result matter, or any text if all text is searched.
+If a host, a content type or a member of an object occurs twice, the request is ambiguous. Penumbra reads the
+last of several members, but a provider may read the first. A provider may also ignore case and underscores in
+names. Only members with a tool result matter; if all text is searched, members with any text matter.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _WAY = frozenset(
         *("output", "outputs", "result", "stdout", "stderr"),
     )
 )
-"""Plain names of members that contain a tool result or identify one."""
+"""Plain names of the members that contain a tool result or identify a tool result."""
 _TEXT_WAY = _WAY | {"instructions", "system", "systeminstruction"}
 """Plain names of members that contain any text."""
 _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", "operation"))
-"""Plain names of a message's members that contain no result, mostly arguments of calls."""
+"""Plain names of the members of a message that contain no result. Most are arguments of calls."""
 _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
 """Plain names of members with data of a tool. Names in such data are case-sensitive."""
 _OPENING = (BRACE, BRACKET)
 
 
 def hosts(headers: Iterable[tuple[str, str]]) -> str:
-    """Return why the host of a request is ambiguous; empty if it is not."""
+    """Return the reason why the host of a request is ambiguous; empty if the host is not ambiguous."""
     return _more_than_one(headers, "host")
 
 
 def content(headers: Iterable[tuple[str, str]]) -> str:
-    """Return why the encoding of a body is ambiguous; empty if it is not."""
+    """Return the reason why the encoding of a body is ambiguous; empty if the encoding is not ambiguous."""
     headers = list(headers)
     charsets = (
         charset
@@ -61,7 +61,7 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def is_ambiguous(request: Request) -> bool:
-    """Return whether a member that contains text to be searched occurs twice in the request."""
+    """Return whether the request has two members of one name that contain text to be searched."""
     document, conversation = request.document, request.conversation.messages
     if not request.settings.must_search:
         return False
@@ -85,7 +85,7 @@ def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
 
 
 def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> bool:
-    """Return whether a member with one of these names occurs twice within a message."""
+    """Return whether a message has two members with one of these names."""
     waiting = [(message, False)]
     while waiting:
         value, is_payload = waiting.pop()
@@ -131,5 +131,5 @@ def _alike(written: str) -> frozenset[str]:
 
 @remembered(1_024)
 def _plain(name: str) -> str:
-    """Return the plain form of a name, since some readers of JSON ignore case and underscores."""
+    """Return the plain form of a name. Some readers of JSON ignore case and underscores."""
     return name.replace("_", "").lower()

@@ -4,20 +4,20 @@
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
     159→    return 0
 
-A reference names the earlier text by tool and path or command, and the lines by their numbers in the file or
-their positions in the output. Of equal texts, the latest is named. If a later call has the same name, the
-reference names the call more exactly (`Read src/a.ts (the 2nd)`, see `call_names`). The first and last lines
-of a repeated part stay, and so do those of `staying_lines`. Every reference can be restored from the earlier
-texts. Arguments of calls are earlier texts as well (`what Write src/a.ts was given`), because agents read
-files that they have written.
+A reference names the earlier text by tool and path or command. The lines are named by their numbers in the
+file or their positions in the output. If earlier texts are equal, the latest is named. If a later call has
+the same name, the reference names the call more exactly (`Read src/a.ts (the 2nd)`, see `call_names`). The
+first and last lines of a repeated part stay, and so do the lines that `staying_lines` finds. The earlier
+texts restore every reference. Arguments of calls are also earlier texts (`what Write src/a.ts was given`),
+because agents read files that they have written.
 
     $ ./watch
     [14 lines said before, but for times]
     step 9 of 12: uploading
 
-In the report of a program, counts also replace lines that are in several earlier places, since most lines of
-a redrawn screen or a repeated run are known. Counts replace no lines of a status, a list, a search or a diff,
-in which each line matters. For an unknown command, only the last result of this command counts as earlier
+In the report of a program, counts replace lines that several earlier texts show. Most lines of a redrawn
+screen or a repeated run are known. Counts replace no lines of a status, a list, a search or a diff, because
+each of these lines matters. For an unknown command, only the last result of this command counts as earlier
 text.
 """
 
@@ -46,12 +46,13 @@ _LEAST_REFERENCE = 60
 _LEAST_COUNTED = 40
 """The smallest number of estimated tokens that a count of lines replaces."""
 _MOST_COMPARED = 300_000
-"""The greatest number of comparisons with earlier lines for one text, which take about half a second. Later
-lines of a text that needs more comparisons stay."""
+"""The greatest number of comparisons with earlier lines for one text. These comparisons take about half a
+second. If a text needs more, its later lines stay."""
 _LONG = 2_000
-"""The number of characters whose tokens are estimated first, since they mostly decide."""
+"""The number of characters at the beginning of a text whose tokens are estimated first. They mostly
+decide."""
 _NEAR = 9
-"""The number of lines after a hidden part that are searched for marks which count hidden lines."""
+"""The number of lines after a hidden part that are searched for marks. Such a mark may count hidden lines."""
 _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])"
     r"|\[[0-9]+ lines? said before(?:, but for times)?\]"
@@ -60,9 +61,10 @@ _NO_STATEMENT = re.compile(
     r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
     r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
 )
-"""Beginnings of lines without a meaning of their own: lines of a diff, and lines that Penumbra writes."""
+"""The beginnings of lines without a meaning of their own: lines of a diff, and lines that Penumbra writes."""
 _OPEN_TASKS = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
-"""Families that list open problems. Each line of such a list matters, even if an earlier list has it."""
+"""The families that list open problems. Each line of such a list matters, even if an earlier list has the
+line."""
 _NO_CALL = Call()
 
 
@@ -72,15 +74,15 @@ class Referring:
 
     text: str
     keys: frozenset[bytes]
-    """Keys of the texts that the markers refer to."""
+    """The keys of the texts to which the markers refer."""
     is_lossy: bool
-    """True if no reference says where some of the omitted lines are."""
+    """True if a count replaces lines, so that no reference names their place."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """A `_Reference` replaces consecutive lines of the new text that an earlier text has as consecutive
-    lines."""
+    """A `_Reference` replaces consecutive lines of the new text. These lines are also consecutive in an
+    earlier text."""
 
     start: int
     end: int
@@ -92,15 +94,15 @@ class _Reference:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The numbers of the first and last line in the earlier text; 0 if the numbers are missing or have
-        gaps."""
+        """The numbers of the first and last line in the earlier text; 0 if there are no numbers or the
+        numbers have gaps."""
         count = self.end - self.start
         first, last = self.earlier.numbers[self.place], self.earlier.numbers[self.place + count - 1]
         return (first, last) if first and last - first == count - 1 else (0, 0)
 
     @property
     def keys(self) -> frozenset[bytes]:
-        """Keys of the calls that the name depends on."""
+        """The keys of the calls on which the name depends."""
         return self.name.keys if self.name else frozenset()
 
     @property
@@ -145,12 +147,12 @@ def with_references(
     """Return the text with markers in place of its repeated lines; None if no marker saves enough.
 
     `call` printed the text, and `name` is its name in references. `original` is the output from which the
-    text was made, if its lines differ. Lines that are not in the output stay. With `lossy`, counts may
-    replace lines, too.
+    text was made, if the lines of both differ. Lines that are not in the output stay. With `lossy`, counts
+    may also replace lines.
     """
     if index.is_empty():
         return None
-    # Most texts have no marker, and a search for its words takes a tenth of the time.
+    # Most texts have no marker. A search for its words takes a tenth of the time.
     if (": same as " in text or " said before" in text) and _MARKER.search(text):
         return None
     is_numbered = call.is_quoted and line_numbers.count_lines(text, call, original)
@@ -160,7 +162,7 @@ def with_references(
     counts = list(search.counts(references, name)) if lossy else []
     repeated: list[_Reference | _Count] = [*references, *counts]
     if " more time" in text and (first := folding.counted_lines(lines.lines)):
-        # A mark with a count of lines must directly follow these lines.
+        # A mark with a count must directly follow the lines that it counts.
         ends = [(one, _uncounted_end(one.start, one.end, first, lines.lines)) for one in repeated]
         repeated = [replace(one, end=end) for one, end in ends if end]
     if not repeated:
@@ -172,8 +174,8 @@ def with_references(
 
 
 def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
-    """Return the end of hidden lines, moved up so that no later mark counts any of them; 0 if too few lines
-    are left to hide. `first` is the first counted line of each mark."""
+    """Return the end of hidden lines, moved up so that no later mark counts hidden lines; 0 if too few lines
+    remain. `first` is the first counted line of each mark."""
     shorter, before = end, end + 1
     while shorter < before:
         before = shorter
@@ -187,7 +189,7 @@ def _is_worth(lines: Sequence[str], start: int, end: int, least: int) -> bool:
     while after < end and characters <= _LONG:
         characters += len(lines[after]) + 1
         after += 1
-    # The first lines mostly decide, and callers try the same first lines with many ends.
+    # Callers try the same first lines with many ends, and these lines mostly decide.
     beginning = "\n".join(lines[start:after])[:_LONG]
     return token_estimate.estimate(beginning) >= least or (
         characters > _LONG and token_estimate.estimate("\n".join(lines[start:end])) >= least
@@ -203,7 +205,8 @@ class _Search:
     read: TextLines
     call: Call
     _bare: list[str] = field(init=False)
-    """The stripped lines of the output. Lines from elsewhere are replaced by a text that equals no line."""
+    """The stripped lines of the output. A line that is not from the output is replaced by a text that equals
+    no line."""
     _compared: int = 0
     """The number of lines of earlier texts that were compared so far."""
     _staying: StayingLines | None = None
@@ -213,7 +216,7 @@ class _Search:
         self._bare = ["\n" if line is None else line.strip() for line in self.read.output]
 
     def references(self) -> Iterator[_Reference]:
-        """Yield the parts that references replace, in order. Lines that stay are not included."""
+        """Yield the parts that references replace, in order. Lines that stay are in no part."""
         covered, missing = 0, set[str | None]()
         for position in self.index.found(self._bare):
             line = self.read.output[position]
@@ -231,8 +234,8 @@ class _Search:
                     yield replace(part, name=name)
 
     def _longest(self, position: int, covered: int) -> _Reference | None:
-        """Return the longest repeated part around the line at `position`, which begins at `covered` or later;
-        None if no text has the line with the same indentation."""
+        """Return the longest repeated part around the line at `position`. The part begins at `covered` or
+        later. None if no earlier text has the line with the same indentation."""
         best: _Reference | None = None
         line = self.read.output[position]
         for earlier, place in self.index.places(line or ""):
@@ -244,7 +247,8 @@ class _Search:
         return best
 
     def _common(self, earlier: EarlierText, place: int, position: int, step: int, most: int) -> int:
-        """Return the number of equal lines before or after two positions, one in each text."""
+        """Return the number of equal lines before or after two positions. Each position is in one of the
+        texts."""
         count = 0
         while count < most:
             place, position = place + step, position + step
@@ -255,7 +259,7 @@ class _Search:
         return count
 
     def _name(self, part: _Reference) -> Name | None:
-        """Return the name of the text that contains a part; None if it can't be named."""
+        """Return the name of the text that contains a part; None if the text can't be named."""
         numbers = None if part.earlier.is_counted or not any(part.numbers) else part.numbers
         return self.index.calls.name(part.earlier.key, lines=numbers)
 
@@ -274,7 +278,7 @@ class _Search:
     def _within(self, part: _Reference) -> Iterator[_Reference]:
         """Yield the pieces of a repeated part that become references, in order.
 
-        The lines at its borders stay. In a file, the units next to new lines stay, too.
+        The lines at the borders of the repeated part stay. In a file, the units next to new lines also stay.
         """
         start, end = part.start + 1, part.end - 1
         if self.call.is_quoted and self.call.category == "read":
@@ -286,8 +290,8 @@ class _Search:
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
     def _between_telling(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return (start, end) of the lines between two positions that a reference may replace. The lines next
-        to them must show the place of the reference. None if the lines are not worth a reference."""
+        """Return the range of the lines between two positions that a reference may replace; None if the lines
+        are not worth a reference. The lines next to the range must show the place of the reference."""
         while start < end and not is_telling(self.read.lines[start - 1]):
             start += 1
         while end > start and not is_telling(self.read.lines[end]):
@@ -297,9 +301,9 @@ class _Search:
     def _without_headings(
         self, start: int, end: int, hidden: Callable[[int, int], tuple[int, int] | None]
     ) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of the hidden parts between two positions, in order. `hidden` returns the part
-        between two positions that is worth a marker. Headings of lines that stay are not hidden, so parts are
-        split there."""
+        """Yield the ranges of the hidden parts between two positions, in order. `hidden` returns the part
+        between two positions that is worth a marker. If a line that stays has its heading in a part, the part
+        is split at the heading."""
         waiting = [(start, end)]
         while waiting:
             if (part := hidden(*waiting.pop())) is None:
@@ -326,12 +330,12 @@ class _Search:
                         yield _Count(begin, stop, has_other_times, frozenset(key for key, _ in shown))
 
     def _several(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return `start` and `end` if the lines between them are worth a count, else None."""
+        """Return `start` and `end` if the lines between them are worth a count; otherwise None."""
         is_worth = end - start > 1 and _is_worth(self.read.lines, start, end, _LEAST_COUNTED)
         return (start, end) if is_worth else None
 
     def _runs(self, start: int, end: int, key: bytes | None) -> Iterator[tuple[int, int]]:
-        """Yield (first, end) of runs of lines that earlier texts show. Each run begins and ends with a
+        """Yield the ranges of the runs of lines that earlier texts show. Each run begins and ends with a
         telling line. If there is a `key`, only the text with this key counts."""
         first = after = start
         for position in range(start, end + 1):
@@ -347,8 +351,8 @@ class _Search:
                 first = after = position + 1
 
     def _is_shown(self, bare: str, key: bytes | None) -> bool:
-        """Return whether an earlier text shows the line. Short lines with a digit are values and don't count,
-        since equal numbers may mean different things."""
+        """Return whether an earlier text shows the line. A short line with a digit is a value and does not
+        count, because equal numbers may mean different things."""
         if (len(bare) < LEAST_CHARACTERS and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
             return False
         shown = self.index.shown(bare)
@@ -357,7 +361,7 @@ class _Search:
 
 
 class _Source(Enum):
-    """A `_Source` says which earlier results must contain a line before a count may replace it."""
+    """A `_Source` names the earlier results that may contain a line which a count replaces."""
 
     NONE = auto()
     LAST = auto()
@@ -366,7 +370,7 @@ class _Source(Enum):
 
 
 def _source(call: Call) -> _Source:
-    """Return `ANY` for reports of programs, `LAST` for an unknown command, and `NONE` for all others."""
+    """Return `ANY` for reports of programs, `LAST` for an unknown command, and `NONE` for all other calls."""
     if not call.shell or call.category != "bash" or quotes(call):
         return _Source.NONE
     parts = printing_parts(call.parts)
@@ -378,8 +382,8 @@ def _source(call: Call) -> _Source:
 
 def _written(text: str, repeated: Iterable[_Reference | _Count], numbers: Sequence[int]) -> str:
     """Return the text with a marker in place of each repeated part. `numbers` are the line numbers of the
-    file; empty if the text has none. If only some lines have their number, the lines next to a marker get
-    theirs back, since a reader can't count across a marker."""
+    file; empty if the text has none. If only some lines have numbers, the lines next to a marker get their
+    numbers back, because a reader can't count across a marker."""
     lines, head = text.split("\n"), text[: line_numbers.HEADING]
     is_thinned = bool(numbers) and line_numbers.LEGEND in head
     separator = line_numbers.separator_of(text.split("\n", 60)[:60]) if is_thinned else ""

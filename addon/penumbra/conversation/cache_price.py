@@ -1,15 +1,15 @@
 """This module computes the cost of a change to a cached prefix and the savings in later turns.
 
-The unit is the price of one uncached input token. After a change to a result of `before` tokens, which
-`cached` tokens of the cached prompt follow, all of these tokens are written again once, and every later turn
-reads fewer of them:
+The unit is the price of one uncached input token. A result has `before` tokens, and `cached` tokens of the
+cached prompt follow the result. If the result changes, all of these tokens are written to the cache again
+once, and every later turn reads fewer tokens:
 
     once        write * (before + cached - saved) - read * (before + cached)
     each turn   read * saved
 
-Several results are changed together, since everything after the first of them is then written again only
-once. With a cold cache the whole prompt is written in any case, and every change pays at once. The time since
-the last request decides only whether a text changes, and not its new form.
+Several results change together, because everything after the first change is then written only once. With a
+cold cache the whole prompt is written in any case, so every change saves at once. The time since the last
+request decides only whether a text changes. The new form does not depend on the time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Prices:
     read: float
     write: float
     minimum: int
-    """The size in tokens below which nothing is cached."""
+    """The size in tokens of the smallest prompt that is cached."""
     step: int
     """The size in tokens of a cached prefix is a multiple of this number."""
     life: float
-    """Seconds that a cached prompt lives."""
+    """The number of seconds for which a cached prompt lives."""
     cold: float
     """Seconds without a request after which nothing can be cached."""
 
@@ -50,7 +50,7 @@ class Change:
     before: int
     after: int
     cached: int
-    """Cached tokens after the result."""
+    """The number of cached tokens after the result."""
 
     @property
     def saved(self) -> int:
@@ -59,7 +59,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A `Verdict` is the number of changes that pay, with the reason."""
+    """A `Verdict` is the number of changes that pay, and the reason."""
 
     count: int
     """Number of changes, counted from the end of the request; 0 if none pays."""
@@ -82,7 +82,7 @@ def prices(format_name: str, model: str, body: bytes) -> Prices:
 
 @remembered(256)
 def _prices(format_name: str, model: str, asks: bool) -> Prices:
-    """Return prices. `asks` is true if the request asks for the other cache life that the format offers."""
+    """Return the prices. `asks` is true if the request asks for the format's other cache life."""
     name, entry = model.lower(), dict(table()["formats"][format_name])
     asked, whose = entry.pop("asked", None), entry.pop("whose", "*")
     entry |= next((own for own in table()["models"] if fnmatchcase(name, own["glob"])), {})
@@ -100,7 +100,7 @@ def of_request(format_name: str, model: str, document: Document) -> Prices:
 
 
 def _has(body: bytes, marker: bytes) -> bool:
-    """Return whether a body has a member with this name and value. There may be spaces between them."""
+    """Return whether a body has a member with this name and value. Spaces may be between them."""
     name = marker.partition(b":")[0]
     places = (place.start() for place in re.finditer(re.escape(name), body))
     return any(body[at : at + len(marker) + 8].replace(b" ", b"").startswith(marker) for at in places)

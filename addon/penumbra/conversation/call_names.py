@@ -1,10 +1,10 @@
-"""This module names an earlier call for references by its tool and its path or command, which the model can
-see.
+"""This module names an earlier call for references. The name has the tool and the path or command, which the
+model can see.
 
-Most models don't see the ids of calls. A bare name means the last call of that name before the reference. An
-ordinal names an earlier call, counted from the first (`Read a.py (the 2nd)`), so that later calls don't
-change the count. Ordinals end at `_FARTHEST`. None is used if the first call may leave the request earlier
-than the reference.
+Most models don't see the ids of calls. A bare name means the last call of this name before the reference. An
+ordinal names an earlier call and is counted from the first call (`Read a.py (the 2nd)`), so that later calls
+don't change it. Ordinals end at `_FARTHEST`. No ordinal is used if the first call may leave the request
+earlier than the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FARTHEST = 9
 """The greatest ordinal in a name."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _LONGEST_TOOL = 256
-"""The length in characters of the longest name of a tool in a reference. APIs allow no longer names."""
+"""The length in characters of the longest name of a tool in a reference. No API allows longer names."""
 
 
 def is_plain(call_id: str) -> bool:
@@ -50,7 +50,7 @@ class NamedCall:
 
     key: bytes
     text: bytes
-    """The key of the call with the same result, or the key of this call if there is none."""
+    """The key of the call with the same result; the key of this call if there is no such call."""
     lasts: bool
     """True if the result of the call keeps its form when later results refer to it."""
     shown: list[tuple[int, int]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Name:
 
     name: str
     keys: frozenset[bytes]
-    """Keys of the calls that must stay in the request, since the name would be wrong without them."""
+    """The keys of the calls that must stay in the request. Without them the name would be wrong."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,8 @@ class NamedCalls:
     _places: dict[bytes, tuple[str, int]] = field(default_factory=dict)
 
     def note(self, key: bytes, name: str, same_as: bytes = b"", *, lasts: bool = True) -> None:
-        """Add a call. `same_as` is the key of the call with the same result; empty if there is none."""
+        """Add a call. `same_as` is the key of the call with the same result; empty if there is no such
+        call."""
         calls = self._calls.setdefault(name, [])
         self._places[key] = (name, len(calls))
         calls.append(NamedCall(key, same_as or key, lasts))
@@ -91,9 +92,9 @@ class NamedCalls:
     def name(
         self, key: bytes, *, is_whole: bool = False, lines: tuple[int, int] | None = None
     ) -> Name | None:
-        """Return the name of a result; None if it can't be named. With `is_whole` the reference means the
-        whole result, so later calls with the same result may be meant as well. `lines` are the first and last
-        line number in a file. Later calls without these lines can't be meant."""
+        """Return the name of a result; None if the result can't be named. With `is_whole` the reference means
+        the whole result, so it may also mean a later call with the same result. `lines` are the first and
+        last line number in a file. The reference can't mean a later call without these lines."""
         name, place = self._places[key]
         calls = self._calls[name]
         rivals = [call for call in calls[place + 1 :] if not is_whole or call.text != calls[place].text]
@@ -108,25 +109,26 @@ class NamedCalls:
 
 
 _LONGEST = 60
-"""The length in characters of the longest path or command in a name. A longer path loses its beginning, a
+"""The length in characters of the longest path or command in a name. A longer path loses its beginning, and a
 longer command its end."""
 _SEARCHED = 16_000
-"""The length in characters of the longest text that is searched for secrets. Longer commands are cut."""
+"""The length in characters of the longest text that is searched for secrets. Longer commands are cut
+before."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
-"""A change of folder before a command. Names leave the folder out, since it is the same for most commands."""
+"""A change of folder before a command. Names leave it out, because most commands have the same folder."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
-"""Arguments that distinguish calls without path and command."""
+"""The arguments that distinguish calls that have no path and no command."""
 
 
 Clean = Callable[[str], str]
-"""A `Clean` is a function that returns a text without its secrets, or raises RedactionError."""
+"""A `Clean` is a function that returns a text without its secrets. Raises RedactionError."""
 
 
 class ShownTexts:
-    """A `ShownTexts` remembers names of paths and commands, since every request has the same calls. The keys
-    are hashes, since possible secrets must not stay in memory."""
+    """A `ShownTexts` remembers the names of paths and commands, because every request has the same calls. The
+    keys are hashes: possible secrets must not stay in memory."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -153,7 +155,7 @@ def call_name(
     remembered: ShownTexts | None = None,
     call: Call | None = None,
 ) -> str:
-    """Return the name of a call, such as `Read src/a.ts`, or only the tool if its calls look the same.
+    """Return the name of a call, such as `Read src/a.ts`; only the tool if all its calls look the same.
 
     `arguments` are decoded. `show` returns the part of a tool's name that may be shown. `call` is the
     classified call, if known. A path or command that can't be searched for secrets is not shown.
@@ -202,8 +204,8 @@ def _patched(arguments: Any) -> list[str]:
 
 
 def _shown(text: str, is_path: bool, clean: Clean) -> str:
-    """Return the end of a path, or the beginning of any other text. Secrets are removed before the text is
-    cut, since no rule recognises a part of a secret."""
+    """Return the end of a path, or the beginning of any other text. Secrets are removed before the cut,
+    because no rule recognises a part of a secret."""
     clear = clean(text) if text else ""
     return _end(clear) if is_path else _beginning(clear)
 
@@ -224,6 +226,6 @@ def _end(path: str) -> str:
 
 
 def _around(text: str, place: int) -> tuple[int, int]:
-    """Return the range of the placeholder around a place, or an empty range if there is none."""
+    """Return the range of the placeholder around a place; an empty range if there is no placeholder."""
     found = _PLACEHOLDER.finditer(text, max(0, place - 120), place + 120)
     return next((each.span() for each in found if each.start() < place < each.end()), (place, place))

@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 
 class CompiledRules:
-    """A `CompiledRules` is an engine's redactor, with the values that were redacted for each caller."""
+    """A `CompiledRules` is an engine's redactor and the values that were redacted for each caller."""
 
     def __init__(self, key: bytes, settings: EngineSettings, workers: Workers) -> None:
-        """Begin to compile. `key` is the installation's key, which makes the hashes in placeholders."""
+        """Begin to compile. `key` is the installation's key for the hashes in placeholders."""
         self._redactor: Future[Redactor] = workers.submit(partial(_compiled, key, settings))
         self._redactor.add_done_callback(_report_broken_rules)
         self._show: ShowName | None = None
@@ -44,15 +44,15 @@ class CompiledRules:
     async def redactor(self) -> Redactor:
         """Return the redactor. Raises RedactionError if the rules can't be used."""
         if self._redactor.done():
-            # Awaiting the future would take another round of the event loop for each request.
+            # Awaiting the future would cost each request another round of the event loop.
             return self._redactor.result()
         return await asyncio.wrap_future(self._redactor)
 
     async def redact(self, failure: str, caller: bytes = b"", *, replaces: bool = True) -> Redact:
         """Return the function that redacts the texts of one request.
 
-        `failure` is the policy for texts that can't be searched. `caller` is the credential whose earlier
-        secrets are redacted, too, unless `replaces` is false. It may be empty.
+        `failure` is the policy for texts that can't be searched. `caller` is a credential, or empty. Its
+        earlier secrets are also redacted, unless `replaces` is false.
         """
         scan = (await self.redactor()).scan
         return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)
@@ -64,7 +64,7 @@ class CompiledRules:
         return self._show
 
     def redact_now(self, text: str, hint: str = "") -> Redacted:
-        """Return a text without secrets. Blocks the thread while the rules are compiled. Raises
+        """Return a text without its secrets. The thread waits while the rules are compiled. Raises
         RedactionError."""
         return self._redactor.result(_LONGEST_WAIT).redact(text, hint)
 
@@ -76,7 +76,7 @@ def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
 
 
 def _report_broken_rules(redactor: Future[Redactor]) -> None:
-    """Log a rule that can't be used, since all requests are refused then."""
+    """Log a rule that can't be used. All requests are then refused."""
     if (error := redactor.exception()) is not None:
         _log.error("rules/secrets: %s", error)
 
@@ -88,5 +88,5 @@ def warm_up(redactor: Future[Redactor]) -> None:
         for output in _OUTPUTS:
             pipeline.shorten(output, Policy(lossy=True, min_bytes=0), redact, lambda original: "")
     except Exception as error:
-        # The first use reports a failure.
+        # The first request reports the failure.
         _log.debug("Penumbra is not warm: %s", errors.place(error))

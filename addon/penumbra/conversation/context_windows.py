@@ -1,13 +1,14 @@
-"""This module knows the context windows of models, and those that clients expect (`rules/windows.yaml`).
+"""This module knows the context windows of models, and the windows that clients expect
+(`rules/windows.yaml`).
 
 A `Bounds` limits the originals that the model gets after a turn. The limit of tokens is the model's window or
-the limit in a refusal. Originals may take half of the tokens that are left after the turn, since the response
-and other results need the other half.
+the limit in a refusal. Originals may take half of the tokens that are left after the turn. The response and
+other results need the other half.
 
-A `UsageScale` changes the usage that a client gets. Clients compact their conversations when their usage
-comes near the window that they expect. They would compact too late if a refusal has named a smaller limit, or
-if results were cut so that a request fits. From the first refusal on, their usage is therefore multiplied by
-the expected window and divided by the limit.
+A `UsageScale` changes the usage that a client gets. Clients compact their conversations when the usage comes
+near the window that they expect. If a refusal has named a smaller limit, or if results were cut to fit a
+request, clients would compact too late. From the first refusal on, the usage is therefore multiplied by the
+expected window and divided by the limit.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
 
 _BYTES_PER_TOKEN = 3
-"""Most texts have more bytes per token. Texts with fewer also fit, since only half of the tokens are used."""
+"""Most texts have more bytes per token. A text with fewer also fits, because only half of the tokens are
+used."""
 _OTHERS_BYTES = 1_000
 """Bytes of the JSON around the text of an added message."""
 
@@ -68,7 +70,7 @@ class Bounds:
     """A `Bounds` is the limit for requests of a conversation; 0 if unknown."""
 
     tokens: int = 0
-    """Tokens of a request and its response, by the provider's own count."""
+    """The tokens of a request and its response, as the provider counts them."""
     body_bytes: int = 0
     """Bytes of a body."""
     again: bool = True
@@ -76,14 +78,14 @@ class Bounds:
     learn: Learn | None = None
 
     def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:
-        """Return the bytes of text that may follow a turn, or None for any number.
+        """Return the number of bytes of text that may follow a turn; None if there is no limit.
 
         `usage` is the usage of the turn and `body` its request. `elsewhere` is true if the provider stores
         the history.
         """
         limits = []
         taken = context_tokens(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
-        # If the turn has taken more, the limit is wrong.
+        # If the turn has taken more tokens, the limit is wrong.
         if 0 < taken < self.tokens:
             limits.append((self.tokens - taken) * _BYTES_PER_TOKEN // 2)
         if len(body) < self.body_bytes:
@@ -91,7 +93,7 @@ class Bounds:
         return min(limits, default=None)
 
     def is_near(self, body: bytes) -> bool:
-        """Return whether a request with its history may have more than half of the tokens of its limit."""
+        """Return whether a request with its history may have more than half of its limit of tokens."""
         limit = self.tokens or table()["assumed"]
         return 2 * len(body) > limit * _BYTES_PER_TOKEN or 0 < self.body_bytes < 2 * len(body)
 
@@ -111,10 +113,11 @@ def bounds(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn |
 
 @dataclass(frozen=True, slots=True)
 class UsageScale:
-    """A `UsageScale` multiplies the input tokens that a client gets. Its counts are the provider's tokens."""
+    """A `UsageScale` multiplies the input tokens that a client gets. All its numbers are tokens as the
+    provider counts them."""
 
     limit: int
-    """The limit that requests of the conversation are kept below."""
+    """The limit below which the requests of the conversation are kept."""
     believed: int
     """The limit that the client expects."""
 
@@ -126,7 +129,7 @@ class UsageScale:
 def usage_scale_of_request(
     request: Request, rewritten: Rewritten, limits: LearnedLimits
 ) -> UsageScale | None:
-    """Return the scale of a request's usage, or None if the client gets the provider's own figures."""
+    """Return the scale of a request's usage; None if the client gets the provider's own figures."""
     if request.settings.context_guard == "off" or request.api.kind != "messages" or not limits.window:
         return None
     cut = any(shown.facts.how == "recovered" for shown in rewritten.shown)
@@ -134,10 +137,10 @@ def usage_scale_of_request(
 
 
 def usage_scale(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
-    """Return the scale of a client's usage, or None if the usage is not changed.
+    """Return the scale of a client's usage; None if the usage stays.
 
-    `believed` is the window that the client expects, 0 if unknown. `cut` is true if results were shortened so
-    that the request fits.
+    `believed` is the window that the client expects; 0 if unknown. `cut` is true if results were shortened to
+    fit the request.
     """
     if not limits.window or not believed or believed > limits.window * table()["most"]:
         return None

@@ -1,4 +1,4 @@
-"""This module decides about the form of each tool result, which is the first in this list that applies:
+"""This module decides about the form of each tool result. The form is the first in this list that applies:
 
 - the form of a plan for the whole request
 - the form of an earlier decision, since the first forwarded form is final
@@ -47,7 +47,7 @@ _HEAD = 2_000
 """The number of characters at the beginning of a result that are searched for a stated output size."""
 _TOKEN_MARK = re.compile(r"^(?:Original|Total) token count: ([0-9]{1,9})$", re.MULTILINE)
 _WRITERS = ("write", "edit", "bash")
-"""Categories of calls that may write their arguments into a file."""
+"""The categories of calls that may write their arguments into a file."""
 _log = logging.getLogger(__name__)
 
 
@@ -71,22 +71,23 @@ class Inputs:
     show: ShowName = one_line
     """The function that shows names of tools and calls."""
     shown: ShownTexts | None = None
-    """Remembered names of paths and commands; None if names depend on the conversation."""
+    """The remembered names of paths and commands; None if names depend on the conversation."""
     gaps: Gaps | None = None
     """Texts whose decisions the store may not have returned; None if the store has returned all decisions."""
     reopened: frozenset[bytes] = frozenset()
-    """Keys of answered results that may get another form, since nothing of the request is cached."""
+    """The keys of answered results that may get another form, because no part of the request is cached."""
     state: ConversationState = field(default_factory=ConversationState)
     is_heavy: bool = False
-    """True if deciding takes long and so is done outside of the event loop."""
+    """True if deciding takes so long that it is done outside of the event loop."""
     cold: float = 0.0
-    """Seconds without a request after which nothing of the conversation is in the provider's cache."""
+    """The number of seconds without a request after which no part of the conversation is in the provider's
+    cache."""
     is_cold: bool = False
     """True if the pause before the request was longer than `cold`."""
     is_recorded: bool = True
     """True if the store can keep decisions."""
     waits: bool = False
-    """True if the conversation has no injected tool yet, since the conversation began small."""
+    """True if the conversation began small and has no injected tool yet."""
     outside: Outside = field(default_factory=Outside)
     """New decisions about texts outside of tool results."""
     is_withdrawn: bool = False
@@ -97,7 +98,7 @@ class Inputs:
 
     @property
     def stays_bound(self) -> bool:
-        """Return whether forms with a reference are final before the model has answered them."""
+        """Return whether a form with a reference is final before the model has answered it."""
         return self.request.settings.shortens and not self.is_withdrawn
 
     def learned(self, limits: LearnedLimits) -> Inputs:
@@ -120,14 +121,14 @@ class Decider:
     originals: dict[str, str] = field(default_factory=dict)
     """Redacted originals, by reference."""
     last_decided: int = field(init=False)
-    """Message index of the last result with an earlier decision; -1 if there is none."""
+    """The message index of the last result with an earlier decision; -1 if there is no such result."""
     _last_response: int = field(init=False)
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """A function that returns True when further results are only redacted, since time is short."""
+    """A function that returns True when time is short. Further results are then only redacted."""
     _refers: bool = field(init=False)
-    """True if references may replace results: the earlier texts stay, or the model can ask for them."""
+    """True if references may replace results. The earlier texts then stay, or the model can ask for them."""
 
     def __post_init__(self) -> None:
         request, references = self.inputs.request, self.inputs.references
@@ -162,8 +163,8 @@ class Decider:
         """Return whether an earlier decision is still valid."""
         can_ask = self.inputs.references is not None
         if past.facts.ref and not can_ask and not self.inputs.stays_bound:
-            # The model could not ask for the omitted part. A form without a response after it may still
-            # change.
+            # The model could not ask for the omitted part. The form may still change if no response follows
+            # it.
             return item.result.turn <= self.inputs.request.conversation.last_response
         return self.earlier.holds(past.facts)
 
@@ -177,7 +178,7 @@ class Decider:
             if item.key in gaps.elsewhere:
                 return self._decided(item), True
             if gaps.is_away or self.last_decided <= item.result.turn <= self._last_response:
-                # Other proxies that can't reach the store send the same form.
+                # Other proxies that can't reach the store send this form.
                 return self._adopted(item, keeps_secrets=False), True
         if past is None and self._adopts(item):
             turn, settings = item.result.turn, self.inputs.request.settings
@@ -189,8 +190,8 @@ class Decider:
     def _is_noted(self, item: Item) -> bool:
         """Return whether a text ends with a note about placeholders in the arguments of its call.
 
-        Texts that had the note keep it. The last text of a new result gets it if the call may have written
-        placeholders into a file.
+        A text that had the note keeps it. The last text of a new result gets the note if the call may have
+        written placeholders into a file.
         """
         past, result, request = self.inputs.past.get(item.key), item.result, self.inputs.request
         if past is not None:
@@ -200,7 +201,7 @@ class Decider:
         if (made := result.call) is None or result.part is not None:
             return False
         call = self.earlier.call(result)
-        # If secrets are put back, a call that is not in the request may also contain some.
+        # If secrets are put back, a call that is missing from the request may also contain secrets.
         is_known = made.arguments is not None or not request.settings.restores_secrets
         if not is_known or not (call.shell or call.category in _WRITERS):
             return False
@@ -212,8 +213,8 @@ class Decider:
         )
 
     def _reconsidered(self, item: Item, past: Decision) -> tuple[Decision, bool]:
-        """Return the earlier decision, or a new one with a smaller form if a change costs nothing, and
-        whether the decision is new."""
+        """Return the earlier decision, or a new decision if a smaller form costs nothing. Also return whether
+        the decision is new."""
         if item.key in self.inputs.reopened and item.key not in self.decisions:
             made = self._decided(item)
             if made.facts.tokens_after < past.facts.tokens_after:
@@ -226,8 +227,8 @@ class Decider:
         turn = item.result.turn
         if turn > self._last_response:
             return False
-        # If later results have decisions, the client has changed this text meanwhile, and the new text has
-        # not reached the provider.
+        # If later results have decisions, the client has changed this text since. The new text has not
+        # reached the provider.
         if turn < self.last_decided:
             return False
         adopt = self.inputs.request.settings.adopt
@@ -236,7 +237,7 @@ class Decider:
         return adopt == "raw"
 
     def _adopted(self, item: Item, *, keeps_secrets: bool) -> Decision:
-        """Return the text that the provider has seen, without secrets that may be new to the provider."""
+        """Return the text that the provider has seen. Secrets that may be new to the provider are removed."""
         request, text = self.inputs.request, item.text
         counts: Mapping[str, int] = {}
         if not keeps_secrets:
@@ -305,13 +306,13 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _log_failure(self, output: ToolOutput, error: Exception) -> None:
-        """Log a failed step for one result. Only redaction may stop a request."""
+        """Log a failed step for one result. Only a failed redaction may stop a request."""
         tool = self.inputs.show(output.tool)
         _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """Return a reference to an earlier equal text, or None. Failures and their reports are always
-        sent."""
+        """Return a reference to an earlier equal text, or None. Failures and reports of failures are always
+        sent whole."""
         earlier = self.earlier.same(item)
         # Equal texts of different tools may have different shortened forms.
         if earlier is None or not (
@@ -331,7 +332,7 @@ class Decider:
         text, ref = self._with_reference(item, shortened, earlier_texts.marker(name.name))
         if not _saves(text, shortened.text):
             return None
-        # The earlier text comes first, before the texts on which its name depends.
+        # The key of the earlier text comes first, followed by the keys on which its name depends.
         referents = (earlier.key.hex(), *sorted(key.hex() for key in name.keys - {earlier.key}))
         facts = measured("duplicate", item.text, text, stages=("dedup",), ref=ref, referents=referents)
         return Decision(text, facts)
@@ -366,7 +367,7 @@ class Decider:
 
 
 def _is_last(request: Request, item: Item) -> bool:
-    """Return whether a text is the last one of its result, and the only one if the result is JSON."""
+    """Return whether a text is the last text of its result. A text in a JSON result must be the only text."""
     result = item.result
     texts = [
         other
@@ -412,7 +413,7 @@ def _saves(text: str, than: str) -> bool:
 
 
 def measured(how: str, before: str, after: str, **more: Any) -> Facts:
-    """Return the facts of a text whose form is `after`, with the sizes of both."""
+    """Return the facts of a text with the form `after`. The facts have both sizes."""
     tokens_before, bytes_before, same = token_estimate.estimate(before), size(before), after == before
     mark = _TOKEN_MARK.search(before, 0, _HEAD) if before.find(" token count: ", 0, _HEAD) >= 0 else None
     return Facts(

@@ -1,8 +1,8 @@
 """This module collects the texts of a request to which a later result may refer: forwarded results and
 arguments of calls.
 
-A reference replaces a result that is identical to an earlier one of the same request (`same`), or repeated
-lines of any other result (`by_reference`). Both depend only on the request, in which the referent always
+A reference replaces a result that is identical to an earlier result of the request (`same`), or repeated
+lines of another result (`by_reference`). References depend only on the request, in which the referent always
 comes first. Results are identical if the client sent the same text. Two results with different secrets
 therefore differ.
 """
@@ -45,12 +45,12 @@ _KEEP_LINES = frozenset(
     {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
     | {STAGE}
 )
-"""Stages after which each line of a result still means a line of the output."""
+"""The stages after which each line of a result still means a line of the output."""
 _CODED = re.compile(
     r"(?:<<<SHADOW:shadow_[0-9a-f]{18,32}>>>\n[^\n]{0,400}\n)?"
     r"(?:\[patterns; \"~A 1 2\" |(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; )"
 )
-"""Beginnings of results that another proxy has shortened or encoded."""
+"""The beginnings of results that another proxy has shortened or encoded."""
 
 
 def keeps_lines(text: str, stages: Collection[str]) -> bool:
@@ -59,8 +59,8 @@ def keeps_lines(text: str, stages: Collection[str]) -> bool:
 
 
 def output_of(text: str, call: Call) -> str:
-    """Return the output in an incoming result as a screen shows it, without the JSON around it; empty if
-    another proxy has encoded the result."""
+    """Return the output in an incoming result as a screen shows it, without the JSON around the output. The
+    result is empty if another proxy has encoded the text."""
     if _CODED.match(text):
         return ""
     alone = json_envelope.alone(text)
@@ -80,16 +80,16 @@ class _Text(NamedTuple):
 
     key: bytes
     hash: bytes
-    """A hash of the forms of this text and of all texts before it."""
+    """A hash of the forms of this text and of all earlier texts."""
     characters: int
-    """The rough size of these texts in characters or bytes."""
+    """The rough size of this text and all earlier texts, in characters or bytes."""
     result: ResultText | None
     """The result; None if it is in a history that the provider stores."""
     text: str | None = None
-    """The text; None for the arguments of a result's call, and for a result that no reference may name."""
+    """The text; None for the arguments of a result's call, and for a result that references may not name."""
     is_call: bool = False
     original: str | None = None
-    """The incoming result, if the lines of the forwarded text differ; None otherwise."""
+    """The incoming result if its lines differ from the forwarded text; otherwise None."""
     loss: int = Loss.NONE
     provider_name: str = ""
     """The name in references of a result that the provider keeps."""
@@ -118,15 +118,16 @@ class TextsSoFar:
     referents: dict[bytes, Referent] = field(default_factory=dict)
     """The first result with an incoming text, by the digest of the text."""
     lasting: dict[bytes, bool] = field(default_factory=dict)
-    """Texts by key, True for arguments of calls and for results that keep their form and have some output."""
+    """For each text, by key, True if references may name its lines: arguments of calls, and results that keep
+    their form and have some output."""
     ambiguous: set[bytes] = field(default_factory=set)
-    """Keys of results whose id has occurred again. References of earlier turns to these results stay, but
-    there are no new references to them."""
+    """The keys of results whose id has occurred again. Earlier references to these results stay. There are no
+    new references to them."""
     reformed: set[bytes] = field(default_factory=set)
-    """Keys of results that lost lines in this request, on which earlier references may rely."""
+    """The keys of results that lost lines in this request. Earlier references may rely on these lines."""
 
     def copy(self) -> TextsSoFar:
-        """Return a copy for a later request, in which no text is new."""
+        """Return a copy for a later request. No text in the copy is new."""
         return TextsSoFar(
             *(self.unique, self.texts.copy(), self.turn, self.referents.copy(), self.lasting.copy()),
             self.ambiguous.copy(),
@@ -137,7 +138,7 @@ def _unique(call_ids: Iterable[str]) -> frozenset[str]:
     """Return the ids that occur once and can be part of a reference."""
     listed = list(call_ids)
     unique = frozenset(listed)
-    # One test of all ids together is faster, and in most requests all ids are plain.
+    # One test of all ids together is faster. In most requests all ids are plain.
     if len(unique) == len(listed) and all(listed) and is_plain("".join(listed) or "none"):
         return unique
     return frozenset(one for one, count in Counter(listed).items() if count == 1 and is_plain(one))
@@ -153,9 +154,9 @@ class EarlierTexts:
     edited_calls: frozenset[str] = frozenset()
     """Ids of calls whose arguments are shortened."""
     provider_results: tuple[ProviderResult, ...] = ()
-    """Results in the history that the provider stores, in order."""
+    """The results in the history that the provider stores, in order."""
     clean: Clean = str
-    """The function that takes secrets out of the names of calls."""
+    """The function that removes secrets from the names of calls."""
     show: Callable[[str], str] = str
     """The function that returns the part of a tool's name that may be shown."""
     shown: ShownTexts | None = None
@@ -165,16 +166,16 @@ class EarlierTexts:
     _indexed: int = 0
     """The number of texts in the line index."""
     _compaction: int = field(init=False)
-    """The index of the message with the last compaction; -1 if there is none."""
+    """The index of the message with the last compaction; -1 if there is no compaction."""
     _front: int = 0
     """The offset at which the message with the last compaction begins."""
     _calls: dict[int, Call] = field(default_factory=dict)
-    """Calls by the `id()` of their results, which the request keeps alive."""
+    """The calls by the `id()` of their results. The request keeps the results alive."""
     _names: dict[int, str] = field(default_factory=dict)
     """Names of the calls in `_calls`, by the same keys."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
     _output: tuple[str, Call, str] | None = None
-    """The last incoming text whose output was asked for, its call, and the output."""
+    """The incoming text whose output was asked for last, its call, and the output."""
 
     def __post_init__(self) -> None:
         document, messages = self.request.document, self.request.conversation.messages
@@ -198,8 +199,8 @@ class EarlierTexts:
 
     @property
     def is_simple(self) -> bool:
-        """Return whether the texts of the first messages depend only on themselves and on the ids that can
-        name a result."""
+        """Return whether the texts of the first messages depend only on these messages and on the ids that
+        can name a result."""
         return self._compaction < 0 and not self.provider_results and not self.edited_calls
 
     def go_on_from(self, so_far: TextsSoFar) -> None:
@@ -208,12 +209,12 @@ class EarlierTexts:
         self.so_far = so_far
 
     def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
-        """Return whether this request and `so_far` agree on which of these ids can name a result."""
+        """Return whether this request and `so_far` agree about which of these ids can name a result."""
         then, now = (list(map(of.unique.__contains__, call_ids)) for of in (so_far, self.so_far))
         return then == now
 
     def note_call(self, result: ResultText) -> None:
-        """Note the arguments of a call, to which its own result and later ones may refer."""
+        """Note the arguments of a call. Its own result and later results may refer to them."""
         self._go_on(result.turn)
         if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
             return
@@ -229,8 +230,8 @@ class EarlierTexts:
                 self._add(key, size, key, result, is_call=True)
 
     def _go_on(self, turn: int) -> None:
-        """Go on to the message of the next result. A compaction removes all texts before it, and perhaps
-        texts of its own message."""
+        """Continue with the message of the next result. A compaction removes all texts before it. Texts in
+        the message of the compaction may also be removed."""
         before = self.so_far.turn
         if before < turn and before <= self._compaction <= turn and self._compaction >= 0:
             self.so_far = TextsSoFar(self.so_far.unique)
@@ -245,7 +246,8 @@ class EarlierTexts:
             same = bytes.fromhex(facts.referents[0]) if facts.how == "duplicate" and facts.referents else b""
             self._add(key + b"-" + same, 0, key, item.result, same_as=same)
             return
-        # A text with references begins with the id of its original, whose lines the references count.
+        # A text with references begins with the id of its original. The references count the original's
+        # lines.
         is_changed = (
             facts.loss >= Loss.LOSSY or STAGE in facts.stages or not keeps_lines(item.text, facts.stages)
         )
@@ -256,11 +258,11 @@ class EarlierTexts:
         self._add(mark, len(text), key, item.result, text=text, original=original, loss=facts.loss)
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
-        """Note the form of a result, but not its lines. A duplicate is not noted."""
+        """Note the form of a result, but not its lines. Duplicates are not noted."""
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
-        # A superseded or recovered result shows too little for new references. Earlier references stay.
+        # A superseded or recovered result shows too little for new references. Earlier references to it stay.
         is_lasting, is_lossy = facts.how not in ("superseded", "recovered"), facts.loss >= Loss.LOSSY
         so_far = self.so_far
         if call_id not in so_far.unique:
@@ -275,8 +277,8 @@ class EarlierTexts:
         return key not in self.so_far.ambiguous and self.so_far.lasting.get(key, False)
 
     def holds(self, facts: Facts) -> bool:
-        """Return whether the referents of an earlier text still precede it in the request and still show the
-        lines."""
+        """Return whether the referents of an earlier text still precede it in the request. They must also
+        still show the lines."""
         keys, lasting = list(map(bytes.fromhex, facts.referents)), self.so_far.lasting
         if STAGE not in facts.stages:
             return all(map(lasting.__contains__, keys))
@@ -287,7 +289,7 @@ class EarlierTexts:
         return self.so_far.referents.get(item.digest)
 
     def name(self, referent: Referent) -> Name | None:
-        """Return the name of an earlier result in references; None if it can't be named."""
+        """Return the name of an earlier result in references; None if the result can't be named."""
         return self._index().calls.name(referent.key, is_whole=True)
 
     def shown_before(self) -> ShownBefore:
@@ -295,8 +297,8 @@ class EarlierTexts:
         return self._index().shown_before()
 
     def by_reference(self, made: Shortened, item: Item, *, lossy: bool) -> Referring | None:
-        """Return an item's text with references in place of repeated lines; None if there are too few. With
-        `lossy`, counts may replace lines, too."""
+        """Return an item's text with references in place of repeated lines; None if there are too few
+        repeated lines. With `lossy`, counts may also replace lines."""
         name, call = self._name(item.result), self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, call) if has_other_lines else None
@@ -309,7 +311,7 @@ class EarlierTexts:
             self.line_indexes.keep(last.hash, self._line_index, last.characters)
 
     def _index(self) -> LineIndex:
-        """Return the index of the lines so far, and build it if no turn has kept it."""
+        """Return the index of the lines so far. If no turn has kept the index, it is built."""
         texts = self.so_far.texts
         if self._line_index is None:
             self._line_index, self._indexed = self.line_indexes.take([text.hash for text in texts])
@@ -337,7 +339,7 @@ class EarlierTexts:
 
     def _add_result(self, index: LineIndex, text: _Text, result: ResultText, before: _Text | None) -> None:
         name, call = self._name(result), self.call(result)
-        # For the model, several texts of one result are one result.
+        # For the model, all texts of a result are one result.
         answered = None if before is None or before.is_call else before.result
         if answered is None or answered.call_id != result.call_id or not result.call_id:
             index.calls.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
@@ -348,12 +350,13 @@ class EarlierTexts:
                 *(text.key, name, text.text, original),
                 is_numbered=call.is_quoted and line_numbers.count_lines(text.text, call, original),
                 is_lossy=text.loss >= Loss.LOSSY,
-                # Lines can be numbered from the first one only if no line is left out.
+                # Lines can be numbered from the first line only if no line is missing.
                 first=call.first_line if is_whole else 0,
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """Return the output in an incoming text. The last output is kept, since most texts are used twice."""
+        """Return the output in an incoming text. The last output is kept, because most texts are used
+        twice."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
             last = self._output = text, call, output_of(text, call)
@@ -384,7 +387,8 @@ class EarlierTexts:
         return name
 
     def _cleaned(self, text: str) -> str:
-        """Return a path or command without its secrets, from memory if possible, since most recur."""
+        """Return a path or command without its secrets. Most paths and commands recur, so results are
+        kept."""
         clean = self._clean_texts.get(text)
         if clean is None:
             clean = self._clean_texts[text] = self.clean(text)
@@ -392,7 +396,7 @@ class EarlierTexts:
 
 
 def _size_and_hash(document: Document, arguments: Raw) -> tuple[int, bytes]:
-    """Return the size of a call's arguments and a hash of their text. The hash is empty if references to the
-    text are useless."""
+    """Return the size of a call's arguments and a hash of their text. The hash is empty if no reference to
+    the text would be useful."""
     size = len(document.source(arguments))
     return size, prefix_hash.arguments_hash(document, arguments) if size >= LEAST_CHARACTERS else b""

@@ -1,11 +1,11 @@
 """The engine of a process turns the plain body of a request into the body that is sent.
 
-`process` handles failures, `_accept` tries again with redaction alone, `_send` tries again if the store has
-changed, and `_send_once` lists the steps. One document is read once and rendered once.
+`process` handles failures. `_accept` tries again with redaction alone, and `_send` tries again if the store
+has changed. `_send_once` lists the steps. The document of a request is read once and rendered once.
 
-If rewriting fails, the request is sent with redaction alone. If redaction fails, nothing is sent. The event
-loop only waits: the database has its own thread, and bodies above a threshold are read and rewritten in a
-worker thread.
+If rewriting fails, the request is sent with redaction alone. If redaction fails, the request is not sent. The
+event loop only waits: the database has its own thread, and large bodies are read and rewritten in a worker
+thread.
 """
 
 from __future__ import annotations
@@ -75,15 +75,16 @@ _log = logging.getLogger(__name__)
 
 
 class StoreAway(Exception):
-    """Raised if the store can't be reached and the settings forbid to send a request then."""
+    """Raised if the store can't be reached and the settings forbid sending a request without it."""
 
 
 class _Unsettled(Exception):
-    """Raised if another proxy has decided first, or if the store may not have kept a decision."""
+    """Raised if another proxy has decided first, or if the store may have lost a decision."""
 
 
 class Engine:
-    """An `Engine` has the parts that all requests of one process share: key, database, redactor, workers."""
+    """An `Engine` has the parts that all requests of a process share, such as the key, the database, the
+    redactor and the workers."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class Engine:
         shared: SharedStore | None = None,
     ) -> None:
         """`metrics` count calls of external compressors. `listening` returns the ports of this process.
-        `database` and `shared` are stores that another engine has already opened at the same places."""
+        `database` and `shared` are stores that another engine has already opened."""
         path = settings.database
         self.settings = settings
         if database is None:
@@ -131,13 +132,13 @@ class Engine:
         self.database.close()
 
     def forget(self) -> None:
-        """Empty the database except for the history, which has no content."""
+        """Empty the database except for the history. The history has no content."""
         self.database.forget({history.TABLE})
 
     # The steps of a request, in order
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
-        """Return the request that is sent or its refusal; None if the body is not a request of this API."""
+        """Return the request that is sent or its refusal; None if the body is no request of this API."""
         started = time.perf_counter()
         try:
             accepted = await self._accept(incoming, settings, self._turn(incoming))
@@ -175,10 +176,11 @@ class Engine:
     async def _send(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None = None
     ) -> Accepted | None:
-        """Take the steps again while the store does not return a form or another proxy has decided first.
+        """Take a request through the steps. Take the steps again if the store returned too little or another
+        proxy decided first.
 
-        After some tries, the request gets the same forms as without a store. `retry` has forms that are not
-        recorded yet, since the request was refused.
+        After some tries, the request gets the forms that it would get without a store. `retry` has the new
+        forms for a refused request. These forms are not recorded yet.
         """
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
@@ -222,7 +224,7 @@ class Engine:
         return accepted
 
     async def _prepare(self, incoming: Incoming, inputs: Inputs, turn: Turn) -> Prepared | None:
-        """Put the injected tool and hidden exchanges into the request, if the request may have them."""
+        """Put the injected tool and hidden exchanges into the request, if they are allowed there."""
         request = inputs.request
         conditions = await turn.go_on(
             partial(late_declaration.conditions, incoming, inputs), heavy=inputs.is_heavy and inputs.waits
@@ -241,8 +243,8 @@ class Engine:
             return None
 
     def _without_unbound(self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None) -> str:
-        """Drop reasoning that is bound to another prefix, if `limits.drop` is true. Return the necessary
-        value of the header `anthropic-beta`, or an empty text if the header stays."""
+        """Drop reasoning that is bound to another prefix, if `limits.drop` is true. Return the new value of
+        the header `anthropic-beta`; empty if the header stays."""
         document = inputs.request.document
         if not (inputs.state.limits.drop and adoption.may_drop(incoming.api.format, document)):
             return ""
@@ -269,14 +271,14 @@ class Engine:
         )
         external = await self._compressors.forms(incoming, inputs, turn.do)
         if external:
-            # Another request may have decided while the compressors were working.
+            # Another request may have decided while the compressors were at work.
             past = {**past, **await self.stores.decisions.get(external)}
         return replace(inputs, past=past, external=external)
 
     def _accepted(
         self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, betas: str, line: str
     ) -> Accepted:
-        """Return the request that is sent, with all that is needed to read the response."""
+        """Return the request that is sent, with everything that is needed to read the response."""
         request, conversation = inputs.request, inputs.request.caller.conversation
         limits = inputs.state.limits
         new, outside = rewritten.decisions, inputs.outside.decisions
@@ -307,8 +309,8 @@ class Engine:
         )
 
     def _project(self, conversation: bytes, request: Request, show: ShowName) -> str:
-        """Return a name of the conversation's folder, such as `shop (3f2a)`, or an empty text if no request
-        has named one. If the provider stores the history, only the first request names the folder."""
+        """Return a name for the conversation's folder, such as `shop (3f2a)`; empty if no request has named a
+        folder. If the provider stores the history, only the first request names the folder."""
         if folder := session.stated(request.wire.prompt(request.document), request.document):
             last = _SEPARATORS.split(folder.rstrip("\\/"))[-1]
             digest = hashlib.blake2b(utf8(folder), key=self._key[:64], digest_size=2, person=b"project")
@@ -334,8 +336,8 @@ class Engine:
     async def _record(
         self, accepted: Accepted, inputs: Inputs, prepared: Prepared | None, retry: Plan | None
     ) -> None:
-        """Record decisions as final. Those of a retry are recorded later, when the provider has accepted the
-        retry. Raises _Unsettled."""
+        """Record decisions as final. Decisions of a retry are recorded later, when the provider has accepted
+        the retry. Raises _Unsettled."""
         conversations, request = self.stores.conversations, accepted.request
         planned = retry.decisions if retry is not None else {}
         new = {key: made for key, made in accepted.rewritten.decisions.items() if key not in planned}
@@ -363,9 +365,9 @@ class Engine:
         sent: Accepted,
         change: Callable[[Redact], Plan | bytes | None],
     ) -> Accepted | None:
-        """Return another request in place of a refused one, or None if no other request would help.
+        """Return another request in place of a refused request; None if no other request would help.
 
-        `change` runs outside of the event loop and returns other forms of the results, or a whole body.
+        `change` runs outside of the event loop. It returns other forms of the results, or a whole body.
         Raises RedactionError.
         """
         redact = await self.rules.redact(settings.redaction_failure)
@@ -382,7 +384,7 @@ class Engine:
         return None if accepted is None else structs.replace(accepted, plan=plan)
 
     async def settle(self, accepted: Accepted) -> None:
-        """Record the forms of a retry's results, since the provider has accepted the retry."""
+        """Record the forms of a retry's results, after the provider has accepted the retry."""
         if (plan := accepted.plan) is None:
             return
         sent = accepted.rewritten.decisions

@@ -1,6 +1,6 @@
 """This module gets forms of new results from external compressors.
 
-The compressors are off by default, so they are imported when the first request needs one.
+The compressors are off by default. They are imported when the first request needs one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class AskedCompressors:
-    """An `AskedCompressors` makes the external compressors of one engine at their first use."""
+    """An `AskedCompressors` makes the external compressors of one engine when they are first used."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class AskedCompressors:
             self._made.close()
 
     async def forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
-        """Return the forms of new results by key. There are none if no compressor is set or one fails. Raises
+        """Return the forms of new results by key; empty if no compressor is set or one fails. Raises
         RedactionError."""
         if incoming.api.kind != "messages" or not inputs.request.settings.external_strategy:
             return {}
@@ -99,7 +99,7 @@ class AskedCompressors:
 
 
 def _reader(request: Request) -> Reader:
-    """Return the model that reads the results, with the prices of its cache if known."""
+    """Return the model that reads the results, with the prices of the model's cache if known."""
     from penumbra.external.dispatch import Reader
 
     model = request.conversation.model

@@ -1,4 +1,4 @@
-"""The values that go into an engine and come out: an engine is made with `EngineSettings`, and an `Incoming`
+"""This module has the arguments and results of an engine. `EngineSettings` make an engine, and an `Incoming`
 becomes an `Accepted` or a `Refused`."""
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """An `EngineSettings` is the settings with which an engine is made. When one of them changes, another
-    engine is made. All other settings come with each request. Sizes are bytes, times are seconds."""
+    """An `EngineSettings` has the settings that make an engine. If one of them changes, a new engine is made.
+    All other settings come with each request. Sizes are bytes, times are seconds."""
 
     database: Path | None
     """The file of the database; None to keep everything in memory."""
     shared: SharedPlace | None
-    """The store that several proxies share; None without one."""
+    """The store that several proxies share; None if there is no such store."""
     database_max_bytes: int
     ledger_ttl: float
     originals_ttl: float
@@ -56,7 +56,7 @@ class EngineSettings:
 
     @classmethod
     def of(cls, settings: Settings, user_rules: Loaded | None = None) -> EngineSettings:
-        """Return the part of the settings that an engine is made with."""
+        """Return the part of the settings that makes an engine."""
         return cls(
             database=database_path(settings),
             shared=shared_place(settings),
@@ -85,7 +85,7 @@ class Incoming:
     """The headers by their names in lower case."""
     query: Mapping[str, str]
     peer: str
-    """Address of the client, which distinguishes callers without credentials."""
+    """The address of the client. It distinguishes callers without credentials."""
     host: str = ""
     """Name and port of the server."""
     path: str = ""
@@ -107,7 +107,7 @@ class Accepted(Struct, frozen=True):
     rewritten: Rewritten
     milliseconds: float
     prepared: Prepared | None = None
-    """The state of the injected tool; None if the model can't ask for originals in the response."""
+    """The state of the injected tool; None if the model can't ask for originals in its response."""
     find: Find | None = None
     """The function that finds the originals of results in this request."""
     decided: Mapping[bytes, Decision] = {}
@@ -115,7 +115,7 @@ class Accepted(Struct, frozen=True):
     line: str = ""
     """Changes to the conversation as a whole, for a log."""
     cold_turn: ColdTurn | None = None
-    """The unchanged part of the request, if earlier forms were changed because the cache is cold."""
+    """The unchanged part of the request, if earlier forms changed because the cache is cold."""
     hidden: Mapping[str, int] = {}
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""
@@ -129,11 +129,12 @@ class Accepted(Struct, frozen=True):
     model: str = ""
     """Name of the model, without secrets."""
     show: ShowName = one_line
-    """The function that removes secrets from names, such as those of tools, before they are shown."""
+    """The function that removes secrets from names before they are shown, for example from the names of
+    tools."""
     project: str = ""
     """A short name of the conversation's folder; empty if no request has named one."""
     plan: Plan | None = None
-    """The forms of a retry, which are remembered only when the provider has accepted the retry."""
+    """The forms of a retry. They are recorded only after the provider has accepted the retry."""
 
     @property
     def conversation(self) -> bytes:

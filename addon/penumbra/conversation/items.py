@@ -1,8 +1,8 @@
 """This module has the texts of a request that may change, and makes their keys in the ledger of decisions.
 
-An `Item` is a text of a tool result, which may be shortened. A `Searched` is another value of a result, or
-user text that may be a result, from which only secrets are removed. Decisions about both are remembered, so
-that a rewritten prefix stays the same.
+An `Item` is a text of a tool result that may be shortened. A `Searched` is another value of a result, or user
+text that may be a result. Only its secrets are removed. Decisions about both are remembered, so that a
+rewritten prefix stays the same.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Keys:
     """A `Keys` makes the items of one request."""
 
     possession: bytes
-    """The key of a caller's hashes, so that requests of other callers find no decision."""
+    """The key of a caller's hashes. Requests of other callers therefore find no decision."""
     opening: bytes
-    """Hash of the conversation's first words."""
+    """A hash of the first words of the conversation."""
 
     @classmethod
     def of(cls, possession: bytes, opening: str) -> Keys:
@@ -73,7 +73,7 @@ class Keys:
         key = hashlib.blake2b(digest, key=self.possession, digest_size=16)
         key.update(b"\0" + call_id + b"\0" + tool)
         if not is_telling(result.call_id):
-            # The id alone does not distinguish this result from an earlier one with the same text.
+            # The id alone does not distinguish this result from an earlier result with the same text.
             key.update(b"\0" + self.opening + before)
         return Item(result, text, digest, key.digest())
 
@@ -112,8 +112,8 @@ class Searched:
             put(document, self.value, self.part, decision.text)
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        """Return whether a value without a decision keeps its secrets, since the provider has seen them and
-        later reasoning is bound to them."""
+        """Return whether a value without a decision keeps its secrets. This is so if the provider has seen
+        the secrets and later reasoning is bound to them."""
         return self.turn <= conversation.last_response and adoption.keeps_secrets(
             adopt, self.turn, conversation, format_name
         )
@@ -146,13 +146,13 @@ class Members(Searched):
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         if self.block.answered:
-            # Reasoning of the same message may follow the result.
+            # Reasoning in the same message may follow the result.
             return adoption.keeps_secrets(adopt, self.turn - 1, conversation, format_name)
         return Searched.keeps_secrets(self, adopt, conversation, format_name)
 
 
 def put(document: Document, value: Raw, part: tuple[int, int] | None, text: str) -> None:
-    """Replace a value, or the part of it between two characters, by a text."""
+    """Replace a value by a text. If there is a `part`, replace only its characters."""
     if part is None:
         document.replace(value, text)
     else:
@@ -160,7 +160,7 @@ def put(document: Document, value: Raw, part: tuple[int, int] | None, text: str)
 
 
 def for_program(item: Item) -> Searched:
-    """Return an item from which only secrets are removed, since a program reads the result."""
+    """Return an item for a result that a program reads. Only its secrets are removed."""
     result = item.result
     return Searched(result.value, result.call, result.turn, item.key, item.text)
 
@@ -174,7 +174,7 @@ def _call(passage: Passage) -> ToolCall | None:
 def with_user_text(
     document: Document, passages: Iterable[Passage], texts: list[ResultText]
 ) -> list[ResultText]:
-    """Return the texts of a message's results and of the results within the user's text, in order."""
+    """Return the texts of a message's results, and of the results in the user's text, in order."""
     certain = [
         ResultText(passage.value, "", _call(passage), False, passage.turn, part=(passage.start, passage.end))
         for passage in passages

@@ -1,12 +1,13 @@
-"""This module decides whether a request declares the injected tool, and when a small conversation begins to.
+"""This module decides whether a request declares the injected tool. A small conversation may begin without
+the tool.
 
-Every later request repeats the declaration, which can cost a small conversation more than the tool saves. A
-conversation that begins small therefore gets no tool, and no forms that need the tool, until the tool saves
-more than it costs. Tools come first in the cached prefix, so a late declaration costs the whole cached prefix
-once.
+Every later request repeats the declaration. In a small conversation, the declaration can cost more than the
+tool saves. A conversation that begins small therefore gets no tool, and no forms that need the tool, until
+the tool saves more than it costs. Tools come first in the cached prefix, so after a late declaration the
+whole prefix is written to the cache again.
 
-Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), which costs no cache. With these
-APIs, all conversations declare the tool after the newest message when a result is first shortened with loss.
+Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), so that the cached prefix stays.
+With these APIs, all conversations declare the tool when a result is first shortened with loss.
 
 The first request declares the tool if reasoning is bound to the prefix, if the provider stores the history,
 or if the settings need the tool at once.
@@ -38,14 +39,14 @@ from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
 
 LINE = "rewrote the tools: from now on originals can be asked for"
-"""The log's line for a late declaration."""
+"""The log line for a late declaration."""
 _LITTLE = 1_024
-"""The size in tokens below which a prefix can be written again at little cost."""
+"""A prefix of fewer tokens can be written to the cache again at little cost."""
 table = partial(rules.table, "inline_tools.yaml")
 
 
 def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
-    """Return whether a tool can be declared after a message, according to the provider's documents.
+    """Return whether the provider's documents say that a tool can be declared after a message.
 
     `host` has no port. `betas` is the value of the client's header `anthropic-beta`.
     """
@@ -72,7 +73,7 @@ def _needs_at_once(incoming: Incoming, request: Request) -> bool:
         settings.lossy == "on"
         or settings.external_strategy
         or settings.restores_secrets
-        # The model can ask for originals of the session's other conversations.
+        # The model can ask for originals of other conversations in the session.
         or settings.session_id
         or incoming.socket
         or request.wire.tools(request.document).threaded
@@ -80,13 +81,13 @@ def _needs_at_once(incoming: Incoming, request: Request) -> bool:
 
 
 def may_wait(incoming: Incoming, inputs: Inputs) -> bool:
-    """Return whether the conversation has no injected tool yet because it needs none."""
+    """Return whether the conversation has no injected tool yet because it does not need the tool."""
     request, state = inputs.request, inputs.state
     if is_inline(incoming, request):
         return not shows_references(request, inputs.past)
     is_first = request.conversation.last_response < 0
     if not is_first or name_for(request.wire.tools(request.document)) is None:
-        # A request without tools, as for a title, is not the first request of another conversation.
+        # A request without tools, such as for a title, does not begin another conversation.
         return state.waits and not state.tool
     is_bound = binds(request.format, request.conversation.model)
     is_small = len(request.document.text()) < request.settings.expand_from
@@ -102,7 +103,7 @@ def is_due(
     is_inline: bool = False,
     reopened: frozenset[bytes] = frozenset(),
 ) -> bool:
-    """Return whether a conversation without the tool gets it with this request. Raises RedactionError.
+    """Return whether a conversation without the tool gets the tool with this request. Raises RedactionError.
 
     `past` has the earlier decisions. Decisions about the keys in `reopened` may change.
     """
@@ -132,7 +133,7 @@ def is_due(
     seen = len(request.document.text()) / BYTES_PER_TOKEN - unseen - gone
     least_cached = max(price.minimum, _LITTLE)
     if seen < least_cached:
-        # Nothing is cached yet, so the declaration can wait for the first request that is cached.
+        # No prefix is cached yet. The declaration can wait for the first request that is cached.
         return seen + unseen >= least_cached
     once = seen * (price.write - price.read) + _declaration() * price.write
     unread = [item for item in request.items if item.result.turn > last and item.key not in past]
@@ -148,7 +149,7 @@ def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
 
 @cache
 def _declaration() -> int:
-    """Return the estimated tokens of the declaration. Every API needs slightly more."""
+    """Return the estimated tokens of the declaration. In an API's own form, it has slightly more."""
     made = tool(NAMES[0])
     return token_estimate.estimate(f"{made.name} {made.description} {made.parameters.decode()}")
 
@@ -179,27 +180,27 @@ def _saves_more(
 
 
 def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
-    """Return the conditions for the injected tool in a request, or None if the request can't have the tool.
+    """Return the conditions for the injected tool in a request; None if the request can't have the tool.
     Raises RedactionError."""
     request, state, past = inputs.request, inputs.state, inputs.past
     settings, conversation = request.settings, request.conversation
     if incoming.api.kind not in ("messages", "count_tokens"):
         return None
     if request.document.members(conversation.messages):
-        # The conversation is a single message without a list, so nothing can follow it.
+        # The conversation is a single message and not a list, so no message can follow it.
         return None
     inline = is_inline(incoming, request)
     may_have = settings.enable_expand_context and settings.shortens
     if may_have and inputs.waits:
         may_have = is_due(request, state, past, inputs.redact, is_inline=inline, reopened=inputs.reopened)
     shows = shows_references(request, past)
-    # The provider has cached the last request's declaration, even if its response was lost.
+    # The provider has cached the declaration in the last request, even if the response was lost.
     thinks = conversation.last_thinking >= 0
     is_bound = thinks and binds(request.format, conversation.model)
     at_stake = (settings.adopt == "auto" and not (state.tool or shows)) and (
         is_bound if inputs.is_cold else thinks or adoption.may_be_cached(request.document, request.api.cache)
     )
-    # The cached prefix begins with the tool, also while Penumbra is paused.
+    # The cached prefix begins with the tool. The tool therefore stays while Penumbra is paused.
     stays = settings.pause and bool(state.tool) and conversation.last_response >= 0
     return Conditions(
         wanted=may_have or shows or stays,

@@ -1,12 +1,12 @@
 """This module has the line index of a conversation, which finds a line in the conversation's earlier texts.
 
 The texts are forwarded results and arguments of calls. The index finds a line without the blanks around it.
-From the latest place of a line, a chain leads back to the earlier ones. A line with times is also found
+From the latest place of a line, a chain leads back to the earlier places. A line with times is also found
 without its times.
 
-Lines that depend on a legend or heading (values of a pattern, rows of a table, hits below the name of their
-file) don't count as lines of the output, since they mean something else below another heading. Lines that
-Penumbra has written don't count either.
+Some lines depend on a legend or heading: values of a pattern, rows of a table, hits below the name of their
+file. Below another heading, such a line means something else, so it does not count as a line of the output.
+Lines that Penumbra has written don't count either.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from penumbra.short_texts import forgettable
 
 CONVERSATIONS = 32
 CHARACTERS = 10_000_000
-"""The greatest number of characters of all indexed texts. Each takes seven bytes of memory. Indexing a
-dropped text again takes about 30 milliseconds for each million characters."""
+"""The greatest number of characters of all indexed texts. Each character takes seven bytes of memory.
+Indexing a dropped text again takes about 30 milliseconds for each million characters."""
 
 
 class TextLines(NamedTuple):
@@ -42,21 +42,22 @@ class TextLines(NamedTuple):
     lines: Sequence[str]
     """The lines without line numbers."""
     output: Sequence[str | None]
-    """The lines of the output; None for lines that are not from the output."""
+    """The lines of the output; None for each line that is not from the output."""
     numbers: Sequence[int]
-    """The number of each line in its file, 0 for lines without one; empty if the text shows no numbers."""
+    """The number of each line in its file; 0 for a line without a number; empty if the text has no
+    numbers."""
 
 
 def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
-    """Return the lines of a text. `original` is the output from which the text was made, if its lines differ.
-    `is_numbered` is true if the numbers before the lines are line numbers of a file."""
+    """Return the lines of a text. `original` is the output from which the text was made, if the lines of both
+    differ. `is_numbered` is true if the numbers before the lines are line numbers of a file."""
     numbers, lines = _numbered(text, is_numbered=is_numbered)
     output: Sequence[str | None] = lines
     if original is not None:
         there = {line.rstrip() for line in _numbered(original, is_numbered=is_numbered)[1]}
         output = [line if line.rstrip() in there else None for line in lines]
     if line_numbers.LEGEND in text[: line_numbers.HEADING]:
-        # References must not hide the legend of the numbers, which the other lines need.
+        # The other lines need the legend of the numbers, so references must not hide it.
         output = [None if line == line_numbers.LEGEND else line for line in output]
     return TextLines(lines, output, numbers)
 
@@ -70,8 +71,8 @@ def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]
 
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
-    """Return the number of each line in the original, from 1 on and rising; 0 for a line that is not there
-    after the previous lines. Each line has its first place after that of the previous line."""
+    """Return the number of each line in the original, counted from 1 and rising. The number is that of the
+    first equal line after the previous line's place; 0 if there is none."""
     wanted = {line.rstrip() for line in lines if line is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for position in range(len(original) - 1, -1, -1):
@@ -90,7 +91,8 @@ def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]
 
 
 def _numbers_from(first: int, text: str, count: int) -> list[int]:
-    """Return the numbers of `count` lines: 0 in the envelope, and from `first` on for the lines between."""
+    """Return the numbers of `count` lines. Lines of the envelope have 0, and the lines between are counted
+    from `first` on."""
     head, _, tail = split_envelope(text)
     before, after = head.count("\n"), tail.count("\n")
     return [*[0] * before, *range(first, first + count - before - after), *[0] * after]
@@ -101,7 +103,7 @@ LEAST_CHARACTERS = 12
 
 
 def is_telling(line: str) -> bool:
-    """Return whether a line is worth looking up by itself."""
+    """Return whether a line is long enough to be looked up by itself."""
     return len(line) >= LEAST_CHARACTERS and len(line.strip()) >= LEAST_CHARACTERS
 
 
@@ -114,18 +116,18 @@ _TIME = re.compile(
 )
 """A time of day, a date with it, or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""A part of every time that few other texts have. This search takes a tenth of the time."""
+"""A part of every time that few other texts have. A search for this part takes a tenth of the time."""
 _SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode())
 """A wider form of `_TIME_SIGN`, for whole texts."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
     r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
 )
-"""Words in lines whose times are the purpose of the command."""
+"""The words of a line whose times are the purpose of the command."""
 
 
 def _timeless(line: str) -> str:
-    """Return the line without its times, unless the line is about the times."""
+    """Return the line without its times. A line that is about times stays."""
     return _without_times(line) if len(line) <= _LONGEST_TIMED else line
 
 
@@ -145,19 +147,19 @@ class EarlierText(NamedTuple):
     is_argument: bool
     """True if the text is an argument of a call."""
     output: Sequence[str | None]
-    """The lines without their numbers; None for references and for lines that are not from the output."""
+    """The lines without their numbers; None for a reference and for a line that is not from the output."""
     numbers: Sequence[int]
-    """The number of each line, in its file or in the output; 0 for lines without one."""
+    """The number of each line in its file or in the output; 0 for a line without a number."""
     is_counted: bool
-    """True if the numbers are those in the output, not in a file."""
+    """True if the numbers are positions in the output and not in a file."""
     start: int
     """The position of the first line among the lines of all texts."""
 
 
 _MOST_PLACES = 24
-"""The greatest number of places of a line that are returned, the latest ones."""
+"""The greatest number of places of a line that are returned. These are the latest places."""
 _MOST_STEPS = 96
-"""Greatest number of places that are examined. The line may have other blanks around it in some of them."""
+"""The greatest number of places that are examined. In some of them, other blanks may be around the line."""
 
 
 @dataclass(slots=True)
@@ -171,17 +173,17 @@ class LineIndex:
     _latest: dict[str, int] = field(default_factory=dict)
     """The latest position of each line among the lines of all texts, by the line without blanks around it."""
     _before: dict[int, int] = field(default_factory=dict)
-    """The previous position of a line that occurred earlier, by position."""
+    """For a line that occurred before, its previous position, by position."""
     _timed: dict[str, int] = field(default_factory=dict)
     """The latest position of each line with times, by the line without its times."""
     _facts: set[bytes] = field(default_factory=set)
     _unread: list[Sequence[str | None]] = field(default_factory=list)
     """Texts whose facts have not been extracted yet."""
     _last: tuple[str, str | None, bool, TextLines] | None = None
-    """The text that was read last, with its lines, since most texts are noted right after a comparison."""
+    """The text that was read last, with its lines. Most texts are noted directly after a comparison."""
 
     def read(self, text: str, original: str | None, *, is_numbered: bool) -> TextLines:
-        """Return the lines of a text like the function `read`."""
+        """Return the lines of a text, as the function `read` does."""
         last, self._last = self._last, None
         if last is not None and last[:3] == (text, original, is_numbered):
             return last[3]
@@ -203,9 +205,9 @@ class LineIndex:
     ) -> None:
         """Add a text of the call that was noted last in `calls`.
 
-        `original` and `is_numbered` are as in `read`. `is_lossy` is true if a part of the result is not in
-        the text. `first` is the number of the first line in the file, if the call names it and the lines have
-        no numbers.
+        `original` and `is_numbered` are as in `read`. `is_lossy` is true if the text lacks a part of the
+        result. `first` is the file's line number of the first line, if the call names a line and the lines
+        have no numbers.
         """
         lines, output, numbers = self.read(text, original, is_numbered=is_numbered)
         if not is_argument:
@@ -240,12 +242,13 @@ class LineIndex:
         return not self._latest
 
     def found(self, bare: Sequence[str]) -> list[int]:
-        """Return the positions of those telling lines in `bare` that an earlier text has."""
+        """Return the positions of the telling lines in `bare` that an earlier text has."""
         latest = self._latest
         return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 
     def places(self, line: str) -> Iterator[tuple[EarlierText, int]]:
-        """Yield the latest places of a line as (text, position in it), the latest place first."""
+        """Yield the latest places of a line, the latest first. A place is a text and a position in the
+        text."""
         position, found = self._latest.get(line.strip(), -1), 0
         for _ in range(_MOST_STEPS):
             if position < 0 or found == _MOST_PLACES:
@@ -258,7 +261,7 @@ class LineIndex:
 
     def shown(self, bare: str) -> tuple[bytes, bool] | None:
         """Return the key of the last text with the stripped line `bare`, and whether the line has other times
-        there; None if there is none."""
+        in that text. Return None if there is no such text."""
         position = self._latest.get(bare)
         if position is not None:
             return self._text(position).key, False
@@ -279,7 +282,7 @@ class LineIndex:
 
 
 class LineIndexes:
-    """A `LineIndexes` keeps the line indexes of active conversations by a hash of their texts. Only one
+    """A `LineIndexes` keeps the line indexes of active conversations, by a hash of their texts. Only one
     request at a time uses an index."""
 
     def __init__(self) -> None:
@@ -287,9 +290,9 @@ class LineIndexes:
         self._indexes: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
 
     def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
-        """Remove and return the index with the most of these texts from the first on, and the number of texts
-        in it; a new index if there is none. `hashes` has, for each text, a hash of this text and all texts
-        before it."""
+        """Remove and return the index that has the most of these texts, counted from the first text, and the
+        number of its texts. Return a new index if there is none. `hashes` has, for each text, a hash of this
+        text and all earlier texts."""
         with self._lock:
             for count in range(len(hashes), 0, -1):
                 index = self._indexes.pop(hashes[count - 1], None)
@@ -298,8 +301,8 @@ class LineIndexes:
         return LineIndex(), 0
 
     def keep(self, text_hash: bytes, index: LineIndex, characters: int) -> None:
-        """Keep an index of the texts with this hash and number of characters. Drop the least recently used
-        indexes above the limit."""
+        """Keep an index of the texts with this hash and number of characters. Above the limit, the least
+        recently used indexes are dropped."""
         if characters > CHARACTERS:
             return
         with self._lock:

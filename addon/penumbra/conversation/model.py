@@ -1,5 +1,5 @@
-"""This module defines the values that go from step to step: the request that was read, plans, results, and
-the sent body.
+"""This module defines the values that steps pass on: the request that was read, plans, results, and the sent
+body.
 
 A `Mentions` finds the names that a conversation uses before one of its results. Later messages don't count,
 so that every later request finds the same names. Only the latest part of a long conversation is read.
@@ -31,7 +31,7 @@ from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 
 _CHARACTERS = 64_000
-"""The greatest number of characters that are read, from the latest ones on."""
+"""The greatest number of characters that are read. The latest characters are read first."""
 _OLDEST = 0.3
 """The weight of a name that was used long ago. The name that was used last has weight 1."""
 _ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")
@@ -44,9 +44,9 @@ class Mentions:
     def __init__(self) -> None:
         self._places: list[tuple[int, Raw]] | None = None
         self._read: dict[int, tuple[list[str], int]] = {}
-        """Names and number of characters of each text, by its offset in the body."""
+        """The names in each text and its number of characters, by the text's offset in the body."""
         self._last: tuple[int, Mapping[str, float]] = -1, {}
-        """The number of texts before the last requested result, and their names."""
+        """The number of texts before the result that was asked for last, and the names in these texts."""
 
     def before(
         self, document: Document, wire: ApiFormat, conversation: Conversation, result: ResultText
@@ -79,7 +79,7 @@ class Mentions:
 
 
 def _names(source: bytes) -> tuple[list[str], int]:
-    """Return the names in a JSON value, each once, and the number of characters that were read."""
+    """Return the names in a JSON value without repetitions, and the number of characters that were read."""
     text = source[:_CHARACTERS].decode("utf-8", "replace")
     return list(dict.fromkeys(NAME.findall(_ESCAPE.sub(" ", text)))), len(text)
 
@@ -97,9 +97,9 @@ class Request:
     structured: Structured = field(default_factory=Structured)
     mentions: Mentions = field(default_factory=Mentions)
     caller: Caller = field(default_factory=lambda: Caller(b""))
-    """The caller, and the conversation if that is known."""
+    """The caller. It has the conversation if that is known."""
     uncalled: frozenset[str] = frozenset()
-    """Ids of calls that are missing from the request although it has their results."""
+    """The ids of the calls that are missing from the request although the request has their results."""
     chain: Chain = field(default_factory=Chain)
     """Hashes of the prefix before each message."""
     path: str = ""
@@ -121,7 +121,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """An `Outside` is the outcome of the search of a request's texts outside of tool results."""
+    """An `Outside` is the outcome of searching a request's texts outside of tool results."""
 
     decisions: Mapping[bytes, Decision] = field(default_factory=dict)
     """New decisions."""
@@ -139,7 +139,7 @@ class Plan:
     line: str = ""
     """The reason, for a log."""
     limits: LearnedLimits = NO_LIMITS
-    """Limits to remember if the provider accepts the request."""
+    """The limits that are remembered if the provider accepts the request."""
 
     def plus(self, other: Plan) -> Plan:
         """Return both plans as one. `other` wins if both decide about the same text."""
@@ -180,6 +180,6 @@ class Rewritten:
     decisions: Mapping[bytes, Decision]
     """New decisions."""
     originals: Mapping[str, str]
-    """Redacted originals of results that were newly shortened with loss, by reference."""
+    """The redacted originals, by reference, of results that were now shortened with loss."""
     is_cut: bool = False
-    """True if the body was bounded as a whole, so that some results in `shown` are missing."""
+    """True if the body as a whole was cut. Some results are then missing in `shown`."""

@@ -1,11 +1,11 @@
 """This module removes secrets from the texts outside of tool results.
 
-The system text and the user's texts are searched for earlier secrets of the caller. All rules apply if a text
-may contain tool results: in a request without tools, and in a message with a transcript
-(`rules/user_results.yaml`). With `penumbra_redact_scope=all`, all rules apply to all texts, also to the
-model's texts and to the arguments of calls.
+The system text and the user's texts are searched for earlier secrets of the caller. All rules apply to texts
+that may contain tool results: the texts of a request without tools, and messages with a transcript
+(`rules/user_results.yaml`). With `penumbra_redact_scope=all`, all rules apply to all texts, including the
+model's texts and the arguments of calls.
 
-The first decision about a text is final, also if there was no secret.
+The first decision about a text is final, even if the text had no secret.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from penumbra.wire.json_values import encode
 from penumbra.wire.prefix_memory import Computation
 
 _LEAST = 10
-"""The size in bytes (JSON) of the smallest text with a secret that a rule could recognise."""
+"""The size in bytes of the smallest JSON of a text in which a rule could recognise a secret."""
 
 
 class Extent(Enum):
@@ -40,7 +40,7 @@ class Extent(Enum):
     TRANSCRIPTS = "transcripts"
     """Messages with a transcript."""
     TEXTS = "texts"
-    """All texts, since a request without tools can have results only in texts."""
+    """All texts. A request without tools can have results only in its texts."""
     ALL = "all"
     """All texts, and the arguments of calls."""
 
@@ -50,7 +50,7 @@ class OutsideText(NamedTuple):
 
     value: Raw
     turn: int
-    """Index of its message; -1 if the text is in no message."""
+    """The index of the text's message; -1 if the text is in no message."""
     by_rules: bool
     """True if all rules apply to the text."""
     key: bytes
@@ -86,8 +86,8 @@ def _extent(request: Request, prompt: Prompt) -> Extent:
 
 
 def _key(request: Request, extent: Extent) -> hashlib.blake2b:
-    """Return the hash with which all keys begin. There is another hash for a search of all texts, so that
-    earlier decisions about unsearched texts don't count."""
+    """Return the hash with which all keys begin. A search of all texts has another hash, so that decisions
+    about unsearched texts don't count for it."""
     key = hashlib.blake2b(key=request.caller.owner[:64], digest_size=16, person=b"outside")
     key.update(b"all\0" if extent is Extent.ALL else b"\0")
     opening = request.conversation.opening.encode("utf-8", "surrogatepass")
@@ -142,8 +142,8 @@ def search(
 ) -> tuple[Request, Outside]:
     """Remove secrets from the request's texts by earlier and new decisions. Raises RedactionError.
 
-    Returns the request, which is read again if a text has changed, and the new decisions. `by_rules` redacts
-    by all rules, `by_values` only the caller's earlier secrets.
+    Returns the request and the new decisions. If a text has changed, the request is read again. `by_rules`
+    redacts by all rules, and `by_values` redacts only the caller's earlier secrets.
     """
     document, amended = request.document, False
     decisions: dict[bytes, Decision] = {}
@@ -163,8 +163,8 @@ def search(
 
 
 def _is_kept(request: Request, text: OutsideText) -> bool:
-    """Return whether a text without a decision keeps its secrets: the provider already has the text, and
-    `adopt` is `raw` or the provider would refuse later reasoning if the text changed."""
+    """Return whether a text without a decision keeps its secrets. The provider must already have the text.
+    Also, `adopt` must be `raw`, or the provider would refuse later reasoning if the text changed."""
     settings, conversation = request.settings, request.conversation
     if settings.redact_scope == "all" or text.turn > conversation.last_response:
         return False
@@ -176,8 +176,8 @@ def _is_kept(request: Request, text: OutsideText) -> bool:
 def _decided(document: Document, value: Raw, redact: Redact) -> Decision:
     """Return the JSON of a value without its secrets.
 
-    The JSON of a string remains the JSON of a string. A container is redacted as JSON text, so that rules see
-    the names of its members.
+    A string remains a string. An object or array is redacted as JSON text, so that rules see the names of its
+    members.
     """
     source = document.source(value)
     is_string = document.is_string(value)

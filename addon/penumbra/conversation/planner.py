@@ -1,13 +1,14 @@
 """This module plans smaller forms for results and arguments of calls that were sent before.
 
-`superseded` plans for texts that a later call has made useless, if the savings are worth a new cached prefix.
-Arguments of calls change only if the settings say so. They are planned after results, since everything after
-the first changed result is written to the cache again in any case. `to_fit` plans for the results of a
-request that is too large: after a refusal, over a budget, or over a learned limit. Plans are made before the
-request is rewritten, and are final.
+`superseded` plans for texts that a later call has made useless, if the savings are larger than the cost of a
+new cached prefix. Arguments of calls change only if the settings say so. They are planned after results,
+because everything after the first changed result is written to the cache again in any case. `to_fit` plans
+for the results of a request that is too large: after a refusal, over a budget, or over a learned limit. Plans
+are made before the request is rewritten, and are final.
 
 A superseded text changes only if the model has answered it, Penumbra has decided about it, and no other
-result refers to it. Calls in signed messages, or before reasoning that is bound to them, don't change.
+result refers to it. Calls in signed messages don't change. Calls to which later reasoning is bound don't
+change either.
 """
 
 from __future__ import annotations
@@ -52,18 +53,19 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts, referents
 
 SLACK = 0.85
-"""A request that is too large shrinks to this fraction of its limit, so that not every turn changes texts."""
+"""A request that is too large shrinks to this fraction of its limit. Texts then need not change in every
+turn."""
 _LEAST = 400
 """The size in bytes of the smallest superseded result that is shortened."""
 _SMALL = 300
-"""The size in UTF-8 bytes of the smallest result that is shortened so that a request fits."""
+"""The size in UTF-8 bytes of the smallest result that is shortened to fit a request."""
 _ALONE = 400
-"""Limit in bytes for a text without references, if the text with references was smaller."""
+"""The limit in bytes for a text without references, if the text with references was smaller."""
 _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
 """Members of signed messages, which may not change."""
 _HEAD_BYTES = 40_000
-"""Number of bytes at the beginning of a body that show whether the body is long enough to be cached."""
+"""The number of bytes at the beginning of a body that are enough to tell whether the body is cached."""
 _log = logging.getLogger(__name__)
 
 
@@ -76,7 +78,7 @@ class Need:
     bytes: int = 0
     """UTF-8 bytes to save."""
     most: int = 0
-    """The greatest number of characters of a result; 0 for any number."""
+    """The greatest number of characters of a result; 0 if there is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class SentText:
     original: str
     sent: str
     prefix: str = ""
-    """The text with the reference, with which every lossy form begins."""
+    """The text with the reference. Every lossy form begins with this text."""
     unread: bool = False
     superseded: bool = False
     referred: bool = False
@@ -96,8 +98,8 @@ class SentText:
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int, int]:
-        """Return the sort key of the texts to shorten. Superseded texts come first, then large answered ones,
-        then those to which others refer, and unread ones last."""
+        """Return the sort key of the texts to shorten. Superseded texts come first, then answered texts, then
+        texts to which others refer. Unread texts come last. Larger texts come before smaller texts."""
         referred = self.referred and not self.superseded
         return self.unread, not self.superseded, referred, -len(self.sent), self.index
 
@@ -108,7 +110,8 @@ class SentText:
 
 
 class _Step(NamedTuple):
-    """A `_Step` is a limit for either the unread texts or the others. Each step allows less than the last."""
+    """A `_Step` is a limit for the unread texts or for the other texts. Each step allows less than the step
+    before."""
 
     unread: bool
     limit: int
@@ -159,13 +162,13 @@ _UNPRICED = Change(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A `Candidate` is a smaller form that a result, or the arguments of a call, could get."""
+    """A `Candidate` is a smaller form of a result or of the arguments of a call."""
 
     key: bytes
     decision: Decision
     original: str
     place: tuple[int, int] = (0, 0)
-    """Offsets of the text in the original body, by which the price of the change is computed."""
+    """The offsets of the text in the original body. The price of the change depends on them."""
     change: Change = _UNPRICED
 
 
@@ -200,7 +203,7 @@ class Planner:
 
     @cached_property
     def _newer(self) -> Mapping[int, Newer]:
-        """Return the calls that have superseded results, by the results' index."""
+        """Return the calls that have superseded results, by the index of the result."""
         request, last = self.request, self.request.conversation.last_response
         results = [
             superseding.Result(
@@ -248,7 +251,7 @@ class Planner:
         return self.references.ref(original) if self.references is not None else ""
 
     def _prefix(self, original: str) -> str:
-        """Return the text with the reference, with which a lossy form begins."""
+        """Return the text with the reference; empty if the model can't ask for originals."""
         return self.references.prefix(self._ref(original)) if self.references is not None else ""
 
     def _skips(self, item: Item) -> bool:
@@ -257,7 +260,8 @@ class Planner:
     # Changes that pay
 
     def superseded(self) -> tuple[Plan, Plan]:
-        """Return a plan for superseded results, and one for superseded arguments. Raises RedactionError."""
+        """Return a plan for superseded results, and a plan for superseded arguments. Raises
+        RedactionError."""
         settings = self.request.settings
         allowed = self.references is not None or settings.lossy == "on"
         asked_for = settings.supersede != "off" and settings.lossy != "off"
@@ -268,7 +272,7 @@ class Planner:
 
     @property
     def _waits(self) -> bool:
-        """Return whether changes wait for a pause after which nothing of the request is cached."""
+        """Return whether changes wait for a pause after which no part of the request is cached."""
         is_priced = self.request.settings.supersede == "priced"
         return not is_priced and (self.idle is None or self.idle <= self._price.cold)
 
@@ -292,7 +296,7 @@ class Planner:
         if not replaceable:
             return Plan()
         decide = self._chooser(bound=self._is_bound(min(item.result.turn for item, _ in replaceable)))
-        # Making the forms takes time, so forms are made only if even empty results would pay.
+        # Making forms takes time. Forms are made only if even empty results would pay.
         best = decide([self._change(item, 0) for item, _ in replaceable])
         if not best.count:
             return Plan(line=best.line)
@@ -338,7 +342,7 @@ class Planner:
 
     @cached_property
     def _saved_after(self) -> Callable[[int], int]:
-        """Return a function that returns the tokens which the sent forms after an offset save."""
+        """Return a function that returns the number of tokens saved by the sent forms after an offset."""
         places: list[int] = []
         sums = [0]
         for item in self.request.items:
@@ -354,7 +358,8 @@ class Planner:
         made = len(request.document.items(request.conversation.messages)) // 2
         is_cold = self.idle is not None and self.idle > price.cold
         if not is_cold:
-            # A prefix without cache breakpoints counts as cached, since gateways set their own.
+            # A prefix without cache breakpoints counts as cached, because gateways set breakpoints
+            # themselves.
             head = request.document.text()[:_HEAD_BYTES].decode("utf-8", "replace")
             is_cold = token_estimate.estimate(head) < price.minimum
         turns = cache_price.remaining_turns(made)
@@ -369,11 +374,11 @@ class Planner:
         return request.conversation.last_thinking > turn and not drops
 
     def superseded_arguments(self, results: Plan) -> Plan:
-        """Return a plan for the superseded arguments whose change pays, after a plan for `results`. Raises
-        RedactionError."""
+        """Return a plan for the superseded arguments whose change pays. The plan for `results` comes before.
+        Raises RedactionError."""
         if not self.request.settings.tool_compaction.arguments:
             return Plan()
-        # Of a call's results, the first one represents the call.
+        # The first of a call's results represents the call.
         first = {
             self.request.items[index].result.call_id: index
             for index in sorted(self._newer, reverse=True)
@@ -397,7 +402,7 @@ class Planner:
         return _plan(chosen, f"left out arguments of {len(chosen)} older calls" if chosen else "")
 
     def _smaller_arguments(self, item: Item) -> Candidate | None:
-        """Return a smaller form of the arguments of an item's call, or None if they stay."""
+        """Return a smaller form of the arguments of an item's call; None if the arguments stay."""
         document, settings = self.request.document, self.request.settings
         value, parameters = _arguments(item), settings.tool_compaction
         if value is None or item.key not in self.decided or not self._may_change(item, value):
@@ -421,7 +426,8 @@ class Planner:
         return Candidate(key, made, original, document.place(value), change)
 
     def _may_change(self, item: Item, value: Raw) -> bool:
-        """Return whether a call's arguments may change: the call is unsigned, and nothing refers to it."""
+        """Return whether a call's arguments may change. The call must be unsigned, and no text may refer to
+        it."""
         document = self.request.document
         if self._skips(item) or _is_edited(self.request, value):
             return False
@@ -436,7 +442,7 @@ class Planner:
     # Changes that make a request fit
 
     def needs(self, body: bytes, limits: LearnedLimits) -> list[Need]:
-        """Return the savings that a body needs by learned limits and the operator's budget."""
+        """Return the savings that a body needs to meet the learned limits and the operator's budget."""
         needs: list[Need] = []
         if limits.most:
             needs.append(Need(most=limits.most))
@@ -453,8 +459,8 @@ class Planner:
         return needs
 
     def to_fit(self, *needs: Need) -> Plan:
-        """Return a plan of smaller forms for as many results as needed, old ones first. Results of excluded
-        tools stay. Raises RedactionError."""
+        """Return a plan of smaller forms for as many results as needed, old results first. Results of
+        excluded tools stay. Raises RedactionError."""
         planned = Plan()
         for needed in needs:
             now = replace(self, decided={**self.decided, **planned.decisions})
@@ -474,8 +480,8 @@ class Planner:
         return _plan(candidates)
 
     def _texts(self, most: int) -> list[SentText]:
-        """Return the results that may be cut, each once. With `most`, only those with more characters
-        count."""
+        """Return the results that may be cut, without repetitions. With `most`, only results with more
+        characters are returned."""
         last = self.request.conversation.last_response
         texts: dict[bytes, SentText] = {}
         for index, item in enumerate(self.request.items):
@@ -495,8 +501,8 @@ class Planner:
         return list(texts.values())
 
     def _followers(self, chosen: Mapping[int, tuple[str, str]]) -> dict[int, tuple[str, str]]:
-        """Return the original and the new form of each text that refers to a chosen one. The new forms have
-        no references, which would lose their targets."""
+        """Return the original and the new form of each text that refers to a chosen text. A new form has no
+        references, because they would lose their targets."""
         gone = {self.request.items[index].key for index in chosen}
         followers: dict[int, tuple[str, str]] = {}
         for index, item in enumerate(self.request.items):
@@ -509,7 +515,7 @@ class Planner:
         return followers
 
     def _alone(self, item: Item) -> tuple[str, str]:
-        """Return the original, and a form without references of about the size of the sent one."""
+        """Return the original, and a form without references of about the size of the sent form."""
         original, sent = self._original(item), self._sent(item)
         space = max(size(sent), _ALONE)
         if size(original) <= space:
@@ -530,7 +536,7 @@ def end_of_seen(request: Request) -> int:
 
 
 def argument_keys(request: Request) -> dict[bytes, Item]:
-    """Return the items of calls' results by the keys of decisions about the calls' arguments."""
+    """Return the items of calls' results, by the keys of the decisions about the calls' arguments."""
     items: dict[bytes, Item] = {}
     seen: set[int] = set()
     for item in request.items:
@@ -542,7 +548,7 @@ def argument_keys(request: Request) -> dict[bytes, Item]:
 
 
 def put_arguments(request: Request, decided: Mapping[bytes, Decision]) -> frozenset[str]:
-    """Put arguments in their decided form into the request, and return the ids of the edited calls."""
+    """Put the decided forms of arguments into the request, and return the ids of the edited calls."""
     document = request.document
     edited: set[str] = set()
     for key, item in argument_keys(request).items():

@@ -1,9 +1,9 @@
-"""This module knows the results in histories that the provider stores, to which later results may refer.
+"""This module knows the results in histories that the provider stores. Later results may refer to them.
 
-A response is remembered with the results before it, by its id and its credential, for a request that
-continues the response. A provider may drop parts of a history: everything before a compaction, and results
-that `context_management`, `truncation` or a plugin clears. If a request allows that, no result refers to an
-earlier one.
+A response is remembered with the results before it, by its id and its credential. A later request may
+continue the response. A provider may drop parts of a history: everything before a compaction, and results
+that `context_management`, `truncation` or a plugin clears. If a request allows this, no result refers to an
+earlier result.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "conte
 """Types of the items and content blocks that replace all earlier ones."""
 _BEGINNINGS = (b'"compaction', b'"context_compaction')
 _THINKING_ONLY = "clear_thinking_"
-"""Beginning of the types of edits that drop only reasoning."""
+"""The beginning of the types of edits that drop only reasoning."""
 _PLUGIN = "context-compression"
-"""OpenRouter's plugin that removes messages from the middle, like `transforms`."""
+"""OpenRouter's plugin that removes messages from the middle of a conversation, as `transforms` does."""
 _DROPPING = ("truncation", "transforms", "context_management", "plugins")
-"""Members that may ask for less than the whole history."""
+"""The members that may ask for less than the whole history."""
 _NESTED = "additionalModelRequestFields"
 """The member with the parameters that Bedrock passes to the model's own API."""
 
@@ -55,7 +55,7 @@ def keeps_all(document: Document, messages: Raw | None) -> bool:
 
 
 def last_compaction(document: Document, messages: Raw | None) -> int:
-    """Return the index of the last message with a compaction, or -1."""
+    """Return the index of the last message with a compaction; -1 if there is no such message."""
     if not document.once(_may_be_compacted):
         return -1
     listed = document.items(messages)
@@ -96,7 +96,7 @@ def _is_compaction(document: Document, message: Raw) -> bool:
 
 
 MOST = 128
-"""The greatest number of results of a history that are remembered, the latest ones."""
+"""The greatest number of a history's results that are remembered. These are the latest results."""
 _MORE = (ProviderResult(b"", b"", "", "", complete=False),)
 """The value for a history whose results are unknown."""
 _REFUSED = (
@@ -109,7 +109,7 @@ _UNKNOWN = "Penumbra knows of one only what came with this credential and with t
 
 def results_before(request: Request, prepared: Prepared | None) -> tuple[ProviderResult, ...]:
     """Return the results of the history before a request. Raises OverrideError if the request names a session
-    and its results are not certain."""
+    and the results are not certain."""
     if not is_elsewhere(request.document):
         return ()
     is_sure = keeps_all(request.document, request.conversation.messages)
@@ -120,7 +120,8 @@ def results_before(request: Request, prepared: Prepared | None) -> tuple[Provide
 
 
 def _wants_duplicates(request: Request) -> bool:
-    """Return whether the request names a session, in which its results may have been sent earlier."""
+    """Return whether the request names a session. Results of the request may then have been sent earlier in
+    the session."""
     settings = request.settings
     if not (settings.session_id and settings.dedup and settings.shortens):
         return False

@@ -1,8 +1,8 @@
-"""This module reads a request's document: its settings, its conversation, and its tool results with their
+"""This module reads a request's document: the settings, the conversation, and the tool results with their
 keys.
 
-The messages are read in order, and none depends on later ones. Reading therefore continues at the end of the
-previous turn. These functions may run outside of the event loop.
+The messages are read in order, and no message depends on later messages. Reading therefore continues at the
+end of the previous turn. These functions may run outside of the event loop.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def read(
     threshold: str | None = None,
     memory: PrefixMemory | None = None,
 ) -> Request | None:
-    """Return the request in a document, or None if the document is no request of the API. Raises
-    OverrideError and NotJson.
+    """Return the request in a document; None if the document is no request of the API. Raises OverrideError
+    and NotJson.
 
-    `caller` is the caller or only its scope. `threshold` is the value of the `X-Compression-Threshold`
-    header, and `memory` keeps the messages that were read before.
+    `caller` is the caller or only the caller's scope. `threshold` is the value of the
+    `X-Compression-Threshold` header. `memory` keeps messages that were read before.
     """
     if not api.fits(document):
         return None
@@ -90,7 +90,8 @@ def _with_results(request: Request, content: _Read) -> Request:
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
-    """Return the request with calls that are missing from its body although it has their results."""
+    """Return the request with the calls that are missing from its body although the body has their
+    results."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
         replace(result, call=calls.get(result.call_id, result.call))
@@ -119,7 +120,7 @@ def _overridden(
         # orjson would turn large integers into floats.
         settings = per_request.apply(settings, json.loads(document.source(top[per_request.FIELD])))
         document.remove_member(top[per_request.FIELD])
-    # Most requests have no such member, and their messages are not examined.
+    # Most requests have no such member. Their messages are not examined.
     marked = document.contains(b'"_forge"')
     for message in document.items(conversation.messages) if marked else ():
         members = document.members(message)
@@ -130,7 +131,7 @@ def _overridden(
 
 @dataclass(slots=True)
 class _SoFar:
-    """A `_SoFar` has the values that were read from the first messages."""
+    """A `_SoFar` has the values in the first messages."""
 
     user_text: Passages
     results: Results
@@ -138,17 +139,17 @@ class _SoFar:
     texts: list[ResultText] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     for_programs: list[Item] = field(default_factory=list)
-    """Texts that programs read, and not the model."""
+    """The texts that only programs read."""
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     passages: list[Passage] = field(default_factory=list)
     """Passages of user text that may be results."""
     uncalled: list[str] = field(default_factory=list)
-    """Ids of calls that are missing from the request although it has their results."""
+    """The ids of the calls that are missing from the request although the request has their results."""
 
     def add(
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
     ) -> list[ResultText]:
-        """Read the next value, which contains these messages, and return the texts of its results."""
+        """Read the next value, which contains these messages. Return the texts of its results."""
         passages = self.user_text.add(document, value, turn)
         texts = [text for message in messages for text in self.results.add(message)]
         found = items.with_user_text(document, passages, texts)
@@ -174,7 +175,7 @@ _SIZED = attrgetter("results", "links", "texts", "items", "for_programs", "block
 
 
 class _Read(NamedTuple):
-    """A `_Read` has the values that were read from all messages of a request."""
+    """A `_Read` has the values in all messages of a request."""
 
     conversation: Conversation
     found: _SoFar
@@ -201,7 +202,7 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
         read = document.computed(prompt.place, len(listed), computation, step)
         chain = read.links.chain()
     else:
-        # A value that is not a list of messages may be the only message.
+        # A value that is no list of messages may be the only message.
         read, chain = begin(), prefix_hash.read(document, prompt.place)
         make = partial(keys.item, document, chain.calls[0])
         for value in document.listed(prompt.place):

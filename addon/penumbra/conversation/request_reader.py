@@ -1,8 +1,8 @@
 """This module reads a request, and the state of its conversation from the store.
 
-With Anthropic's message threads, the provider stores a conversation, requests have only new messages, and a
+With Anthropic's message threads, the provider stores a conversation. Requests have only new messages, and a
 response can be continued once. If the operator wants whole histories, such requests are refused with the
-API's own error for unsupported threads, and clients then send the whole conversation.
+API's own error for unsupported threads. Clients then send the whole conversation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 
 LONG = 30_000
-"""Size in bytes of a body above which only the part after its known prefix is read."""
+"""The size in bytes of the largest body that is read whole. Of a larger body, only the part after its known
+prefix is read."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)
@@ -55,14 +56,15 @@ def caller_of(incoming: Incoming, request: Request) -> Caller:
 
 
 class RestoredValues:
-    """A `RestoredValues` puts secret values back into responses, and conceals them in later requests."""
+    """A `RestoredValues` puts secret values back into responses, and replaces them by placeholders in later
+    requests."""
 
     def __init__(self, stores: Stores, rules: CompiledRules) -> None:
         self._stores, self._rules = stores, rules
         self._made: Restoring | None = None
 
     async def conceal(self, request: Request) -> bool:
-        """Replace values that were put back into earlier responses by their placeholders, and return whether
+        """Replace the values that were put back into earlier responses by their placeholders. Return whether
         there were any."""
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
@@ -71,7 +73,7 @@ class RestoredValues:
         return await self._restoring().conceal(request, request.caller.possessed, scan)
 
     def redacting(self, request: Request, redact: Redact) -> Redact:
-        """Return a `redact` that also redacts the values that are put back."""
+        """Return a `redact` that also redacts the values which are put back."""
         if not request.settings.restores_secrets:
             return redact
         return self._restoring().redacting(request, request.caller.possessed, redact)
@@ -110,7 +112,8 @@ class ThreadRefused(OverrideError):
 
 
 def check(document: Document, policy: str, user_agent: str) -> None:
-    """Raise ThreadRefused for a request with a thread, by the policy `auto`, `pass` or `refuse`."""
+    """Raise ThreadRefused for a request with a thread if the policy demands it. The policies are `auto`,
+    `pass` and `refuse`."""
     thread = document.members(document.root).get("thread")
     if policy == "pass" or thread is None or document.plain(thread) is None:
         return
@@ -119,7 +122,7 @@ def check(document: Document, policy: str, user_agent: str) -> None:
 
 
 class Stored(NamedTuple):
-    """A `Stored` has the records in the store about a request."""
+    """A `Stored` has the store's records about a request."""
 
     caller: Caller
     state: ConversationState
@@ -143,13 +146,13 @@ class RequestReader:
         self._key, self._stores, self._rules = key, stores, rules
         self._tool_calls, self._restored = tool_calls, restored
         self.values: PrefixMemory | None = PrefixMemory()
-        """The memory of messages; None if all messages are read in every turn."""
+        """The memory of messages; None if every turn reads all messages."""
 
     async def read(
         self, incoming: Incoming, settings: Settings, turn: workers.Turn, *, is_recorded: bool
     ) -> Inputs | None:
-        """Return the request in a body, or None if the body is no request of its API. `is_recorded` is true
-        if the store can keep decisions. Raises OverrideError, RedactionError, ThreadRefused."""
+        """Return the request in a body; None if the body is no request of its API. `is_recorded` is true if
+        the store can keep decisions. Raises OverrideError, RedactionError, ThreadRefused."""
         size = len(incoming.body)
         scope = incoming.credentials.scope(self._key)
         known = self._known(incoming.body, scope)
@@ -159,14 +162,15 @@ class RequestReader:
         request = await turn.do(reading, heavy=heavy, size=workers.cost(new, size))
         if request is None:
             return None
-        # Values that are put back are remembered for the session name that a request has before redaction.
+        # Values that are put back are remembered for the session's name as the client sent it, before
+        # redaction.
         as_sent = replace(request.caller, session_as_sent=caller_of(incoming, request).session)
         request = replace(request, caller=as_sent)
         if await self._restored.conceal(request):
             is_large = size > request.settings.offload_bytes
             request = await turn.do(partial(read.again, request), heavy=is_large)
-        # Callers without a credential can't be distinguished. Without records, a decision that depends on
-        # earlier secrets might differ in the next turn.
+        # Callers without a credential can't be distinguished. If decisions are not recorded, a decision that
+        # depends on earlier secrets might differ in the next turn.
         caller = b"" if request.caller.is_open or not is_recorded else turn.caller.credential
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
@@ -213,7 +217,7 @@ class RequestReader:
             return None
 
     def _known(self, body: bytes, scope: bytes) -> Known | None:
-        """Return the prefix of a body that was read before, if it is worth looking for."""
+        """Return the prefix of a body that was read before; None if the body is too short for a search."""
         return None if self.values is None or len(body) < LONG else self.values.first(scope, body)
 
     def _document(self, incoming: Incoming, scope: bytes, known: Known | None) -> Document:
@@ -223,7 +227,8 @@ class RequestReader:
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
     async def _look(self, incoming: Incoming, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
-        """Return all records in the store about a request and about `texts` outside of its results."""
+        """Return all records in the store about a request and about the texts `texts` outside of its
+        results."""
         caller = caller_of(incoming, request)
         state = await self._stores.conversations.past(caller.conversation, rewrite.start(request))
         keys = rewrite.keys(request, state)
@@ -239,8 +244,8 @@ class RequestReader:
         caller: bytes,
         turn: workers.Turn,
     ) -> tuple[Request, Outside]:
-        """Return the request without the secrets outside of tool results, and the new decisions. Raises
-        RedactionError."""
+        """Return the request without the secrets outside of tool results. Also return the new decisions.
+        Raises RedactionError."""
         by_rules = await self._rules.redact(request.settings.redaction_failure, caller)
         values = self._rules.values
 
@@ -260,12 +265,12 @@ class RequestReader:
         request, state, keys = replace(request, caller=stored.caller), stored.state, stored.keys
         past = {key: stored.decisions[key] for key in keys if key in stored.decisions}
         if self._stores.is_recent and state.idle is None:
-            # Most conversations have had the injected tool from their first request on.
+            # Most conversations have had the injected tool since their first request.
             request = replace(request, settings=replace(request.settings, adopt="compress"))
         is_heavy = rewrite.is_heavy(request, past, state)
         cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
         if state.idle and any(key not in past for key in rewrite.answered(request)):
-            # Some requests did not pass through Penumbra, so the time of the last one is unknown.
+            # Some requests did not pass through Penumbra. The time of the last request is therefore unknown.
             state = replace(state, idle=0.0)
         is_cold = is_recorded and incoming.api.kind == "messages" and adoption.is_cold(request, state, cold)
         return Inputs(

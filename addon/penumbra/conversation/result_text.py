@@ -1,5 +1,5 @@
-"""This module returns originals of results without their secrets, and facts about their calls. `Carried`
-finds originals that a request contains itself, since clients send all results again on every turn."""
+"""This module returns originals of results without their secrets, and facts about calls. Clients send all
+results again in every turn, so `Carried` finds originals in the request itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tool_output(request: Request, item: Item) -> ToolOutput:
 
 
 def cleaner(request: Request, item: Item, output: ToolOutput, redact: Redact) -> Callable[[str], Redacted]:
-    """Return the function that removes secrets from an item's text and from the forms made of it."""
+    """Return the function that removes secrets from an item's text and from forms of this text."""
     if not request.settings.redact_secrets:
         return Redacted
     place, container = hint(output.arguments), item.result.container
@@ -69,7 +69,7 @@ def lines_before(call: Call, text: str) -> int:
 
 
 def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
-    """Return the original and the sent text for the operator, without secrets under any settings. Raises
+    """Return the original and the sent text for the operator. Secrets are removed under any settings. Raises
     RedactionError."""
     settings = replace(accepted.request.settings, redact_secrets=True)
     request = replace(accepted.request, settings=settings)
@@ -87,7 +87,7 @@ Work = Callable[[Callable[[], str]], Awaitable[str]]
 def comparing(
     references: References, request: Request, past: Mapping[bytes, Decision], redact: Redact
 ) -> References:
-    """Return references that know the texts in the request, so that no two texts share a reference."""
+    """Return references that know the texts in the request. No two of these texts share a reference."""
 
     @cache
     def items() -> dict[str, Item]:
@@ -125,7 +125,7 @@ class Carried:
         return any(entry.facts.ref not in self._new for entry in self._shown if entry.facts.ref)
 
     async def find(self, ref: str) -> Original | None:
-        """Return the original of a reference; None if the request does not contain it."""
+        """Return the original of a reference; None if the request does not contain the original."""
         entry = self._entries.get(ref)
         if entry is None:
             return None
@@ -138,11 +138,11 @@ class Carried:
     async def inherited(
         self, conversations: Conversations, renew: Renew, prepared: Prepared
     ) -> Mapping[str, str]:
-        """Mark the originals of an accepted request as used. Return those that are missing in its scope, by
-        reference.
+        """Mark the originals of an accepted request as used. Return the originals that the request's scope
+        lacks, by reference.
 
-        Originals are missing if they were stored long ago or in the scope of another login. Only texts in the
-        request itself are returned, since originals of other callers must stay with them.
+        A scope lacks originals that were stored long ago or in the scope of another login. Only texts in the
+        request itself are returned: no caller may get the originals of another.
         """
         if prepared.earlier:
             await conversations.inherit(prepared.earlier, prepared.caller.conversation)

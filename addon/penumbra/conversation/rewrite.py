@@ -1,11 +1,10 @@
 """This module makes the sent body from a request that was read.
 
-`compose` plans smaller forms if they pay, gives every result its form (`rewrite`), shrinks a request that is
-too large, and bounds a request for a summary. These functions do no I/O and may run outside of the event
-loop.
+`compose` plans smaller forms that pay, gives every result its form (`rewrite`), shrinks a request that is too
+large, and cuts a request for a summary. These functions do no I/O and may run outside of the event loop.
 
-The forms of the first messages' results are remembered with their edits, and are valid in the next turn for
-the same results with the same decisions.
+The forms of the first messages' results are remembered with their edits. In the next turn, these forms are
+valid if the results and the decisions are the same.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ from penumbra.wire.prefix_memory import Computation
 T = TypeVar("T")
 _KEY = attrgetter("key")
 _PAUSE_SECONDS = 240.0
-"""Length of a pause in seconds after which the cache may be cold, so that sent forms may change."""
+"""The length in seconds of a pause after which the cache may be cold. Sent forms may then change."""
 _CALL_ID = attrgetter("result.call_id")
 _ITEM_BYTES = 1_000
-"""Rough size in bytes of a result's entry without its form."""
+"""The rough size in bytes of a result's entry, apart from the form."""
 
 
 @dataclass(slots=True)
 class Forms:
-    """A `Forms` has the results of the first messages with their forms."""
+    """A `Forms` has the forms of the results in the first messages."""
 
     texts: TextsSoFar
     items: list[Item] = field(default_factory=list)
@@ -53,16 +52,16 @@ class Forms:
     turns: list[int] = field(default_factory=list)
     """The index of the message of each edit."""
     starts: list[int] = field(default_factory=list)
-    """Offsets of the messages when the edits were made."""
+    """The offsets of the messages at the time of the edits."""
     size: int = 0
     """Approximate bytes of the edits."""
     unedited: int = 0
-    """The number of remembered edits that are not made in the document yet."""
+    """The number of remembered edits that are not made in this document yet."""
     settled: int = 0
     """The number of entries at the beginning of `shown` that are not new."""
 
     def copy(self) -> Forms:
-        """Return a copy for a later request, with no new entries."""
+        """Return a copy for a later request. No entry in the copy is new."""
         return Forms(
             self.texts.copy(),
             self.items.copy(),
@@ -92,7 +91,7 @@ class Forms:
         )
 
     def edit(self, edits: list[Edit], starts: Sequence[int]) -> None:
-        """Add the remembered edits to `edits`. `starts` are the offsets of the messages now."""
+        """Add the remembered edits to `edits`. `starts` are the current offsets of the messages."""
         if not self.unedited:
             return
         count = len(self.starts)
@@ -121,15 +120,15 @@ def rewrite(
 ) -> Rewritten:
     """Give every result its form, and return the request as it is sent. Raises RedactionError.
 
-    `line_indexes` are those of all conversations. `edited_calls` are the ids of calls with shortened
-    arguments.
+    `line_indexes` has the indexes of all conversations. `edited_calls` has the ids of the calls with
+    shortened arguments.
     """
     request = inputs.request
     earlier = EarlierTexts(
         request, line_indexes, edited_calls, inputs.provider_results, inputs.clean, inputs.show, inputs.shown
     )
     decider = Decider(inputs, earlier)
-    # A form is remembered if it depends only on the result's past decision and on earlier messages.
+    # A form is remembered if it depends only on the result's earlier decision and on earlier messages.
     is_bound = inputs.references is not None or inputs.stays_bound
     may_remember = is_bound and not (inputs.planned or inputs.reopened) and earlier.is_simple
     shown = _remembered(inputs, decider) if may_remember else []
@@ -153,7 +152,7 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
 
 
 def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
-    """Put the forms of all results into the request. Forms of an earlier turn come from memory."""
+    """Put the forms of all results into the request. The forms of an earlier turn come from memory."""
     request, earlier = inputs.request, decider.earlier
     document, messages, items = request.document, request.conversation.messages, request.items
     if (starts := document.starts(messages)) is None:
@@ -241,8 +240,8 @@ def edits_arguments(request: Request, state: ConversationState) -> bool:
 
 
 def is_heavy(request: Request, past: Mapping[bytes, Decision], state: ConversationState) -> bool:
-    """Return whether deciding about a request takes long: many bytes have no decision in `past`, or old
-    decisions may change after a refusal or a pause."""
+    """Return whether decisions about a request take long. This is so if many bytes have no decision in
+    `past`, or if old decisions may change after a refusal or a pause."""
     size, most = len(request.document.data), request.settings.offload_bytes
     if state.limits != LearnedLimits() or (state.idle or 0.0) > _PAUSE_SECONDS:
         return size > most
@@ -252,7 +251,7 @@ def is_heavy(request: Request, past: Mapping[bytes, Decision], state: Conversati
 
 
 def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[T]:
-    """Return the items without a decision. The loop is simple, since requests may have thousands."""
+    """Return the items without a decision. Requests may have thousands, so the loop is simple."""
     return compress(listed, map(not_, map(past.__contains__, map(_KEY, listed))))
 
 
@@ -300,7 +299,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
 
 
 def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:
-    """If the request asks for a summary, and is too large or has no cached prefix, return a smaller body;
+    """Return a smaller body for a request for a summary that is too large or has no cached prefix. Return
     None if `body` stays."""
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None

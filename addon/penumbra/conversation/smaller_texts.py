@@ -1,13 +1,13 @@
 """This module makes smaller forms of a text.
 
-`shorten` cuts a text to a limit, and keeps the beginning, the end, and windows around critical lines. JSON
-stays JSON: an object keeps its keys and gets `truncated` and `originalLength`, and an array keeps its first
-items and the last. Markers have the exact number of missing characters, of a string or of the JSON of another
-value.
+`shorten` cuts a text to a limit. The beginning, the end, and windows around critical lines stay. JSON stays
+JSON: an object keeps its keys and gets `truncated` and `originalLength`, and an array keeps its first items
+and its last item. Markers have the exact number of missing characters. For a value that is no string, the
+characters of its JSON are counted.
 
-`superseded` and `trimmed` are for texts that a later call has made useless. They keep the keys of JSON and
-leave out large values, with a list of their sizes and hashes. Of other texts, `superseded` keeps the lines
-about the end of a command.
+`superseded` and `trimmed` are for texts that a later call has made useless. The keys of JSON stay, and a list
+with sizes and hashes replaces large values. Of other texts, `superseded` keeps the lines about the end of a
+command.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penumbra.wire.json_values import NotJson, decode
 from penumbra.wire.json_values import encode as encode_json
 
 _SHORT = 80
-"""The size in bytes below which a value is not replaced by a marker."""
+"""The size in bytes of the smallest value that a marker replaces."""
 _TRIES = 4
 
 
@@ -37,7 +37,8 @@ def omitted(count: int) -> str:
 
 
 def shorten(text: str, limit: int) -> str | None:
-    """Return the text in at most `limit` UTF-8 bytes; None if it already fits or can't be made smaller."""
+    """Return the text in at most `limit` UTF-8 bytes; None if the text already fits or can't be made
+    smaller."""
     if size(text) <= limit or limit <= 0:
         return None
     document = _document(text)
@@ -76,11 +77,11 @@ def _plain(text: str, limit: int) -> str | None:
 
 
 def _object(document: Document, text: str, limit: int) -> str | None:
-    """Return the object with as few shortened values as possible, the largest ones."""
+    """Return the object with as few shortened values as possible. The largest values are shortened."""
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():
-        # If the object already has members of these names, they stay and no second pair is added.
+        # If the object already has members with these names, no second pair is added.
         notes = {}
     sources = {key: document.source(value) for key, value in members.items()}
     by_size = sorted(sources, key=lambda key: (-len(sources[key]), key))
@@ -100,7 +101,7 @@ def _object(document: Document, text: str, limit: int) -> str | None:
 
 
 def _first_members(sources: Mapping[str, bytes], notes: Mapping[str, object], limit: int) -> str | None:
-    """Return an object with the first members that fit and a marker for the others."""
+    """Return an object with the first members that fit, and a marker for the other members."""
     if "omitted" in sources or not notes:
         return None
     costs = {key: len(encode_json(key)) + len(source) + 2 for key, source in sources.items()}
@@ -124,7 +125,8 @@ def _length(document: Document, value: Raw) -> int:
 
 
 def _fitting(text: str, space: int) -> bytes | None:
-    """Return a text cut so that its JSON, with escapes, has at most `space` bytes; None if that fails."""
+    """Return the JSON of a text that is cut so that the JSON has at most `space` bytes; None if that
+    fails."""
     limit = space - 2
     for _ in range(_TRIES):
         form = _plain(text, limit) if limit >= selection.LEAST else None
@@ -183,7 +185,7 @@ _ACCOUNT = "_tool_compaction"
 _OUTCOME_LINES = 6
 _OUTCOME_CHARACTERS = 300
 _PLACEHOLDERS = {b'"': encode_json(_OMITTED), b"[": b"[]", b"{": b"{}"}
-"""Replacements of values by type, so that the arguments still fit their schema."""
+"""The replacements of values by type. With them, the arguments still fit their schema."""
 
 
 def superseded(
@@ -192,8 +194,8 @@ def superseded(
     """Return the form of a superseded result; None if the form would not be smaller.
 
     `names` identify the call, and `newer` is the id of the later call. `written` is true if the later call
-    wrote the file in the result. A JSON object loses its members above `limit` bytes. With `runs`, the lines
-    about the end of a command or a test run stay.
+    wrote the file in the result. A JSON object loses its members of more than `limit` bytes. With `runs`, the
+    lines about the end of a command or a test run stay.
     """
     if (members := _members(text)) is not None:
         trimmed_members = trimmed(encode_json(members), limit, typed=False)
@@ -208,7 +210,7 @@ def superseded(
 
 
 def _outcome(text: str) -> list[str]:
-    """Return the first and the last of the lines about the end of a command or a test run."""
+    """Return the first and the last lines about the end of a command or a test run."""
     lines = text.split("\n")
     chosen = [position for position in critical_lines(lines) if len(lines[position]) <= _OUTCOME_CHARACTERS]
     half = _OUTCOME_LINES // 2
@@ -235,10 +237,11 @@ def _members(text: str) -> dict[str, Any] | None:
 def trimmed(
     source: bytes, limit: int, keep: Sequence[str] = (), ref: str = "", *, typed: bool = True
 ) -> bytes | None:
-    """Return a JSON object without its values above `limit` bytes; None if it would not be smaller.
+    """Return a JSON object without its values of more than `limit` bytes; None if the object would not be
+    smaller.
 
     All other bytes stay, and so do the values of the keys `keep`. `ref` is the reference by which the model
-    can ask for the original. With `typed`, a value is replaced by an empty one of its type.
+    can ask for the original. With `typed`, an empty value of the same type replaces a value.
     """
     try:
         document = Document(source)

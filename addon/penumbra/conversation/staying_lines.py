@@ -1,9 +1,9 @@
-"""This module finds the lines of a repeated text that stay because later turns need them in this place.
+"""This module finds the lines of a repeated text that stay, because later turns need them in this place.
 
-In an output, failures stay with the lines around them and the headings above them, and so do locations,
-endings and acknowledged changes. A heading stays if a line below it stays, so that no hit is read under
-another file's name. In a file, the units around a change stay whole (`FileUnits`), because an edit mostly
-quotes the changed unit from its first line or up to its last.
+In an output, failures stay with the lines around them and the headings above them. Locations, endings and
+acknowledged changes also stay. A heading stays if a line below it stays, so that no hit is read under another
+file's name. In a file, the units around a change stay whole (`FileUnits`), because an edit mostly quotes the
+beginning or the end of the changed unit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from penumbra.linear import lines_with
 _AROUND = 3
 """The greatest number of lines of a paragraph that belong to a failure, on each side."""
 _LEVELS = 3
-"""The greatest number of less indented lines above a failure that belong to the failure."""
+"""The greatest number of lines above a failure, each less indented than the last, that belong to the
+failure."""
 _ABOVE = 40
 """The number of lines above a failure that are searched for such lines."""
 _LONGEST_HEADING = 400
@@ -38,14 +39,14 @@ _HEADINGS = (
     r"diff --git .*|Index: .*|--- \S.*|\+\+\+ \S.*",
     r"@@ -[0-9].*",
 )
-"""Forms of headings: rules with a title, labels, tags, files of a diff, hunks."""
+"""The forms of headings: rulers with a title, labels, tags, files of a diff, hunks."""
 _HEADING = re.compile("|".join(f"({form})" for form in _HEADINGS))
 _FIRST = frozenset("=#_*~-FPSD<dI+@")
 """First characters of headings."""
 _OPENING = re.compile(rf"\S.*:|{_PATH}")
-"""A title that ends in a colon, or a path, above a list of lines in another form."""
+"""A title that ends with a colon, or a path, above a list of lines in another form."""
 _BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
-"""Beginnings of lines that are listed below such a heading."""
+"""The beginnings of lines that are listed below such a heading."""
 _DONE = re.compile(
     r"(?i)[^\n]{0,200}\b(?:has|have|was|were) (?:been )?(?:successfully )?"
     r"(?:updated|edited|modified|changed|created|written|overwritten|deleted|removed|renamed|moved|applied|saved"
@@ -55,22 +56,22 @@ _DONE = re.compile(
     r"|(?-i:\W*(?:[A-Z][a-z]+ed|Found|Built|Wrote) (?:[0-9][0-9,]*|no|all) [a-z])"
     r"|\W*[0-9][0-9,]* [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed\b"
 )
-"""A line that acknowledges changes or sums them up: `Fixed 3 files`, `2 files left unchanged`."""
+"""A line that acknowledges or sums up changes: `Fixed 3 files`, `2 files left unchanged`."""
 _DONE_WORD = re2.compile(
     "(?i)updated|edited|modified|changed|created|written|wrote|deleted|removed|renamed|moved|applied|saved"
     "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
     "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed"
 )
-"""A word in every acknowledging line that most texts don't have."""
+"""A word that every acknowledging line has, but most texts lack."""
 _QUOTING = frozenset({"glob", "list", "web"})
-"""Categories of calls that quote texts, beside reads and searches."""
+"""The categories of calls that quote texts, in addition to reads and searches."""
 _QUOTING_FAMILIES = frozenset(
     {"paths", "listing", "tree", "git-diff", "git-log", "git-stat", "git-lines", "git-blame"}
 )
 
 
 def quotes(call: Call) -> bool:
-    """Return whether a result only quotes texts, so that an error in it did not happen now."""
+    """Return whether a result only quotes texts. An error in such a result did not happen now."""
     if call.shows_files or search_hits.is_search(call):
         return True
     return call.category in _QUOTING or call.family in _QUOTING_FAMILIES
@@ -87,8 +88,8 @@ class StayingLines:
     filled: Sequence[int] = ()
     """Positions of the lines that are not blank, in order."""
     stated: Sequence[int] = ()
-    """Positions of the lines that stay even if a reference states their place: lines with a failure or a
-    change, and the lines next to a failure, which locate it."""
+    """The positions of the lines that stay even if a reference states their place: lines with a failure or a
+    change, and the lines next to a failure."""
 
     @classmethod
     def of(cls, lines: Sequence[str], call: Call) -> StayingLines:
@@ -110,8 +111,8 @@ class StayingLines:
         return cls(sorted(staying | stated), headings, filled, sorted(stated))
 
     def stretches(self, start: int, end: int, *, located: bool = False) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of the parts between the lines that stay, in order. With `located`, a reference
-        will state the place of the lines."""
+        """Yield the ranges between the lines that stay, in order. With `located`, a reference states the
+        place of the lines."""
         positions = self.stated if located else self.positions
         for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
             if start < position:
@@ -121,8 +122,8 @@ class StayingLines:
             yield start, end
 
     def heading(self, start: int, end: int) -> int | None:
-        """Return the last heading from `start` to `end` whose lines continue after `end`; None if there is
-        none."""
+        """Return the last heading from `start` to `end` whose lines continue after `end`; None if there is no
+        such heading."""
         needed = (self._heading(form, start, end) for form in self.headings)
         return max((position for position in needed if position is not None), default=None)
 
@@ -194,7 +195,7 @@ _CONTAINER = re.compile(
     r"(?:[\w@(<>\[\]\"',.:-]+[ \t]+){0,6}?(?:class|interface|impl|trait|struct|enum|object"
     r"|record|extension|protocol|namespace|module|mod)\b|(?:describe|suite|context)\b"
 )
-"""An unindented line that contains units, which are indented by one level."""
+"""An unindented line that contains units. The units are indented by one level."""
 _LONGEST_CONTAINER = 200
 """The number of characters at the beginning of such a line that are examined."""
 _LEAST_MARGIN = 6
@@ -204,7 +205,8 @@ _MOST_MARGIN = 30
 
 @dataclass(frozen=True, slots=True)
 class FileUnits:
-    """A `FileUnits` has the functions, methods, classes and other units of a file or of a part of one."""
+    """A `FileUnits` has the units of a file or of a part of a file, such as functions, methods and
+    classes."""
 
     start: int
     """The position of the file's first line in its text."""
@@ -215,13 +217,13 @@ class FileUnits:
 
     @classmethod
     def of(cls, text: str, lines: Sequence[str], numbers: Sequence[int]) -> FileUnits:
-        """Return the units in the lines of a text. `numbers` are the line numbers, 0 for lines that are not
-        from the file; empty if the text has none."""
+        """Return the units in the lines of a text. `numbers` are the line numbers, with 0 for a line that is
+        not from the file; empty if the text has no numbers."""
         return cls(*_file_lines(text, lines, numbers), list(_beginnings(lines)))
 
     def repeated(self, start: int, end: int) -> tuple[int, int]:
-        """Return (start, end) of the repeated lines that a reference may hide. The lines at the borders stay.
-        Next to new text, the whole unit stays."""
+        """Return the range of repeated lines that a reference may hide. The lines at the borders stay. Next
+        to new text, the whole unit stays."""
         return (
             self.start + 1 if start <= self.start else max(start + 1, self._end_of_unit(start)),
             self.end - 1 if end >= self.end else min(end - 1, self._start_of_unit(end)),
@@ -239,8 +241,8 @@ class FileUnits:
 
 
 def _beginnings(lines: Sequence[str]) -> Iterator[int]:
-    """Yield the lines after a blank line that are not indented or, within a container, indented by at most
-    one level."""
+    """Yield the lines that begin a unit. A blank line is before such a line. The line is not indented; within
+    a container, it may be indented by one level."""
     level, is_container, is_below_blank = 0, False, True
     for position, line in enumerate(lines):
         bare = line.lstrip()
@@ -258,8 +260,8 @@ def _beginnings(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
-    """Return (start, end) of the file's lines: the lines with numbers or, without any, all complete lines in
-    the envelope."""
+    """Return the range of the file's lines: the lines with numbers. Without numbers, return all complete
+    lines in the envelope."""
     if numbers:
         numbered = [position for position, number in enumerate(numbers) if number]
         return numbered[0], numbered[-1] + 1

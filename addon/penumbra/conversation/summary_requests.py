@@ -1,8 +1,8 @@
 """This module recognises requests for a summary of an agent's history, and cuts them if they do not fit.
 
-Agents ask for a summary when a conversation comes near its limit, so the request itself is likely to be too
-large. A bounded request keeps the bytes of its last message, and as many of the newest messages as fit, tool
-calls together with their results. A note has the size of the missing part and quotes the user's missing
+Agents ask for a summary when a conversation comes near its limit, so the request itself is probably too
+large. A cut request keeps the bytes of its last message, and as many of the newest messages as fit. Tool
+calls stay together with their results. A note has the size of the missing part and quotes the user's missing
 messages. Earlier summaries stay whole.
 """
 
@@ -26,9 +26,9 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024
-"""The limit in bytes for the messages' JSON, with any context window."""
+"""The limit in bytes for the messages' JSON, for every context window."""
 MESSAGE_BYTES = 8_000
-"""The limit in bytes for the texts of one message together."""
+"""The limit in bytes for all texts of one message."""
 _SHORTENED = 2_900
 """The size in bytes to which the texts of a larger message are cut."""
 _LEAST_TEXT = 400
@@ -46,7 +46,7 @@ class Compaction:
 
     id: str
     shares_cache: bool
-    """True if the request is the conversation with one more message, so that its prefix is cached."""
+    """True if the request is the conversation with one more message. The prefix is then cached."""
     prompted: bool
     """True if the last message asks for the summary."""
 
@@ -57,7 +57,7 @@ table = partial(rules.table, "compaction.yaml")
 def recognise(
     document: Document, format_name: str, path: str = "", headers: Mapping[str, str] | None = None
 ) -> Compaction | None:
-    """Return the kind of a request for a summary, or None for other requests. Header names are lower case."""
+    """Return the kind of a request for a summary; None for other requests. Header names are in lower case."""
     prompt = REQUESTS[format_name].prompt(document)
     items = document.items(prompt.place)
     if not items:
@@ -75,8 +75,8 @@ def recognise(
             or any(matches(text, rule) for text in texts)
         ):
             prompted = "path" not in rule
-            # With another system prompt, or with calls but no tools, the prefix is not that of the
-            # conversation.
+            # With another system prompt, or with calls but no tools, the prefix is not the conversation's
+            # prefix.
             own = _begins(_system(document, prompt), rule.get("system", ()))
             declares = any(document.items(array) for array in prompt.tools)
             own = own or not (declares or not any(message.of(Kind.CALL) for message in prompt.messages))
@@ -115,7 +115,7 @@ def _has_header(headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
 
 
 def _system(document: Document, prompt: Prompt) -> str:
-    """Return the system prompt, which is in a separate member or in the first message."""
+    """Return the system prompt. It is in a separate member or in the first message."""
     first = prompt.messages[0]
     parts = prompt.system or (first.parts if first.role in _LEADING else ())
     return "\n".join(_texts_of(document, parts))
@@ -145,21 +145,22 @@ class _Message:
 
     source: bytes
     form: bytes
-    """JSON of the shortened message; empty if the message is always left out."""
+    """The JSON of the shortened message; empty if the message is always left out."""
     calls: frozenset[str]
     results: frozenset[str]
     text: str
     """The text of a user's message; empty for other messages."""
     leads: bool
-    """True for a system message at the beginning, which stays."""
+    """True for a system message at the beginning. Such a message stays."""
     is_prompt: bool
     """True for a message of the user that answers no call."""
 
 
 def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
-    """Return a request for a summary with its messages cut to about `budget` bytes of JSON. None if the
-    request is within the budget or the provider stores the history. With `prompted`, the last message and the
-    calls whose results are in it stay. Reasoning is left out, since its prefix changes. Raises NotJson."""
+    """Return a request for a summary with its messages cut to about `budget` bytes of JSON. Return None if
+    the request is within the budget or the provider stores the history. With `prompted`, the last message
+    stays, and so do the calls whose results it contains. Reasoning is left out, because its prefix changes.
+    Raises NotJson."""
     document, wire = Document(body), REQUESTS[format_name]
     items = document.items(wire.prompt(document).place)
     if len(items) < 2 or size_of(document, format_name) <= budget or is_elsewhere(document):
@@ -206,7 +207,7 @@ def size_of(document: Document, format_name: str) -> int:
 
 
 def _groups(messages: Sequence[_Message]) -> list[range]:
-    """Return the groups of messages that stay or go together, such as calls with their results."""
+    """Return the groups of messages that stay or go together, such as calls and their results."""
     groups: list[range] = []
     start = 0
     waiting: set[str] = set()
@@ -244,7 +245,8 @@ def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
 
 
 def _shortened(wire: ApiFormat, document: Document, message: Message, programs: frozenset[str]) -> bytes:
-    """Return a message without reasoning, with shorter texts and arguments; empty if it is all reasoning."""
+    """Return a message without reasoning, with shorter texts and arguments; empty if the message has only
+    reasoning."""
     parts = [part for part in message.of(Kind.TEXT, Kind.RESULT) if wire.pair(part) not in programs]
     places = [text for part in parts for text in part.texts]
     texts = [(text, document.string(text) or "") for text in places]
@@ -268,7 +270,7 @@ def _shorten_arguments(document: Document, arguments: Raw) -> None:
 
 
 def _without_reasoning(wire: ApiFormat, source: bytes) -> bytes:
-    """Return a message without its blocks of reasoning; empty if there are no others."""
+    """Return a message without its blocks of reasoning; empty if the message has no other blocks."""
     document = Document(source)
     blocks, left = wire.blocks(document, document.root), wire.without_reasoning(document, document.root)
     if blocks is None or left is None:

@@ -1,9 +1,10 @@
-"""This module finds superseded results, whose call was made again later or whose file was written later.
+"""This module finds superseded results. The call of such a result was made again later, or its file was
+written later.
 
 Calls are grouped by tool and by the values of identifying arguments. The latest result of a group stays
-whole, and older ones are superseded. By default all arguments identify a call. With `tool_only`, all calls of
-a tool are one group unless fields are named for the tool. Unread results are never superseded, failed ones
-supersede nothing, and excluded tools are ignored.
+whole, and older results are superseded. By default all arguments identify a call. With `tool_only`, all calls
+of a tool are one group, unless fields are named for the tool. Unread results are never superseded, failed
+results supersede no other result, and excluded tools are ignored.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from penumbra.config.parsers import ToolCompaction
 
 _TOOL_ONLY = "__tool_only__"
 _WRITES = ("edit", "write")
-"""Categories of calls whose results are acknowledgements, which are never superseded."""
+"""The categories of calls whose results only acknowledge a change. Such results are never superseded."""
 _LONG = 200
-"""The length in characters above which the name of a group is replaced by a hash."""
+"""The length in characters of the longest name of a group. A hash replaces a longer name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,14 @@ class Newer:
     category: str
     """The category of the superseded call."""
     repeats: bool
-    """True if the newer call repeats the call, False if it wrote the file that the result shows."""
+    """True if the newer call repeats the call; False if the newer call wrote the file that the result
+    shows."""
     writes: bool
     """True if the newer call wrote a file."""
 
     @property
     def of_result(self) -> bool:
-        """Return whether the result is superseded and not only the arguments of its call."""
+        """Return whether the result is superseded, and not only the arguments of its call."""
         return self.category not in _WRITES
 
 

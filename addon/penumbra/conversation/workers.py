@@ -1,16 +1,16 @@
-"""This module does work that would block the event loop in threads, which callers share fairly.
+"""This module does work in threads that would block the event loop. Callers share the threads fairly.
 
-Each caller has a queue, whose work is done in order. Only one piece of work of a caller is in progress at a
-time, and the callers at one address never occupy all threads. A small request therefore never waits for a
-large one of another client, even if that client invents credentials.
+Each caller has a queue of work, which is done in order. Only one piece of work of a caller is in progress at
+a time. The callers at one address never occupy all threads. A small request therefore never waits for a large
+request of another client, even if that client invents credentials.
 
-The next piece is from the caller with the smallest request, which delays the others least. Each fourth piece
-is from the caller that has waited longest, so that large requests proceed, too. Only one large piece runs at
-a time. Python computes in one thread, so two large pieces together would not end earlier, and all others
-would wait for both.
+The next piece is from the caller with the smallest request, because a small request delays the others least.
+Every fourth piece is from the caller that has waited longest, so that large requests also proceed. Only one
+large piece runs at a time. Python computes in one thread at a time, so two large pieces together would not
+end earlier, and all other work would wait for both.
 
-A request is a `Turn` of its caller and may have several pieces. After the first piece, the others of its
-request come before all other work, since all requests would otherwise end late together.
+A request is a `Turn` of its caller and may have several pieces. After the first piece, the other pieces of
+the request come before all other work. Otherwise all requests would end late.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 _THREADS = 3
 _SWITCH_SECONDS = 0.0005
-"""Seconds that a thread may compute while another thread waits. With Python's default of 5 ms, the event loop
-would often wait 5 ms in each request."""
+"""The number of seconds that a thread may compute while another thread waits. With Python's default of 5 ms,
+the event loop would often wait 5 ms in each request."""
 _M_ARENA_MAX = -8
 """The constant of `malloc.h`."""
 _ELDEST = 4
 """One of this number of pieces is from the caller that has waited longest."""
 _MOST_COMPARED = 64
-"""The number of addresses, and of callers at each, that are compared, longest waiting first. The limit keeps
-the choice fast."""
+"""The number of addresses that are compared, and the number of callers at each address. The longest waiting
+are compared. The limit keeps the choice fast."""
 _LARGE = 1 << 20
 """The size in bytes of the smallest large piece."""
 _BEGUN = -1
-"""The size for further pieces of a request, by which they come first."""
+"""The size that is assumed for further pieces of a request, so that they come first."""
 _KNOWN = 8
-"""Number of known bytes that take at most the time of one new byte, even if they have to be read again."""
+"""The number of known bytes that take as much time as one new byte, even if they must be read again."""
 _CLOSED = "the threads have ended"
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
-    """Return whether a body of `whole` bytes with `new` unknown ones costs more than `most` new bytes, and so
-    too much for the event loop."""
+    """Return whether a body of `whole` bytes, of which `new` are unknown, costs more than `most` new bytes.
+    The event loop must not process such a body."""
     return new > most or whole > _KNOWN * most
 
 
 def cost(new: int, whole: int) -> int:
-    """Return the cost, in new bytes, of a request of `whole` bytes with `new` unknown ones."""
+    """Return the cost, in new bytes, of a request of `whole` bytes, of which `new` are unknown."""
     return new + (whole - new) // _KNOWN
 
 
 def share_heap() -> None:
-    """Make all threads allocate from one heap, since glibc's threads can't use free memory in each other's
-    heaps. This function has to be called before any thread starts."""
+    """Make all threads allocate from one heap. With glibc, a thread can't use free memory in the heaps of
+    other threads. This function must be called before any thread starts."""
     if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
         # Other C libraries don't have the function.
         with suppress(AttributeError, OSError):
@@ -92,7 +92,7 @@ class _Peer:
 
     busy: int = 0
     waiting: OrderedDict[bytes, deque[_Piece]] = field(default_factory=OrderedDict)
-    """Waiting pieces of work by credential, longest waiting first."""
+    """Waiting pieces of work by credential. The longest waiting come first."""
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
@@ -118,7 +118,7 @@ class Workers:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penumbra")
         self._most = threads
         self.peers: OrderedDict[str, _Peer] = OrderedDict()
-        """Addresses with work, longest waiting first."""
+        """Addresses with work. The longest waiting come first."""
         self._turns = 0
         self._is_large = False
         """True if a large piece is in progress."""
@@ -131,7 +131,7 @@ class Workers:
 
     async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
         """Do a caller's work when its turn comes. `size` is the cost in bytes. `begun` is true if an earlier
-        piece of the same request was done. Raises RuntimeError after `close`."""
+        piece of the request was done. Raises RuntimeError after `close`."""
         if self._is_closed:
             raise RuntimeError(_CLOSED)
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -221,10 +221,10 @@ class Turn:
         self._workers, self._size = workers, size
 
     async def do(self, work: Callable[[], T], *, heavy: bool = True, size: int = 0) -> T:
-        """Do work in a thread, or at once if it is not `heavy`. `size` is the cost in bytes, by default the
-        request's."""
+        """Do work in a thread; at once if it is not `heavy`. `size` is the cost in bytes. By default, this is
+        the size of the request."""
         return await self._workers.run(self.caller, work, size=size or self._size) if heavy else work()
 
     async def go_on(self, work: Callable[[], T], *, heavy: bool) -> T:
-        """Do further work of the request, before that of other requests."""
+        """Do further work of the request, before the work of other requests."""
         return await self._workers.run(self.caller, work, size=self._size, begun=True) if heavy else work()
