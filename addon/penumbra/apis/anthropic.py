@@ -63,9 +63,9 @@ class AnthropicFormat(ApiFormat):
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
-        role = document.text_of(members.get("role"))
+        (role,) = document.texts(members, "role")
         parts = self.content(document, members.get("content"))
-        thinks = any(part.kind is Kind.REASONING for part in parts)
+        thinks = Kind.REASONING in [part.kind for part in parts]
         return Message(value, turn, role, role == "assistant", parts, bound=thinks)
 
     def content(self, document: Document, content: Raw | None) -> tuple[Part, ...]:
@@ -79,19 +79,17 @@ class AnthropicFormat(ApiFormat):
 
     def block(self, document: Document, value: Raw) -> Sequence[Part]:
         block = document.members(value)
-        kind = document.string(block.get("type"))
+        kind, call_id, name, answered = document.texts(block, "type", "id", "name", "tool_use_id")
         if kind == "text":
             if (text := block.get("text")) is not None and document.is_string(text):
                 return (Part(Kind.TEXT, value, texts=(text,)),)
         elif kind == "tool_use":
-            call_id, name = document.text_of(block.get("id")), document.text_of(block.get("name"))
-            by_program = reads_result(document.plain(block.get("caller")))
+            by_program = "caller" in block and reads_result(document.plain(block["caller"]))
             return (Part(Kind.CALL, value, call_id, name, block.get("input"), by_program=by_program),)
         elif kind == "tool_result":
-            call_id = document.text_of(block.get("tool_use_id"))
             texts = tuple(text_values(document, block.get("content")))
-            is_error = document.plain(block.get("is_error")) is True
-            return (Part(Kind.RESULT, value, call_id, texts=texts, is_error=is_error),)
+            is_error = "is_error" in block and document.plain(block["is_error"]) is True
+            return (Part(Kind.RESULT, value, answered, texts=texts, is_error=is_error),)
         elif kind in SIGNATURES:
             signature = document.text_of(block.get(SIGNATURES[kind]))
             return (Part(Kind.REASONING, value, signature=signature),)

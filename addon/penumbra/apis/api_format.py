@@ -328,10 +328,10 @@ class ApiFormat(ABC):
             if message.by_model and not self.opens_with_first:
                 break
             if message.role == "user":
-                texts += (text for part in message.of(Kind.TEXT) for text in part.texts)
+                texts += [text for part in message.of(Kind.TEXT) for text in part.texts]
                 if self.opens_with_first:
                     break
-        return "\n".join(document.text_of(text) for text in texts)
+        return "\n".join([document.text_of(text) for text in texts])
 
     def outside_results(self, document: Document) -> Iterator[Raw]:
         """Yield the values outside of tool results: the strings of system, user and model, and the arguments
@@ -403,10 +403,10 @@ class ApiFormat(ABC):
             for part in parts
             if part.counts and (part.kind is Kind.CALL or (part.kind is Kind.OTHER and part.id))
         ]
-        texts = (text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts)
-        joined = "".join(document.text_of(text) for text in texts)
+        texts = [text for part in parts if part.kind in (Kind.TEXT, Kind.OTHER) for text in part.texts]
+        joined = "".join([document.text_of(text) for text in texts])
         signed = [part.signature for part in parts if part.signature is not None]
-        ids = tuple(part.id for part in calls)
+        ids = tuple([part.id for part in calls])
         return Visible(
             messages[0].turn,
             ordinal,

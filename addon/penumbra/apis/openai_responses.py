@@ -269,10 +269,10 @@ def _parts(document: Document, value: Raw, item: Mapping[str, Raw], name: str) -
             ),
         )
     if name.endswith("_call_output"):
-        texts = _texts(document, item.get("output")) if name in _RESULTS else iter(())
+        found = _texts(document, item.get("output")) if name in _RESULTS else ()
         tool = document.text_of(item.get("name"))
         id_ = _id(document, item)
-        return (Part(Kind.RESULT, value, id_, tool, texts=tuple(texts), by_program=by_program),)
+        return (Part(Kind.RESULT, value, id_, tool, texts=tuple(found), by_program=by_program),)
     if name in _RESULTS_WITHOUT_TEXT:
         return (Part(Kind.RESULT, value, document.text_of(item.get(_RESULTS_WITHOUT_TEXT[name]))),)
     if name == "reasoning":

@@ -130,22 +130,16 @@ class PastCall:
     """The arguments: an object, or a string of JSON or free text."""
 
 
-def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> Iterator[Raw]:
-    """Yield the strings of a content that is a string or a list of typed blocks.
+def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> list[Raw]:
+    """Return the strings of a content that is a string or a list of typed blocks.
 
     `kinds` are the types of blocks that contain text.
     """
-    if content is None:
-        return
-    if document.is_string(content):
-        yield content
-    for item in document.items(content):
-        if not document.is_filled(item):
-            continue
-        block = document.members(item)
-        value = block.get("text")
-        if value is not None and document.is_string(value) and document.string(block.get("type")) in kinds:
-            yield value
+    if content is not None and document.is_string(content):
+        return [content]
+    blocks = [document.members(item) for item in document.items(content) if document.is_filled(item)]
+    texts = [block.get("text") for block in blocks if document.text_of(block.get("type")) in kinds]
+    return [text for text in texts if text is not None and document.is_string(text)]
 
 
 def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> str:

@@ -213,7 +213,7 @@ def _history_rules() -> _HistoryRules:
 
 def _piece(document: Document, message: Raw) -> Piece:
     members, source, rule = document.members(message), document.source(message), _history_rules()
-    role, type_ = (document.text_of(members.get(name)) for name in ("role", "type"))
+    role, type_ = document.texts(members, "role", "type")
     if role in rule.unseen_roles or type_ in rule.unseen_types:
         return Piece(False)
     try:

@@ -128,10 +128,8 @@ def names_results(name: str) -> bool:
 
 def is_result(document: Document, members: Mapping[str, Raw]) -> bool:
     """Return whether an object is a result, by its type or role."""
-    kind, role = document.string(members.get("type")), document.string(members.get("role"))
-    if kind is not None and _fits(kind.lower(), "blocks"):
-        return True
-    return role is not None and _plain(role) in knowledge()["blocks"]["roles"]
+    kind, role = document.texts(members, "type", "role")
+    return _fits(kind.lower(), "blocks") or _plain(role) in knowledge()["blocks"]["roles"]
 
 
 @remembered(4_096)
@@ -153,9 +151,8 @@ def reads_result(caller: Any) -> bool:
 
 
 def _call_id(document: Document, value: Raw) -> str:
-    members = document.members(value)
-    ids = (document.string(members.get(name)) for name in knowledge()["ids"])
-    return next((name for name in ids if name), "")
+    ids = document.texts(document.members(value), *knowledge()["ids"])
+    return next(filter(None, ids), "")
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ import json
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -46,7 +46,6 @@ from penumbra.wire.prefix_memory import (
     Remembered,
     address_of,
     ffi,
-    stepped,
 )
 
 BRACE, BRACKET, QUOTE = b'{["'
@@ -132,12 +131,16 @@ class Document:
     known: Known | None = field(default=None, repr=False)
     """The prefix that is known from an earlier document and is therefore not parsed."""
     root: Raw = field(init=False, repr=False)
+    _top: dict[str, Raw] = field(init=False, repr=False)
+    """The members of the root, without amendments."""
     _structure: bytes = field(init=False, repr=False)
     """The text with the escapes of lone surrogates replaced."""
     _text: bytes = field(init=False, repr=False)
     """The part of `_structure` that is parsed."""
     _base: int = field(init=False, repr=False)
     """Memory address of `_text`."""
+    _spared: int = field(init=False, repr=False, default=0)
+    """The number of bytes that are not parsed."""
     _opened: int = field(init=False, repr=False, default=0)
     """The total bytes of all containers that were parsed."""
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
@@ -186,22 +189,19 @@ class Document:
             raise NotJson(str(error)) from None
         except RecursionError:
             raise NotJson("nested too deeply") from None
+        self._spared = 0 if known is None else known.end - known.start
         self._opened += self._spared
 
     def _parse(self, structure: bytes, text: bytes) -> None:
         self._structure, self._text, self._base = structure, text, address_of(text)
         if text[:1] == b"{" and text[-1:] == b"}":
             # The text is valid if its members can be parsed.
-            self.root = Raw(text)
+            self.root, self._top = Raw(text), _OBJECT.decode(text)
             self._opened += len(text) if len(text) > 2 else 0
-            self._objects[id(self.root)] = self.root, _OBJECT.decode(text)
+            self._objects[id(self.root)] = self.root, self._top
         else:
             self.root = _VALUE.decode(text)
-
-    @property
-    def _spared(self) -> int:
-        """The number of bytes that are not parsed."""
-        return 0 if self.known is None else self.known.end - self.known.start
+            self._top = self.members(self.root)
 
     def _opens(self, value: Raw) -> None:
         """Count the bytes of a container that is parsed. Raises NotJson if all parsed containers together are
@@ -265,9 +265,12 @@ class Document:
         The result must not contain offsets in the document.
         """
         starts = self.starts(array)
-        if self._remembered is None or starts is None or count != len(starts):
-            return stepped(computation.begin(), step, 0, count)
-        return self._remembered.computed(computation, step)
+        if self._remembered is not None and starts is not None and count == len(starts):
+            return self._remembered.computed(computation, step)
+        state = computation.begin()
+        for index in range(count):
+            step(state, index)
+        return state
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
         """Return the result of `make` for a value. The result is computed once, so it must depend only on the
@@ -297,7 +300,7 @@ class Document:
     @property
     def top(self) -> dict[str, Raw]:
         """The members of the root."""
-        return self.members(self.root)
+        return self.members(self.root) if self._amended else self._top
 
     def items(self, value: Raw | None) -> list[Raw]:
         """Return the items of an array; an empty list for None and other values. Each call returns the same
@@ -350,6 +353,16 @@ class Document:
         """Return the text of a string; empty if the value is None or not a string."""
         return self.string(value) or ""
 
+    def texts(self, members: Mapping[str, Raw], *names: str) -> list[str]:
+        """Return the texts of the members with these names; empty texts for others than strings."""
+        if self._amended or self._structure is not self.data:
+            return [self.text_of(members.get(name)) for name in names]
+        values = [members.get(name) for name in names]
+        return [
+            "" if value is None or memoryview(value)[0] != QUOTE else _STRING.decode(value)
+            for value in values
+        ]
+
     def plain(self, value: Raw | None) -> Any:
         """Return the value as Python objects, or None. The result must not be written back, because big
         numbers may lose digits."""
@@ -371,14 +384,14 @@ class Document:
 
     def contains(self, text: bytes) -> bool:
         """Return whether a text, such as a quoted name, occurs in the document. The result is cached."""
-        if (found := self._contained.get(text)) is None:
-            found = self._contained[text] = self._looked_for(text)
+        found = self._contained.get(text)
+        if found is None:
+            if self._remembered is None or self._amended:
+                found = text in self.text()
+            else:
+                found = self._remembered.contains(self.data, text)
+            self._contained[text] = found
         return found
-
-    def _looked_for(self, text: bytes) -> bool:
-        if self._remembered is None or self._amended:
-            return text in self.text()
-        return self._remembered.contains(self.data, text)
 
     def text(self) -> bytes:
         """Return the document with amendments, but without edits."""
@@ -399,9 +412,9 @@ class Document:
         size = len(memoryview(value))
         start = address - self._base
         if not 0 <= start < len(self._text):
-            found = None if self._remembered is None else self._remembered.offset(address)
-            if found is not None:
-                start = found
+            items = self._remembered
+            if items is not None and (found := items.likely.offset(address)) is not None:
+                start = items.starts[0] + found
             elif start > 0:
                 start += self._spared
             return start, start + size

@@ -66,15 +66,9 @@ class Computation(NamedTuple, Generic[S]):
     """The identity of the computation. There are only a few keys."""
     inputs: Hashable = None
     """Further inputs. If keys, inputs and bytes are equal, the results are equal."""
-    fits: Callable[[S], bool] = lambda state: True
-    """A function that returns whether the computation can continue from a state of another document."""
-
-
-def stepped(state: S, step: Callable[[S, int], None], start: int, end: int) -> S:
-    """Return the state after the items from `start` to `end`."""
-    for index in range(start, end):
-        step(state, index)
-    return state
+    fits: Callable[[S], bool] | None = None
+    """A function that returns whether the computation can continue from a state of another document; None if
+    it always can."""
 
 
 class Segment(NamedTuple):
@@ -126,13 +120,6 @@ class Prefix:
             (*self.segments, segment), self.items + items, self.starts + starts, self.size + len(text)
         )
 
-    def state(self, key: Hashable, inputs: Hashable) -> Any:
-        """Return the state of a computation, or None."""
-        for kept in self.states.get(key, ()):
-            if kept.inputs == inputs:
-                return kept.state
-        return None
-
     def offset(self, address: int) -> int | None:
         """Return the offset of the value at a memory address, counted from the first item; None if there is
         no such value."""
@@ -149,15 +136,6 @@ class Prefix:
             self._places = sorted(places)
         begin, end, before = self._places[bisect_right(self._places, (address, _LAST_ADDRESS, 0)) - 1]
         return before + address - begin if begin <= address < end else None
-
-    def contains(self, text: bytes, before: Prefix) -> bool:
-        """Return whether a text occurs in the prefix. The search uses the results of `before`, a shorter
-        prefix."""
-        if text not in self.contained:
-            new = self.segments[len(before.segments) :] if text in before.contained else self.segments
-            found = before.contained.get(text, False)
-            self.contained[text] = found or any(text in segment.data for segment in new)
-        return self.contained[text]
 
 
 @dataclass(slots=True, eq=False)
@@ -380,33 +358,36 @@ class Remembered(NamedTuple):
     starts: Sequence[int]
     """Offsets of all items in the document."""
 
-    def offset(self, address: int) -> int | None:
-        """Return the offset, in the document, of the value at a memory address; None if no remembered item
-        contains the value."""
-        offset = self.likely.offset(address)
-        return None if offset is None else self.starts[0] + offset
-
     def computed(self, computation: Computation[S], step: Callable[[S, int], None]) -> S:
         """Return the result of a computation over all items. The computation continues from the longest
         prefix with a state. `step` adds the item at an index to a state."""
-        at, state, end = 0, None, len(self.likely.items)
+        state: S | None = None
+        at, end = 0, len(self.likely.items)
         for prefix in (self.likely, self.found):
-            kept: S | None = prefix.state(computation.key, computation.inputs)
-            if kept is not None and computation.fits(kept):
-                at, state = len(prefix.items), computation.copy(kept)
-                break
+            for kept in prefix.states.get(computation.key, ()) if state is None else ():
+                fits = kept.inputs == computation.inputs
+                if fits and (computation.fits is None or computation.fits(kept.state)):
+                    at, state = len(prefix.items), computation.copy(kept.state)
         state = computation.begin() if state is None else state
+        for index in range(at, end):
+            step(state, index)
         if at < end:
-            state = stepped(state, step, at, end)
             self.memory.keep(self.scope, self.likely, computation, computation.copy(state))
-        return stepped(state, step, max(at, end), len(self.starts))
+        for index in range(end, len(self.starts)):
+            step(state, index)
+        return state
 
     def contains(self, data: bytes, text: bytes) -> bool:
         """Return whether a text occurs in the document. All results are kept, so callers should search for
         few texts."""
-        start = self.starts[0]
+        start, likely, before = self.starts[0], self.likely, self.found
+        if text not in likely.contained:
+            # A shorter prefix may have been searched before.
+            new = likely.segments[len(before.segments) if text in before.contained else 0 :]
+            found = before.contained.get(text, False)
+            likely.contained[text] = found or any(text in segment.data for segment in new)
         return (
-            self.likely.contains(text, self.found)
+            likely.contained[text]
             or data.find(text, 0, start) >= 0
-            or data.find(text, start + self.likely.size) >= 0
+            or data.find(text, start + likely.size) >= 0
         )
