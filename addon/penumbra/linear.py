@@ -31,14 +31,23 @@ def without_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def latin1(memory: int = 0) -> Any:
-    """Return options of RE2 for patterns over bytes. `memory` limits the bytes of the automaton; 0 means
-    RE2's own limit."""
+def quiet(memory: int = 0) -> Any:
+    """Return options of RE2 with which it prints no errors, such as an automaton without memory, after which
+    RE2 only searches more slowly. `memory` limits the bytes of the automaton; 0 means RE2's own limit."""
     options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
     if memory:
         options.max_mem = memory
+    return options
+
+
+QUIET = quiet()
+
+
+def latin1(memory: int = 0) -> Any:
+    """Return the options `quiet` for patterns over bytes instead of UTF-8."""
+    options = quiet(memory)
+    options.encoding = re2.Options.Encoding.LATIN1
     return options
 
 
@@ -48,7 +57,7 @@ class LinearText:
 
     __slots__ = ("_compiled",)
 
-    def __init__(self, pattern: str, options: Any = None) -> None:
+    def __init__(self, pattern: str, options: Any = QUIET) -> None:
         self._compiled = re2.compile(pattern, options)
 
     @property
@@ -109,7 +118,7 @@ class Linear:
 
     __slots__ = ("_ask", "groups", "here", "pattern")
 
-    def __init__(self, pattern: bytes, options: Any = None) -> None:
+    def __init__(self, pattern: bytes, options: Any = QUIET) -> None:
         compiled = re2.compile(pattern, options)
         self.pattern = pattern
         self.groups: int = compiled.groups

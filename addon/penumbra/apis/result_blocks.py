@@ -22,6 +22,7 @@ import re2
 from msgspec import Raw
 
 from penumbra import rules
+from penumbra.linear import QUIET
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 
@@ -100,7 +101,7 @@ def _signs() -> Any:
     names = ("[_-]*".join(("", *map(re.escape, name), "")) for name in (*known["roles"], *known["members"]))
     types = (max(re.split(r"[*?]|\[[^]]*\]?", glob), key=len) for glob in known["types"])
     signs = (*(f'"{name}"' for name in names), *map(re.escape, types))
-    return re2.compile(("(?i)" + "|".join(signs)).encode())
+    return re2.compile(("(?i)" + "|".join(signs)).encode(), QUIET)
 
 
 def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:

@@ -19,13 +19,14 @@ import re2
 
 from penumbra import rules
 from penumbra.compress.size import encode
-from penumbra.linear import Linear
+from penumbra.linear import Linear, quiet
 
 _LINE_LIMIT = 4_000
 """Number of characters at the beginning of a line that are searched. Longer lines are data, not messages."""
 _LAST = 2_000
 """The number of bytes at the end of a test run's output that contain the summary."""
-_SET_MEMORY = 1 << 25
+_MEMORY = 1 << 25
+"""Greatest size in bytes of a pattern's automaton, beyond which RE2 searches more slowly."""
 
 
 class Severity(IntEnum):
@@ -77,8 +78,7 @@ def _patterns() -> _Patterns:
 
     for name, source in content["parts"].items():
         parts[name] = joined([source])
-    options = re2.Options()
-    options.max_mem = _SET_MEMORY
+    options = quiet(_MEMORY)
     marks = re2.Set.SearchSet(options)
     for mark in _Mark:
         marks.Add(joined(content[mark.name.lower()]).encode())
@@ -88,10 +88,10 @@ def _patterns() -> _Patterns:
     names = ("nothing", "names", "opening", "within", "quoted", "warning", "placed_warning", *of_runs)
     sources = {"stated": stated} | {name: joined(content[name]) for name in names}
     return _Patterns(
-        critical=Linear(f"(?im){joined(content['critical'])}".encode()),
-        some_pass=Linear(f"(?m){joined(content['passed'])}".encode()),
+        critical=Linear(f"(?im){joined(content['critical'])}".encode(), options),
+        some_pass=Linear(f"(?m){joined(content['passed'])}".encode(), options),
         marks=marks,
-        others={name: re2.compile(f"(?m){source}".encode()) for name, source in sources.items()},
+        others={name: re2.compile(f"(?m){source}".encode(), options) for name, source in sources.items()},
     )
 
 

@@ -8,16 +8,18 @@ names. Only members with a tool result matter; if all text is searched, members 
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
 from penumbra.conversation.model import Request
 from penumbra.short_texts import remembered
-from penumbra.wire.document import BRACE, BRACKET, QUOTE, Document
+from penumbra.wire.document import Document
+from penumbra.wire.json_values import NotJson
 from penumbra.wire.prefix_memory import Computation
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
@@ -38,7 +40,6 @@ _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", 
 """Plain names of the members of a message that contain no result. Most are arguments of calls."""
 _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
 """Plain names of members with data of a tool. Names in such data are case-sensitive."""
-_OPENING = (BRACE, BRACKET)
 
 
 def hosts(headers: Iterable[tuple[str, str]]) -> str:
@@ -84,21 +85,50 @@ def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
     return f"it has more than one {name} header" if count > 1 else ""
 
 
+class _Object(NamedTuple):
+    """An `_Object` says whether an object is ambiguous, with everything that it contains."""
+
+    in_data: bool
+    """True if a name occurs twice in one object."""
+    in_message: bool
+    """True if the object would be ambiguous as a part of a message."""
+
+
 def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> bool:
-    """Return whether a message has two members with one of these names."""
-    waiting = [(message, False)]
+    """Return whether a member with one of these names occurs twice within a message. The time does not depend
+    on how deeply objects are nested. Raises NotJson for a message that Python can't nest so deeply."""
+
+    def read(pairs: list[tuple[str, Any]]) -> _Object:
+        members = dict(pairs)
+        in_data = len(members) < len(pairs)
+        in_message = in_data or _differ_in_spelling(members, names)
+        for name, value in pairs:
+            if not isinstance(value, list | _Object):
+                continue
+            inner = _any_of(value)
+            in_data |= inner.in_data
+            if (plain := _plain(name)) not in _ELSEWHERE:
+                in_message |= inner.in_data if plain in _PAYLOAD else inner.in_message
+        return _Object(in_data, in_message)
+
+    decoder = json.JSONDecoder(object_pairs_hook=read, parse_int=str, parse_float=str, strict=False)
+    try:
+        return _any_of(decoder.decode(document.source(message).decode())).in_message
+    except RecursionError:
+        raise NotJson("nested too deeply") from None
+
+
+def _any_of(value: Any) -> _Object:
+    """Return whether one of the objects in a value, which may be a list of lists, is ambiguous."""
+    in_data = in_message = False
+    waiting = [value]
     while waiting:
-        value, is_payload = waiting.pop()
-        if memoryview(value)[0] != BRACE:
-            waiting += [(item, is_payload) for item in document.items(value) if memoryview(item)[0] != QUOTE]
-            continue
-        members = document.members(value)
-        if document.repeats(value) or (not is_payload and _differ_in_spelling(members, names)):
-            return True
-        for name, member in members.items():
-            if memoryview(member)[0] in _OPENING and (plain := _plain(name)) not in _ELSEWHERE:
-                waiting.append((member, is_payload or plain in _PAYLOAD))
-    return False
+        one = waiting.pop()
+        if isinstance(one, _Object):
+            in_data, in_message = in_data or one.in_data, in_message or one.in_message
+        elif isinstance(one, list):
+            waiting += one
+    return _Object(in_data, in_message)
 
 
 _within_results = partial(_repeats_within, _WAY)
@@ -118,15 +148,10 @@ def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
     return document.repeats(value) and bool(names & {_plain(name) for name in document.repeated(value)})
 
 
-def _differ_in_spelling(members: Mapping[str, Raw], names: frozenset[str]) -> bool:
-    return bool(members) and not names.isdisjoint(_alike("\0".join(members)))
-
-
-@remembered(1_024)
-def _alike(written: str) -> frozenset[str]:
-    """Return the plain forms that several of these names share."""
-    counts = Counter(map(_plain, written.split("\0")))
-    return frozenset(plain for plain, count in counts.items() if count > 1)
+def _differ_in_spelling(members: Iterable[str], names: frozenset[str]) -> bool:
+    """Return whether two members have one of these names, each in its own spelling."""
+    meant = [plain for plain in map(_plain, members) if plain in names]
+    return len(set(meant)) < len(meant)
 
 
 @remembered(1_024)

@@ -27,7 +27,7 @@ from penumbra.compress.result import ShownBefore
 from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.call_names import NamedCalls
-from penumbra.linear import lines_with
+from penumbra.linear import QUIET, lines_with
 from penumbra.short_texts import forgettable
 
 CONVERSATIONS = 32
@@ -116,8 +116,8 @@ _TIME = re.compile(
 )
 """A time of day, a date with it, or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""A part of every time that few other texts have. A search for this part takes a tenth of the time."""
-_SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode())
+"""A part of every time that few other texts have. This search takes a tenth of the time."""
+_SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode(), QUIET)
 """A wider form of `_TIME_SIGN`, for whole texts."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"

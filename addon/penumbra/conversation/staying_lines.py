@@ -20,7 +20,7 @@ from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.critical_lines import critical_lines
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.stages import search_hits
-from penumbra.linear import lines_with
+from penumbra.linear import QUIET, lines_with
 
 _AROUND = 3
 """The greatest number of lines of a paragraph that belong to a failure, on each side."""
@@ -60,7 +60,8 @@ _DONE = re.compile(
 _DONE_WORD = re2.compile(
     "(?i)updated|edited|modified|changed|created|written|wrote|deleted|removed|renamed|moved|applied|saved"
     "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
-    "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed"
+    "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed",
+    QUIET,
 )
 """A word that every acknowledging line has, but most texts lack."""
 _QUOTING = frozenset({"glob", "list", "web"})

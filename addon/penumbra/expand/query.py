@@ -20,7 +20,7 @@ import re2
 from penumbra.compress.size import exceeds, head, size
 from penumbra.compress.stages import line_numbers
 from penumbra.expand import reference
-from penumbra.linear import utf8
+from penumbra.linear import quiet, utf8
 from penumbra.wire.json_values import NotJson, decode, encode
 
 PAGE_BYTES = 48_000
@@ -247,9 +247,8 @@ def _matching(
     seconds: float,
 ) -> str:
     """Return matching lines in the format of grep: number, colon or dash, text, and `--` between groups."""
-    options = re2.Options()
+    options = quiet()
     options.case_sensitive = not query.ignore_case
-    options.log_errors = False
     try:
         pattern = re2.compile(utf8(query.pattern), options)
     except re2.error as error:

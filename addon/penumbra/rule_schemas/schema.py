@@ -17,6 +17,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, 
 import msgspec
 import re2
 
+from penumbra.linear import QUIET
+
 _REGEX = "re2"
 Regex = Annotated[str, _REGEX]
 """A pattern for RE2, which has no look-around and no back-references."""
@@ -139,11 +141,9 @@ def patterns(kind: Any, value: Any, path: str = "") -> Iterator[tuple[str, str]]
 
 def broken_patterns(kind: Any, value: Any) -> Iterator[str]:
     """Yield one line for each pattern that RE2 does not take."""
-    options = re2.Options()
-    options.log_errors = False
     for path, pattern in patterns(kind, value):
         try:
-            re2.compile(pattern, options)
+            re2.compile(pattern, QUIET)
         except re2.error as error:
             yield f"{path}: got {shown(pattern)}, allowed: a pattern of RE2 ({reason(error)})"
 

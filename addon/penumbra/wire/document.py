@@ -49,15 +49,18 @@ from penumbra.wire.prefix_memory import (
 )
 
 BRACE, BRACKET, QUOTE = b'{["'
+_CLOSING_BRACE, _CLOSING_BRACKET = b"}]"
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _ARRAY = msgspec.json.Decoder(list[Raw])
 _VALUE = msgspec.json.Decoder(Raw)
 _STRING = msgspec.json.Decoder(str)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-_MOST_LEVELS = 50
-"""The greatest average number of times that each byte of a text is parsed."""
-_LEAST_OPENED = 8_000_000
-"""The number of bytes that may be parsed for any text, even for a small text."""
+_TOKEN = re.compile(rb'[{}\[\]]|"(?:[^"\\]|\\.)*+"|[^ \t\n\r{}\[\],:"]++', re.DOTALL)
+"""A bracket, a string or another value without parts."""
+_MOST_LEVELS = 16
+"""Greatest average number of times that each byte of a text is parsed level by level."""
+_LEAST_OPENED = 2_000_000
+"""Number of bytes of any text, even a small one, that are parsed level by level."""
 _PLACE = itemgetter(0, 1)
 
 
@@ -203,12 +206,29 @@ class Document:
             self.root = _VALUE.decode(text)
             self._top = self.members(self.root)
 
-    def _opens(self, value: Raw) -> None:
-        """Count the bytes of a container that is parsed. Raises NotJson if all parsed containers together are
-        far larger than the text. The text is then nested very deeply."""
-        self._opened += len(memoryview(value))
-        if self._opened > max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
-            raise NotJson("nested too deeply")
+    def _parsed_whole(self, value: Raw) -> bool:
+        """Count the bytes of a container that is parsed. If all containers together are far larger than the
+        text, which means that it is nested very deeply, parse everything in this one and return True."""
+        view = memoryview(value)
+        self._opened += len(view)
+        if self._opened <= max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
+            return False
+        opened: list[tuple[int, list[Raw]]] = []
+        for token in _TOKEN.finditer(view):
+            (start, end), first = token.span(), view[token.start()]
+            if first in b"{[":
+                opened.append((start, []))
+                continue
+            start, parts = opened.pop() if first in b"}]" else (start, [])
+            whole = Raw(view[start:end]) if opened else value
+            if first == _CLOSING_BRACE:
+                named = zip(parts[::2], parts[1::2], strict=True)
+                self._objects[id(whole)] = whole, {_STRING.decode(name): part for name, part in named}
+            elif first == _CLOSING_BRACKET:
+                self._arrays[id(whole)] = whole, parts
+            if opened:
+                opened[-1][1].append(whole)
+        return True
 
     def once(self, make: Callable[[Document], T]) -> T:
         """Return the result of `make` for this document. The result is computed again only after an
@@ -293,8 +313,8 @@ class Document:
         if known is None:
             is_object = memoryview(value)[0] == BRACE
             known = self._objects[id(value)] = value, _OBJECT.decode(value) if is_object else {}
-            if known[1]:
-                self._opens(value)
+            if known[1] and self._parsed_whole(value):
+                known = self._objects[id(value)]
         return known[1]
 
     @property
@@ -313,8 +333,8 @@ class Document:
         if known is None:
             is_array = memoryview(value)[0] == BRACKET
             known = self._arrays[id(value)] = value, _ARRAY.decode(value) if is_array else []
-            if known[1]:
-                self._opens(value)
+            if known[1] and self._parsed_whole(value):
+                known = self._arrays[id(value)]
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:

@@ -19,6 +19,7 @@ from penumbra.compress.critical_lines import (
     Severity,
     all_passed,
     critical_lines,
+    endings,
     is_critical,
     is_stated,
     severity,
@@ -488,6 +489,16 @@ def test_prose_of_an_unknown_tool_is_no_failure() -> None:
 
 
 RUN = "src/{n}.test.ts:\n[Queue] Task {n} failed: 101 | throw\nerror: item {n} is meant to fail\n    at x (src/{n}.ts:1:2)"
+
+
+def test_a_text_with_very_many_beginnings_of_a_match_prints_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """RE2 itself prints an error when its automaton grows beyond its limit."""
+    chosen = random.Random(1)
+    text = "\n".join("Found " + "".join(chosen.choices("a1 ", k=120)) for _ in range(300))
+    assert len(endings(text.encode())) == 300
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

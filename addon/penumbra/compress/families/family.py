@@ -19,6 +19,7 @@ from penumbra.compress.families.steps import Step, step
 from penumbra.compress.result import Loss
 from penumbra.compress.size import encode
 from penumbra.compress.text import Text
+from penumbra.linear import QUIET
 from penumbra.rule_schemas.command_rules import FamilyRule, StepRule
 
 _log = logging.getLogger(__name__)
@@ -106,4 +107,4 @@ def _lines_pattern(sources: Sequence[str]) -> Any:
     if not sources:
         return None
     ended = (source[:-1] + r"\r?$" if source.endswith("$") else source for source in sources)
-    return re2.compile(("(?m)^(?:" + "|".join(f"(?:{source})" for source in ended) + ")").encode())
+    return re2.compile(("(?m)^(?:" + "|".join(f"(?:{source})" for source in ended) + ")").encode(), QUIET)

@@ -9,8 +9,6 @@ from functools import cache
 from itertools import compress, count
 from typing import Any
 
-import re2
-
 from penumbra.linear import LinearText
 from penumbra.rule_schemas.schema import Regexes
 
@@ -93,9 +91,7 @@ class LinearPattern(Pattern):
 
     @staticmethod
     def _compiled(source: str) -> Any:
-        options = re2.Options()
-        options.log_errors = False
-        return LinearText(source, options)
+        return LinearText(source)
 
 
 MakePattern = Callable[[Regexes], Pattern]
