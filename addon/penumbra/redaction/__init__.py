@@ -1,9 +1,9 @@
 """Redaction replaces each secret of a text by a placeholder.
 
-The functions take a text, and as a hint the command or path that the text comes from. They return the
-redacted text and the number of secrets by rule. `conversation/` calls `Redactor` (in `redactor.py`) for
-results and other texts, and `OtherBodies` for bodies that are no LLM calls. `redact` and `redact_many` are
-for programs that use Penumbra as a library.
+The functions take a text and a hint: the command or path that the text comes from. They return the redacted
+text and the number of secrets by rule. `conversation/` calls `Redactor` (in `redactor.py`) for results and
+other texts, and `OtherBodies` for bodies that are no LLM calls. `redact` and `redact_many` are for programs
+that use Penumbra as a library.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from penumbra.redaction.redactor import Redactor
 
 MAX_BYTES = 32 << 20
-"""Default size limit of a text, in UTF-8 bytes."""
+"""The default size limit of a text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
-"""Key of the fingerprints that `redact` and `redact_many` make. This key is public; a proxy uses a key of its
-own."""
+"""The key of the fingerprints that `redact` and `redact_many` make. This key is public. A proxy uses another
+key."""
 
 
 @rules.cached
@@ -38,8 +38,8 @@ def default() -> Redactor:
 def redact(text: str) -> str:
     """Return the text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`.
 
-    Every process returns the same result for the same text, and a second call with the result changes
-    nothing. Raises `RedactionError`.
+    Every process returns the same result for the same text. A second call with the result returns it
+    unchanged. Raises `RedactionError`.
     """
     return default().redact(text).text
 

@@ -1,7 +1,7 @@
 """This module keeps the redacted secrets of each caller, and finds them in later texts of the caller.
 
-A value is searched for if it has at least eight bytes and its span is `sure`. Values that are secret only
-next to a name, such as `postgres` or `admin`, are not searched for.
+A value is searched for if it has at least eight bytes and its span is `sure`. A value such as `postgres` is
+secret only after a name and is not searched for.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from penumbra.wire.json_values import encode
 
 _CALLERS = 1_000
 _VALUES = 2_000
-"""Greatest number of values of one caller."""
+"""The greatest number of values of one caller."""
 _BYTES = 1_000_000
-"""Greatest number of bytes of all values of one caller."""
+"""The greatest number of bytes of all values of one caller."""
 _LEAST, _MOST = 8, 16_384
-"""Least and greatest number of bytes of one value."""
+"""The smallest and the greatest number of bytes of one value."""
 _MADE = 1_000
-"""Greatest number of remembered placeholders of one caller."""
+"""The greatest number of remembered placeholders of one caller."""
 
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -40,30 +40,32 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class _Known:
-    """A `_Known` keeps the values of one caller, the least recently found first, and their first
-    placeholders."""
+    """A `_Known` keeps the values of one caller with their first placeholders. The least recently found value
+    comes first."""
 
     marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     made: LRUCache[str, bool] = field(default_factory=lambda: LRUCache(_MADE))
     """The placeholders that were made for the caller."""
     size: int = 0
     automaton: tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]] | None = None
-    """An automaton for the spellings of all values, with the placeholder of each; None after a change."""
+    """An automaton for the spellings of all values, and the placeholder of each spelling; None after a
+    change."""
 
 
 class CallerValues:
-    """A `CallerValues` keeps the values of each caller, in memory only. The oldest values are forgotten
-    first. Several threads may use it."""
+    """A `CallerValues` keeps the values of each caller, only in memory. The oldest values are forgotten
+    first. Several threads may use a `CallerValues`."""
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
-        """`callers` is the greatest number of callers. For each caller, `values` limits the number of values
-        and `size` the number of their bytes."""
+        """`callers` is the greatest number of callers. `values` and `size` are the greatest number of values
+        of one caller and of bytes in them."""
         self._values, self._size = values, size
         self._known: LRUCache[bytes, _Known] = LRUCache(callers)
         self._lock = threading.Lock()
 
     def learn(self, caller: bytes, found: Mapping[str, str], made: Collection[str] = ()) -> None:
-        """Keep values, by placeholder, that are secrets everywhere, and all placeholders that were `made`."""
+        """Keep the values that are secrets everywhere, by placeholder. Also keep all placeholders in
+        `made`."""
         fitting = {
             data: mark.encode("ascii")
             for mark, value in found.items()
@@ -94,8 +96,8 @@ class CallerValues:
             return known is not None and mark in known.made
 
     def without(self, caller: bytes, text: str, counts: Mapping[str, int] = _NOTHING) -> Redacted:
-        """Return a text without the values of a caller, which may be escaped as in JSON. `counts` are the
-        numbers of secrets that were already redacted in the text."""
+        """Return a text without the values of a caller. In the text, values may be escaped as in JSON.
+        `counts` has the number of secrets that were already redacted in the text."""
         with self._lock:
             known = self._known.get(caller)
             if known is None or not known.marks:
@@ -120,8 +122,8 @@ class CallerValues:
     def redacting(
         self, caller: bytes, scan: Callable[[str, str], Scan], *, replaces: bool = True
     ) -> Callable[[str, str], Redacted]:
-        """Return a function that redacts texts of a caller by `scan`, learns their secrets and, with
-        `replaces`, redacts all known values. Without a caller, the function only scans."""
+        """Return a function that redacts texts of a caller by `scan` and learns their secrets. With
+        `replaces`, the function redacts all known values. Without a caller, the function only scans."""
 
         def redact(text: str, hint: str) -> Redacted:
             found = scan(text, hint)
@@ -137,7 +139,7 @@ class CallerValues:
 def _automaton(marks: Mapping[bytes, bytes]) -> tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]]:
     spellings = dict(marks)
     for value, mark in marks.items():
-        # A text may have a value with the escapes of JSON, or of JSON within a JSON string.
+        # A value in a text may have the escapes of JSON, or of JSON within a JSON string.
         once = encode(value.decode("utf-8", "surrogatepass"))[1:-1]
         twice = encode(once.decode("utf-8"))[1:-1]
         spellings.setdefault(once, mark)

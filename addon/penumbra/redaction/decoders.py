@@ -1,8 +1,8 @@
 """This module decodes the forms in which tools print bytes: dumps, base64, arrays, boxes, word diffs.
 
-A decoder turns a text into views, which are searched like any text. A placeholder replaces the whole part of
-the text that encodes a secret: the bytes of an array, the run of base64, the row of a dump after its offset,
-the cell of a box. Each line is replaced separately, so that the number of lines stays.
+A decoder turns a text into views, which are searched like other texts. A placeholder replaces the whole part
+of the text that encodes a secret: the bytes of an array, the run of base64, the row of a dump after its
+offset, the cell of a box. Each line is replaced separately, so that the number of lines stays the same.
 
 One pass over a text finds the signs of all decoders. A decoder is skipped only if its own pattern has no
 match.
@@ -49,19 +49,19 @@ class Decoder:
     """A `Decoder` is for one form in which tools print bytes."""
 
     pattern: bytes
-    """Pattern for RE2, with a match in every text that has views."""
+    """A pattern for RE2 that matches in every text with views."""
     views: Callable[[bytes], Iterable[View]]
-    """A function that returns views of a text. Together they are at most twice as long as the text."""
+    """A function that returns views of a text. All views together are at most twice as long as the text."""
     has_quotes: bool = False
     """True if the text also encodes quotes. A plain quote then does not close a string that an encoded quote
     has opened."""
     label: str = ""
     """Label of all secrets; empty if each secret has the label by which it was found."""
     quote: bytes = b""
-    """The quote to write around a placeholder outside of strings."""
+    """The quote that is written around a placeholder outside of strings."""
 
     def back(self, view: View, data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
-        """Yield, for spans of a view, the spans of the text that encode them."""
+        """Yield the spans of the text that encode the given spans of a view."""
         for span in spans:
             if not view.is_news(span.start, span.end):
                 continue
@@ -126,8 +126,8 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the other lines of a run. All lines but the last are as wide as the first, and tools break lines
-    only between groups of four characters."""
+    """Yield the other lines of a run. All lines but the last are as wide as the first. Tools break lines only
+    between groups of four characters."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
         return
@@ -168,7 +168,7 @@ _CHARACTERS = re.compile(
 _CELL = re.compile(rb"   ([ -~])|  \\{1,2}([abfnrtv0])| ([0-7]{3})")
 _SHORT = {b"%c" % sign: b"%c" % octet for sign, octet in zip(b"abfnrtv0", b"\a\b\f\n\r\t\v\0", strict=True)}
 _FAR = 24
-"""Rows with more than this number of bytes between them belong to separate dumps."""
+"""If more than this number of bytes are between two rows, the rows belong to separate dumps."""
 
 
 def _dumped(data: bytes) -> Iterator[View]:
@@ -209,8 +209,8 @@ def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
 
 
 def _rows(data: bytes, rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[View]:
-    """Yield the view of rows of dumps. A row is a tuple of its beginning, the start and end of its shown
-    bytes, and the bytes."""
+    """Yield the view of rows of dumps. A row is a tuple: the beginning of the row, the start and the end of
+    the bytes as printed, and the bytes."""
     made, last = Making(data), 0
     following = [*(row[0] for row in rows[1:]), len(data)]
     for (begin, start, end, octets), stop in zip(rows, following, strict=False):
@@ -247,7 +247,7 @@ _MEMBERS = {
     "pair": rb"(?:0[9adAD]|[2-7][0-9a-fA-F])",
     "letter": rb"b?'(?:[^'\\\n]|\\{1,2}[nrt'\"])'",
 }
-"""Patterns of a member of an array of bytes, as programs print and write it."""
+"""Patterns for one member of an array of bytes, as programs print and write arrays."""
 
 
 def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
@@ -304,7 +304,7 @@ _BOX_SIGN = rb"[!-~]" + rb" ?" + _BAR + rb"[ \t]*\r?\n[ \t]*" + _BAR + rb"[ \t]"
 
 
 def _boxes(data: bytes) -> Iterator[View]:
-    """Yield the view of boxes and tables, with the lines of each wrapped cell joined."""
+    """Yield the view of boxes and tables. The lines of each wrapped cell are joined."""
     made, joints, above = Making(data), [], [(0, 0)]
     pending: list[list[tuple[int, int]]] = []
     last = -1
@@ -351,7 +351,7 @@ def _within(data: bytes, cell: tuple[int, int]) -> tuple[int, int]:
 
 
 def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]]) -> bool:
-    """Return whether each cell of a row is empty or continues the cell above it, which is full."""
+    """Return whether each cell of a row is empty or continues a full cell above it."""
     if len(above) != len(cells):
         return False
     goes_on = False
@@ -400,7 +400,7 @@ def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 _SET_OPTIONS = latin1(64 << 20)
-"""The memory limit is generous, since a set that runs out of memory reports no match."""
+"""The memory limit is large, because a set that runs out of memory reports no match."""
 
 
 class Sign(IntEnum):
@@ -433,11 +433,11 @@ DECODERS = {
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }
-"""The decoders by the sign in a text that makes them necessary."""
+"""The decoders, by the sign in a text that makes each necessary."""
 
 _PATTERNS: dict[Sign, bytes] = {
-    # The finder searches a copy of the text in small letters. Here the text is unchanged, so the pattern
-    # ignores case.
+    # The finder searches a lower-case copy of the text. The text here is unchanged, so the pattern ignores
+    # case.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,
     Sign.TAG: TAG_ENDS,
     Sign.TAIL: TAIL.pattern,

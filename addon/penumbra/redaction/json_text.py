@@ -40,14 +40,15 @@ def is_json(data: bytes) -> bool:
 
 
 def still_json(text: str, new: str) -> str:
-    """Return the new text, wrapped in an object if the old text was JSON and the new one is not."""
+    """Return the new text. If the old text was JSON and the new text is not, wrap the new text in an
+    object."""
     encoded = (each.encode("utf-8", "surrogatepass") for each in (text, new))
     was, is_now = (is_json(data) for data in encoded)
     return encode({"redacted": new}).decode("utf-8") if was and not is_now else new
 
 
 def _is_json(text: str) -> bool:
-    """Return whether a text is JSON, which may have lone surrogates that orjson refuses."""
+    """Return whether a text is JSON. The text may have lone surrogates, which orjson refuses."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -59,7 +60,7 @@ def inside_strings(data: bytes, spans: list[Span]) -> list[Span]:
     """Return the spans, cut at the borders of strings and widened to whole escapes.
 
     A bare number keeps its span, and its placeholder has quotes. Other spans outside of strings are dropped,
-    since there are no values.
+    because no values are there.
     """
     return list(_cut(data, spans))
 
@@ -77,7 +78,7 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
             start, end = max(span.start, string.start(1)), min(span.end, string.end(1))
             if start < end:
                 start, end = _whole_escapes(data, string.start(1), start, end)
-                # If the JSON is inside of a string, the quotes around its placeholders are escaped.
+                # If the JSON is itself inside a string, the quotes around its placeholders are escaped.
                 quote = span.quote if span.quote[:1] == b"\\" else b""
                 yield span._replace(start=start, end=end, quote=quote)
             if string.end(1) >= span.end:
@@ -88,7 +89,8 @@ def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
 def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, int]:
     """Return `start` and `end`, moved outwards if they cut an escape."""
     low = max(first, start - 12)
-    # Pairs of backslashes are counted from the left, so the search begins after a byte that is no backslash.
+    # Pairs of backslashes are counted from the left. The search therefore begins after a byte that is no
+    # backslash.
     while low > first and data[low - 1 : low] == b"\\":
         low -= 1
     for match in _ESCAPE.finditer(data, low, end + 12):
@@ -101,9 +103,9 @@ def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, 
     return start, end
 
 
-# The results of some APIs are members of one JSON value. `9vTq2-LmX4wRk7` can be recognised as a secret only
-# by its name, as in `{"password": "9vTq2-LmX4wRk7"}`. The value is therefore searched as a whole, and each
-# text of one line is redacted as in that search. Texts of several lines are searched alone.
+# The results of some APIs are members of one JSON value. Only the name shows that `9vTq2-LmX4wRk7` is a
+# secret, as in `{"password": "9vTq2-LmX4wRk7"}`. The value is therefore searched as a whole, and each text of
+# one line is redacted as in that search. Texts of several lines are searched alone.
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LEAST = 4
@@ -119,8 +121,8 @@ class Structured:
     def redact(
         self, document: Document, container: Raw, text: str, redact: Callable[[str], Redacted]
     ) -> Redacted:
-        """Return a text of `container` without its secrets. The text itself or its surroundings show that
-        they are secrets. Raises RedactionError."""
+        """Return a text of `container` without its secrets. Either the text itself or its surroundings in
+        `container` show a secret. Raises RedactionError."""
         if id(container) not in self._known:
             # The value is kept alive, so that no other value can get its id.
             self._known[id(container)] = (container, surrounded(document.source(container), redact))
@@ -134,7 +136,7 @@ class Structured:
 
 
 def _counts(text: str, beside: str) -> Counter[str]:
-    """Return the number of secrets, by rule, that were found because of the text's surroundings."""
+    """Return the number of secrets, by rule, that only the surroundings of a text show."""
     counts = Counter(f"name-{label}" for label in _PLACEHOLDER.findall(beside))
     counts.subtract(f"name-{label}" for label in _PLACEHOLDER.findall(text))
     return counts
@@ -143,10 +145,10 @@ def _counts(text: str, beside: str) -> Counter[str]:
 def scalars(
     text: str, places: Sequence[object], redact: Callable[[str], Redacted]
 ) -> tuple[dict[int, bytes], dict[str, int]]:
-    """Return the new JSON of each string and number that contains a secret, by index, and the number of
+    """Return the new JSON of each string and number with a secret, by index. Also return the number of
     secrets by rule. Values whose place is None stay.
 
-    A number becomes a string, since no other value can hold a placeholder. Raises RedactionError.
+    A number becomes a string, because only a string can contain a placeholder. Raises RedactionError.
     """
     before = values(text.encode("utf-8"))
     whole = redact(text).text
@@ -168,7 +170,7 @@ def scalars(
 
 
 def _scalar(old: bytes, new: bytes, redact: Callable[[str], Redacted], counts: Counter[str]) -> bytes:
-    """Return the JSON of one string or number. `new` is its JSON after the surroundings were redacted."""
+    """Return the JSON of one string or number. `new` is its JSON after the whole text was redacted."""
     text, beside = decode(old), decode(new)
     if not isinstance(beside, str) or len(beside) < _LEAST:
         return new
@@ -184,7 +186,7 @@ def _scalar(old: bytes, new: bytes, redact: Callable[[str], Redacted], counts: C
 
 
 def _wrapped(text: str, redact: Callable[[str], Redacted], counts: Counter[str]) -> str:
-    """Return a base64 text without the secrets in its content, or an empty text if there are none."""
+    """Return a base64 text without the secrets in its content; empty if there are no secrets."""
     if len(text) % 4 or not _WRAPPED.fullmatch(text):
         return ""
     try:
@@ -200,8 +202,8 @@ def _wrapped(text: str, redact: Callable[[str], Redacted], counts: Counter[str])
 
 
 def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str, str]:
-    """Return new forms for those texts of one line in which their surroundings in a JSON value show a secret.
-    Equal texts get the same form."""
+    """Return new forms for the texts of one line that are secrets because of their surroundings in a JSON
+    value. Equal texts get the same form."""
     text = source.decode("utf-8")
     clean = redact(text).text
     if clean == text:

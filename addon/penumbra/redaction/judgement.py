@@ -1,9 +1,9 @@
-"""This module judges whether the value of a telling name is a secret.
+"""This module judges whether a value is a secret. The name of the value already suggests one.
 
-The first tests are those that exclude most: a value may be a reference to a secret elsewhere, a placeholder,
-or code. Entropy decides only doubtful cases, since UUIDs, hashes and lock files are as random as any key.
-Passwords that people choose are not random. After the name of a password, every value counts unless it is
-provably something else.
+The first tests exclude most values: a value may be a reference to a secret elsewhere, a placeholder, or code.
+Entropy decides only doubtful cases, because UUIDs, hashes and lock files are as random as any key. Passwords
+that people choose are not random. After the name of a password, every value counts as a secret unless it is
+certainly something else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _VERDICTS = re.compile("|".join(_SPEC["verdicts"].split()))
 _STEMS = tuple(_SPEC["stems"].split())
 _BASES = frozenset(_SPEC["password_bases"].split())
 _FIELDS = tuple(_SPEC["field_words"].split())
-"""Words for secrets in other languages, as in labels of fields."""
+"""Words for secrets in other languages, as labels of fields have them."""
 _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
 _SIGNS = re.compile(r"[!@#$%^&*+?~]")
 _SPOILS = re.compile(r"[\d!@#$%^&*]")
@@ -54,7 +54,7 @@ _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\
 """A rule of validation with its arguments: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
 _TAKEN = re.compile(r"\d*|\w{1,4}|[^\W\d]+(?:[.-][^\W\d]+)*")
-"""Arguments of a rule of validation: numbers, and names without digits."""
+"""The arguments of a rule of validation: numbers, and names without digits."""
 _JOINTS = re.compile(r"[-_.]")
 _CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
 _APART = re.compile(r"[ '’‘-]")
@@ -64,7 +64,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _ASKING = frozenset(_SPEC["asking_words"].split())
 _JOINING = frozenset(_SPEC["joining_words"].split())
 _FRAMING = "-<>[{($%#/*="
-"""First characters of a condition, a template or an option."""
+"""The first characters of a condition, a template or an option."""
 _LOOK = 256
 _OF_CODE = (Style.CODE, Style.APART, Style.SPACED)
 """The styles in which values may be expressions of code."""
@@ -72,7 +72,7 @@ _OF_CODE = (Style.CODE, Style.APART, Style.SPACED)
 
 @remembered(4_096)
 def is_unmistakable(value: str, strength: Strength) -> bool:
-    """Return whether a secret can be recognised in any surroundings."""
+    """Return whether a value is a secret in any surroundings."""
     value = value[:_LOOK]
     if is_opaque(value, 16):
         return has_digit(value)
@@ -84,7 +84,7 @@ def is_unmistakable(value: str, strength: Strength) -> bool:
 @remembered(4_096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
     """Return whether the value of a name of this strength is a secret."""
-    # The beginning of a value decides its kind; reading more would make hostile texts slow.
+    # The beginning of a value decides its kind. Reading more would make hostile texts slow.
     value = value[:_LOOK]
     if len(value) < 4:
         return False
@@ -133,13 +133,14 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 
 
 def _is_password_slot(strength: Strength, style: Style) -> bool:
-    """Return whether every value in this place is a password: a whole line, or a value in quotes."""
+    """Return whether every value in this place is a password: the place is a whole line, or a value in
+    quotes."""
     return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
 
 
 def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
     """Return whether a value is a name in a program. Such a value may still be a password, or a secret in
-    quotes or after a sign of equality."""
+    quotes or after an equals sign."""
     if style in (Style.QUOTED, Style.GIVEN):
         return False
     if _is_password_slot(strength, style) or (strength is Strength.PASSWORD and style is Style.PROSE):
@@ -166,7 +167,7 @@ def is_favourite(value: str) -> bool:
 
 
 def _is_validation(value: str) -> bool:
-    """Return whether a value is a validation rule for another value: `required|string|min:8`,
+    """Return whether a value is a rule that validates another value: `required|string|min:8`,
     `min=8,max=72`."""
     parts = [_CONSTRAINT.match(part) for part in _BETWEEN_CONSTRAINTS.split(value)]
     rules_ = [(part[1].lower(), part[2] or "") for part in parts if part is not None]
@@ -180,8 +181,8 @@ def _is_validation(value: str) -> bool:
 
 
 def _is_label(value: str) -> bool:
-    """Return whether a value is the label of a field for secrets: words without digits or signs. One of the
-    words means a secret in some language."""
+    """Return whether a value is the label of a field for secrets. A label has words without digits or signs,
+    and one of the words means a secret in some language."""
     plain = unicodedata.normalize("NFC", value).lower().strip(" *:.…?!")
     words = _APART.split(plain)
     return all(map(str.isalpha, words)) and any(
@@ -190,7 +191,7 @@ def _is_label(value: str) -> bool:
 
 
 def _is_compound(value: str) -> bool:
-    # Most values contain other characters than small letters.
+    # Most values have characters other than small letters.
     if not value.islower() or not value.isascii():
         return False
     return _COMPOUND.match(value.encode()) is not None
@@ -235,7 +236,7 @@ def _is_password(value: str, style: Style) -> bool:
 
 
 def _is_spoilt(value: str) -> bool:
-    """Return whether signs, digits or changed letters make a word useless as a name."""
+    """Return whether signs, digits or changed letters show that a word is no name."""
     if _SIGNS.search(value[1:]) or not (is_wordy(value) or has_shape(value, "words_with_underscores")):
         return True
     return any(stem in value.lower().translate(_UNLEET) and stem not in value.lower() for stem in _STEMS)
@@ -258,16 +259,17 @@ def _is_password_in_prose(value: str) -> bool:
 
 
 def _is_free_phrase(value: str) -> bool:
-    """Return whether a value is three words or more, joined as in programs, without any word of programs."""
+    """Return whether a value is at least three words that are joined as in programs. No word may be a word of
+    programs."""
     if not has_shape(value, "free_phrase"):
         return False
     return not any(is_program_word(word.lower()) for word in _WORD.findall(value))
 
 
 def _is_mixed_phrase(value: str) -> bool:
-    """Return whether a value is a chosen phrase, of words with digits or a sign, or of at least four words:
-    `Velvet Otter 42!`, `copper falcon meadow lake`. Instructions about passwords mix words of programs with
-    words that ask, count or join."""
+    """Return whether a value is a phrase that a person chose: words with digits or a sign, or at least four
+    words (`Velvet Otter 42!`, `copper falcon meadow lake`). Instructions about passwords mix words of
+    programs with words that ask, count or join."""
     words = value.split(" ")
     if "\t" in value or not 2 <= len(words) <= 8 or not all(words) or value[0] in _FRAMING:
         return False
@@ -280,7 +282,7 @@ def _is_mixed_phrase(value: str) -> bool:
     if has_digit(value) or _SIGNS.search(value):
         are_phrased = all(has_shape(word, "phrased") for word in words)
         return are_phrased and 3 * sum(map(is_program_word, plain)) <= len(plain)
-    # A phrase has no joining words, and few words of programs.
+    # A phrase has no joining words and few words of programs.
     if any(word in _JOINING for word in plain) or 4 * sum(map(is_program_word, plain)) > len(plain):
         return False
     return len(words) > 3 and value.islower() and all(map(str.isalpha, words))
@@ -292,7 +294,7 @@ def _is_letter_password(value: str, style: Style) -> bool:
     if ends_as_word(value) or len(value) < 8:
         return False
     if len(value) >= 12 and len(_WORD.findall(value)) > len(value) / 3:
-        return True  # Random capitals make short words. Names have longer ones.
+        return True  # Random capitals make short words. The words of names are longer.
     if style is Style.QUOTED:
         return value.islower() or not is_wordy(value)
     if style is Style.ENV:
@@ -343,7 +345,7 @@ def _is_machine_made(value: str, style: Style) -> bool:
 
 def _is_slogan(value: str, style: Style) -> bool:
     """Return whether a value is three words, or two words and digits, with joints between them:
-    `winter-river-42`. Titles look the same but contain the words for their subjects."""
+    `winter-river-42`. Titles look similar but contain the words of their subject."""
     if style in (Style.CODE, Style.APART, Style.PROSE):
         return False
     if style is Style.CONFIG and not _FIGURES.search(value):
@@ -360,14 +362,14 @@ def _is_slogan(value: str, style: Style) -> bool:
 
 
 def _is_called_secret(value: str) -> bool:
-    """Return whether a value is words about secrets with joints between them. Some letters may be changed:
-    `s3cr3t-token`."""
+    """Return whether a value consists of words about secrets with joints between them. Some letters may be
+    changed: `s3cr3t-token`."""
     words = _JOINTS.split(value.lower().translate(_UNLEET))
     return len(words) > 1 and all(word in _CALLED for word in words)
 
 
 def _is_name_like(value: str) -> bool:
-    """Return whether a value is words with a number: `oauth2`, `v1beta1`, `token_v2`,
+    """Return whether a value consists of words and a number: `oauth2`, `v1beta1`, `token_v2`,
     `projects/1/secrets`."""
     low = value.lower()
     if any(stem in low for stem in _STEMS) and is_wordy(value):
@@ -380,7 +382,7 @@ def _is_name_like(value: str) -> bool:
 
 
 def _is_chosen(value: str, style: Style) -> bool:
-    """Return whether a value of letters and signs is unlike all values in programs."""
+    """Return whether a value of letters and signs differs from all values in programs."""
     low = value.lower()
     if ends_as_word(value) or any(stem in low for stem in _STEMS):
         return False
@@ -394,7 +396,7 @@ def _is_chosen(value: str, style: Style) -> bool:
 
 
 def _is_certain(value: str) -> bool:
-    """Return whether a value is so random that it is a secret after a weak name."""
+    """Return whether a value is random enough to be a secret after a weak name."""
     if len(value) < 16 or has_shape(value, "uuid") or not is_opaque(value, 16) or is_slug(value):
         return False
     if not has_digit(value) or not has_letter(value):
@@ -405,8 +407,8 @@ def _is_certain(value: str) -> bool:
 
 
 def _is_nothing_else(value: str) -> bool:
-    """Return whether a value is so random that it is a secret after any name: long, with capitals, small
-    letters and digits."""
+    """Return whether a value is random enough to be a secret after any name. Such a value is long and has
+    capitals, small letters and digits."""
     if not _RANDOM.fullmatch(value) or kinds(value) < 3 or has_shape(value, "hex") or is_slug(value):
         return False
     return sum(map(str.isdigit, value)) >= 2 and entropy(value) >= 4.0 and is_opaque(value, 24)

@@ -1,7 +1,7 @@
 """This module redacts bodies that are not LLM calls: JSON of any shape, lines of JSON, text, and files with
 batches of requests.
 
-An unreadable body is refused if its content type names a text, or if the path accepts only text.
+An unreadable body is refused if its content type is a type of text, or if the path accepts only text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, encode
 
 # JSON of an unknown shape may contain tool results. In a value that looks like a result, every string is
-# searched unless its name excludes secrets. Elsewhere, only texts are searched. `rules/results.yaml` has the
+# searched, unless its name excludes secrets. Elsewhere, only texts are searched. `rules/results.yaml` has the
 # names. The form of a string depends only on its own item, so an item that is sent again has the same bytes.
 # The edits of items are remembered.
 _MEMORY_BYTES = 16_000_000
@@ -42,7 +42,7 @@ _LONG_NAME = 16
 _OUTPUTS = frozenset(("output", "outputs", "result", "results"))
 
 Search = Callable[[str, str], Redacted]
-"""A `Search` is a function that redacts a text with a hint. It raises RedactionError."""
+"""A `Search` is a function that redacts a text, with a hint. Raises RedactionError."""
 
 
 @cache
@@ -62,7 +62,7 @@ def _logins() -> frozenset[str]:
 
 @remembered(8_192)
 def _kind(name: str) -> str:
-    """Return the kind of value that a member has by its name; empty if the name is unknown."""
+    """Return the kind of a member's value, by the member's name; empty if the name is unknown."""
     if result_blocks.names_results(name):
         return "results"
     patterns = _patterns()
@@ -82,9 +82,9 @@ class _Zone:
     """Name of the nearest member that contains the value."""
     result: bool = False
     text: bool = False
-    """True if the value is inside of a member that contains text or messages."""
+    """True if the value is inside a member that contains text or messages."""
     inner: bool = False
-    """True if the value contains nothing that is meant for the provider itself."""
+    """True if no part of the value is meant for the provider itself."""
     call: bool = False
 
 
@@ -93,9 +93,9 @@ class SearchedJson:
     """A `SearchedJson` is the outcome of a search in JSON."""
 
     results: bool = False
-    """True if a part looks like a tool's result."""
+    """True if a part of the JSON looks like a tool result."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Numbers of replaced secrets in new items, by rule."""
+    """The number of replaced secrets in new items, by rule."""
 
 
 _Outcome = tuple[tuple[Edit, ...], bool]
@@ -103,7 +103,7 @@ _Outcome = tuple[tuple[Edit, ...], bool]
 
 
 class Anywhere:
-    """An `Anywhere` redacts JSON of any shape. Several threads may use the same one. It keeps no secrets."""
+    """An `Anywhere` redacts JSON of any shape. Several threads may use an `Anywhere`. It keeps no secrets."""
 
     def __init__(self, memory: int = _MEMORY_BYTES) -> None:
         """Make an `Anywhere` that remembers at most `memory` bytes of edits."""
@@ -115,7 +115,7 @@ class Anywhere:
     ) -> SearchedJson:
         """Replace the secrets in the strings of a body. Raises RedactionError.
 
-        With `with_calls`, the arguments of calls are searched, too. `policy` names all settings that
+        With `with_calls`, the arguments of calls are also searched. `policy` names all settings that
         influence the outcome. `scope` is the caller. Callers never share remembered outcomes.
         """
         result, own = SearchedJson(), hashlib.blake2b(scope).digest()
@@ -141,7 +141,7 @@ class Anywhere:
 
 def _items(document: Document, with_calls: bool) -> Iterator[tuple[Raw, _Zone]]:
     """Yield the items of a document: those of its outermost arrays, and the values outside of arrays."""
-    # If the document is not an object, its strings have no names and count as text.
+    # If the document is no object, its strings have no names and count as text.
     zone = _Zone(text=not document.members(document.root))
     waiting: list[tuple[Raw, _Zone]] = [(document.root, zone)]
     while waiting:
@@ -157,7 +157,7 @@ def _items(document: Document, with_calls: bool) -> Iterator[tuple[Raw, _Zone]]:
 
 
 def _has_arrays(document: Document, value: Raw) -> bool:
-    """Return whether an object contains, at any depth, an array with other values than strings."""
+    """Return whether an object contains, at any depth, an array with values other than strings."""
     waiting = [value]
     while waiting:
         node = waiting.pop()
@@ -208,7 +208,7 @@ class _Item:
     counts: Counter[str]
     results: bool = False
     around: Mapping[str, str] | None = None
-    """New forms of the strings whose surroundings show a secret in them. None before the first use."""
+    """The new forms of strings that are secrets because of their surroundings; None before the first use."""
 
     def edits(self, item: Raw, zone: _Zone) -> Iterator[Edit]:
         document = self.document
@@ -249,8 +249,8 @@ class _Item:
         return still_json(text, redacted.text)
 
     def _check_names(self, value: Raw, members: Mapping[str, Raw], zone: _Zone) -> None:
-        """Raise Unreadable for a secret in a name, which can't be replaced, or in a member that occurs twice,
-        since the provider may read either value."""
+        """Raise Unreadable for a secret that can't be replaced: a secret in a name, or in a member that
+        occurs twice. The provider may read either of the two members."""
         texts = [name for name in members if zone.result and len(name) >= _LONG_NAME]
         if self.document.repeats(value):
             pairs = json.loads(self.document.source(value), object_pairs_hook=list)
@@ -275,16 +275,16 @@ def _weight(outcome: _Outcome) -> int:
 
 
 _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
-"""Byte order marks and blanks that may precede JSON."""
+"""The byte order marks and blanks that may precede JSON."""
 _LIKE_JSON = re.compile(rb'[\[{]\0{0,3}[\s\0]{0,80}["\[{\]}]')
 _TEXTS = ("text/", "ndjson", "jsonl", "json-lines", "xml", "yaml", "graphql", "multipart/")
 _PACKED = ("grpc", "proto", "cbor", "msgpack", "eventstream", "application/http")
-"""Content types that state the lengths of their texts, so that texts can't be replaced."""
+"""The content types that state the lengths of their texts. Texts in them can't be replaced."""
 _PART_KIND = re.compile(rb"(?i)\ncontent-type[ \t]{0,8}:[ \t]{0,8}([^\r\n]{0,200})")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _BOUNDARY = re.compile(r"boundary\s{0,8}=\s{0,8}(?:\"([^\"]{1,200})\"|([^\s;,]{1,200}))", re.IGNORECASE)
 _BATCH = (frozenset(("custom_id", "key")), frozenset(("body", "params", "request")))
-"""Each line of a batch has at least one member of each of these sets."""
+"""The names of members. Each line of a batch has at least one member of each set."""
 
 
 @dataclass(slots=True)
@@ -308,11 +308,11 @@ class Body:
     strict: bool = False
     """True if the request can only be JSON."""
     files: bool = False
-    """True if the body is a file, or a form with files. Redaction searches only the batches in it."""
+    """True if the body is a file or a form with files. Only batches in such a body are searched."""
 
     @property
     def says_json(self) -> bool:
-        """Return whether the content type or the beginning of the body shows that it is JSON."""
+        """Return whether the content type or the beginning of the body says that the body is JSON."""
         return "json" in self.content_type.lower() or bool(_LIKE_JSON.match(self.data.lstrip(_MARKS)))
 
 
@@ -327,7 +327,7 @@ class OtherBodies:
     ) -> Searched:
         """Return the body as it may be sent; the same object if it has no secrets. Raises RedactionError.
 
-        With `with_calls`, the arguments of calls are searched, too. `policy` decides about a text that can't
+        With `with_calls`, the arguments of calls are also searched. `policy` decides about a text that can't
         be searched. `scope` is the caller.
         """
         return _Search(self._anywhere, redact, with_calls, policy, body.strict, scope).body(body)
@@ -368,7 +368,7 @@ class _Search:
         return Searched(document.render(), clean.results, clean.counts)
 
     def _lines(self, data: bytes) -> Searched | None:
-        """Redact each line of a body of JSON lines. Returns None for any other body."""
+        """Redact each line of a body of JSON Lines. Return None for any other body."""
         lines = data.split(b"\n")
         try:
             documents = [Document(line) if line.strip() else None for line in lines]
@@ -395,7 +395,7 @@ class _Search:
     def _parts(
         self, data: bytes, boundary: bytes, search: Callable[[bytes, str], Searched | None]
     ) -> Searched | None:
-        """Search each part of a multipart form by its own kind. Returns None if the body is no such form."""
+        """Search each part of a multipart form by its own kind. Return None if the body is no such form."""
         pieces = data.split(b"--" + boundary)
         if len(pieces) < 3:
             return None
@@ -450,9 +450,9 @@ class _Search:
 
 
 def _is_squeezed(data: bytes, *, always: bool) -> bool:
-    """Return whether one of several messages is compressed. Each message follows a flag and its length.
+    """Return whether one of several messages is compressed. A flag and the length precede each message.
 
-    With `always`, the body can contain nothing else, so an incomplete message counts, too.
+    With `always`, the body can contain only messages, so an incomplete message also counts.
     """
     at = 0
     while at < len(data):
@@ -478,7 +478,7 @@ def _is_batch(data: bytes) -> bool:
 
 
 def _joined(between: bytes, parts: list[Searched], data: bytes) -> Searched:
-    """Return the parts of a body as one."""
+    """Return the parts of a body as one body."""
     body = between.join(part.body for part in parts)
     counts = sum((part.counts for part in parts), Counter[str]())
     return Searched(data if body == data else body, any(part.results for part in parts), counts)

@@ -22,19 +22,19 @@ PATTERN = re.compile(rf"\[{_BODY}\]")
 """This pattern matches a placeholder."""
 PATTERN_BYTES = re.compile(rf"\[{_BODY}\]".encode())
 ALONE = rf"=\[{_BODY}\](?=[\r\n]|\Z)".encode()
-"""Pattern of an assignment's value that consists of a placeholder alone."""
+"""The pattern of an assignment's value that is only a placeholder."""
 MAX_LENGTH = len("[REDACTED::]") + 40 + 6
 """Number of characters in the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
-"""The two letters that encode each number of ten bits."""
+"""The two letters for each number of ten bits."""
 _MARK = b"[REDACTED:"
 _MARKS = ahocorasick_rs.BytesAhoCorasick([_MARK])
-"""This automaton searches a text much faster than a pattern."""
+"""An automaton that searches a text much faster than a pattern."""
 
 
 def fingerprint(key: bytes, value: bytes) -> str:
-    """Return six base32 characters of a keyed hash; equal values have equal fingerprints."""
+    """Return six base32 characters of a keyed hash. Equal values have equal fingerprints."""
     keyed = _keyed(key).copy()
     keyed.update(value)
     bits = int.from_bytes(keyed.digest()[:4], "big") >> 2
@@ -43,8 +43,8 @@ def fingerprint(key: bytes, value: bytes) -> str:
 
 @lru_cache(maxsize=8)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return a hash that has read the key. It is cached, since reading a key takes longer than reading most
-    values."""
+    """Return a hash that has read the key. The hash is cached, because reading a key takes longer than
+    reading most values."""
     return hmac.new(key, digestmod="sha256")
 
 
@@ -73,9 +73,9 @@ def spans(data: bytes) -> list[tuple[int, int]]:
 
 
 _LEAST = 4
-"""Least number of bytes of a secret's part beside a placeholder."""
+"""The smallest number of bytes in the part of a secret before or after a placeholder."""
 _TO_VALUE = re.compile(rb"[\w.-]{0,40}[\\\"' \t]{0,6}(?:[=:]|=>)[\\\"' \t>]{0,8}")
-"""This pattern matches the text between a placeholder in a name and the name's value."""
+"""This pattern matches the text between a placeholder in a name and the value of the name."""
 _GLUED = re.compile(rb"[\w/]\S{0,80}")
 """This pattern matches the text between a placeholder in a word and a value in the same word."""
 _WORD = re.compile(rb"\w*")
@@ -83,7 +83,8 @@ _NAME_END = re.compile(rb"[\w.-]")
 
 
 def around(spans: Iterable[Span], taken: Sequence[tuple[int, int]], data: bytes) -> Iterator[Span]:
-    """Yield the parts of the spans outside of placeholders. `taken` is in order."""
+    """Yield the parts of the spans that are outside of placeholders. `taken` are the placeholders, in
+    order."""
     ends = [end for _, end in taken]
     for span in spans:
         index, start, pieces = bisect_right(ends, span.start), span.start, 0
@@ -117,9 +118,8 @@ class Gaps:
             gone += end - start
 
     def whole(self, span: Span, text: bytes) -> Span:
-        """Return the span. If a placeholder was removed at its beginning, the span is extended to the end of
-        its word, since the remaining part would look like another secret. `text` is the text without
-        placeholders."""
+        """Return the span. If a placeholder was removed at its beginning, the span extends to the end of its
+        word, because the rest of the word would look like another secret. `text` has no placeholders."""
         index = bisect_left(self._at, span.start)
         if index == len(self._at) or self._at[index] != span.start:
             return span
@@ -127,7 +127,7 @@ class Gaps:
         return span._replace(end=rest.end()) if rest else span
 
     def concern(self, span: Span) -> bool:
-        """Return whether a placeholder hid or cut off a span of the text without placeholders."""
+        """Return whether a placeholder hid or cut a span. The span is in the text without placeholders."""
         index = bisect_left(self._at, span.start)
         if index < len(self._at) and self._at[index] <= span.end:
             return True
@@ -140,16 +140,16 @@ class Gaps:
         return _GLUED.fullmatch(self._data, end, until) is not None
 
 
-# A tool would take a placeholder in the arguments of a call for a real value.
+# A tool takes a placeholder in the arguments of a call for a real value.
 NOTE = (
     "[Note: the arguments of this call hold a [REDACTED:…] placeholder: the tool got those very characters, "
     "not the secret, and so did any file that it wrote them to.]"
 )
-"""The line for the model that is added to the result of a call with a placeholder."""
+"""The line for the model that is added to the result of a call with a placeholder in its arguments."""
 
 
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
-    """Return how many calls of a response have a placeholder in their arguments.
+    """Return the number of calls in a response that have a placeholder in their arguments.
 
     `body` is the response that the client got, without content coding.
     """
@@ -159,8 +159,8 @@ def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
 
 
 def within(wire: ApiFormat, message: bytes | None) -> int:
-    """Return how many calls in a message, as a request would carry it, have a placeholder in their
-    arguments."""
+    """Return the number of calls in a message that have a placeholder in their arguments. The message is in
+    the form that a request has."""
     if message is None or PATTERN.search(message.decode("utf-8", "replace")) is None:
         return 0
     try:

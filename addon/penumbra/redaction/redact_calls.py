@@ -1,4 +1,4 @@
-"""This module limits the time of redaction, handles texts that cannot be searched, and redacts names to show.
+"""This module limits the time of redaction, handles texts that can't be searched, and redacts names.
 
 By default, a request with a text that can't be searched is refused. An operator may have such a text masked
 or passed on instead.
@@ -17,17 +17,17 @@ from penumbra.redaction import RedactionError, TooLarge
 from penumbra.short_texts import LONGEST, remembered
 
 Redact = Callable[[str, str], Redacted]
-"""A function that redacts a text, with a hint (path or command). Raises RedactionError."""
+"""A function that redacts a text with a hint (path or command). Raises RedactionError."""
 SECONDS = 30.0
 """Seconds of processor time for the texts of one request."""
 RULE = "unscanned"
-"""Rule id under which masked texts are counted."""
+"""The rule id under which masked texts are counted."""
 _MASK = re.compile(rf"\[REDACTED:{RULE}:[0-9]{{1,15}} bytes\]")
 _log = logging.getLogger(__name__)
 
 
 def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
-    """Return `redact` with a limit of processor time for all texts together, beyond which it raises
+    """Return `redact` with a limit of processor time for all texts together. Above the limit, it raises
     TooLarge."""
     allowance = time_budget.Allowance(seconds)
 
@@ -41,10 +41,10 @@ def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
 
 
 def forgiving(redact: Redact, failure: str) -> Redact:
-    """Return `redact` itself for `refuse`, and a function that never raises RedactionError for `mask` and
-    `pass`.
+    """Return `redact` itself if `failure` is `refuse`. For `mask` and `pass`, return a function that never
+    raises RedactionError.
 
-    A mask states the number of UTF-8 bytes that it replaces. Each failure is logged as one line without any
+    A mask states the number of UTF-8 bytes that it replaces. Each failure is logged in one line without any
     content.
     """
     if failure == "refuse":
@@ -76,7 +76,8 @@ ShowName = Callable[[str], str]
 
 
 def shown_names(redact: Callable[[str, str], Redacted]) -> ShowName:
-    """Return a function that makes a name fit to be shown: one line, cut, without secrets."""
+    """Return a function that prepares a name to be shown: the name gets one line, is cut, and loses its
+    secrets."""
 
     def show(name: str) -> str:
         try:
@@ -87,5 +88,5 @@ def shown_names(redact: Callable[[str, str], Redacted]) -> ShowName:
 
     short = remembered(4_096)(show)
 
-    # A name that is cut before the search might contain half of a secret.
+    # If a name is cut before the search, it may contain half of a secret.
     return lambda name: short(name) if len(name) <= LONGEST else f"(a name of {len(name)} characters)"

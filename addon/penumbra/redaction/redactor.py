@@ -1,5 +1,5 @@
-"""The redactor finds the secrets in a text and replaces them with placeholders. The call that printed the
-text gives hints."""
+"""The redactor finds the secrets in a text and replaces them by placeholders. The call that printed the text
+gives hints."""
 
 from __future__ import annotations
 
@@ -44,28 +44,27 @@ from penumbra.short_texts import remembered
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A `Hint` is the information about a text in the call that printed it."""
+    """A `Hint` is the information that a call gives about the text it printed."""
 
     loud: bool = False
-    """True if the text is from a place where secrets are kept. Weak names then count as strong ones, and lone
-    random lines are secrets."""
+    """True if the text is from a place where secrets are kept. Weak names then count as strong names, and
+    lone random lines are secrets."""
     quiet: bool = False
     """True if the text is full of hashes. Only strong names and known forms then count."""
     printed: Printed | None = None
     """The command that printed the text, if the command prints secrets without names."""
     users: bytes = b""
-    """Name of the file if each of its lines has a user and a password; empty for other files."""
+    """The name of the file if each of its lines has a user and a password; empty for other files."""
 
 
 _SPEC = rules.load("secrets/words/hints.yaml")
 _LOUD, _QUIET = (LinearText("(?i)" + "|".join(_SPEC[kind])) for kind in ("loud", "quiet"))
 _LONGEST = 4096
-"""Number of characters of a path or command line that are read."""
+"""The number of characters of a path or command line that are read."""
 
 
 def read_hint(text: str) -> Hint:
-    """Return the hint in a path or command line. An unreadable command line gives an empty hint, and its text
-    is searched without one."""
+    """Return the hint in a path or command line. An unreadable command line gives an empty hint."""
     return _hint(text[:_LONGEST])
 
 
@@ -82,30 +81,32 @@ def _hint(text: str) -> Hint:
 
 _PASSES = 6
 _DEEPEST = 2
-"""Number of nested encodings that are decoded."""
+"""The number of nested encodings that are decoded."""
 _CHECKED = 256
-"""Number of hits between two checks of the time."""
+"""The number of hits between two checks of the time."""
 _AROUND = 4 * FAR
-"""Number of bytes around a new placeholder that are searched again. The longest private keys are shorter."""
+"""The number of bytes around a new placeholder that are searched again. The longest private keys are
+shorter."""
 _EDGE = 2_048
-"""Number of bytes at each end of a part of a text in which findings don't count, since they may depend on the
-text outside of the part."""
+"""The number of bytes at each end of a part of a text in which findings don't count. These findings may
+depend on the text outside of the part."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A `Scan` is a redacted text with the secrets that it contained."""
+    """A `Scan` is a redacted text with the secrets that were in it."""
 
     text: str
     counts: dict[str, int] = field(default_factory=dict)
-    """Number of values that were replaced, by rule id."""
+    """The number of replaced values, by rule id."""
     values: dict[str, str] = field(default_factory=dict)
-    """Values by placeholder, as the text spells them. They are secret and may be kept in memory only."""
+    """The values by placeholder, as the text spells them. The values are secret and may be kept only in
+    memory."""
     rules: dict[str, str] = field(default_factory=dict)
-    """Ids of the rules that first found the values, by placeholder."""
+    """The ids of the rules that first found the values, by placeholder."""
     sure: dict[str, str] = field(default_factory=dict)
-    """Values by placeholder that are secrets in any surroundings."""
+    """The values that are secrets in any surroundings, by placeholder."""
 
 
 _FINDERS = (*FINDERS, KEYS, *KEY_FORMATS, COLUMNS, *RECORDS, SQL_ROWS, TRANSCRIPTS, USER_LISTS)
@@ -119,20 +120,20 @@ def _anchors(rules: tuple[Rule, ...]) -> tuple[list[Anchor], ahocorasick_rs.Byte
     for owner in everyone:
         for anchor in owner.anchors:
             owners.setdefault(anchor, []).append(owner)
-    # A DFA takes 17 MB instead of 2, and building one takes 30 ms instead of 5. On an idle machine a DFA is
-    # 1.5 times as fast, but beside other work, which takes up the processor's cache, it takes a sixth longer.
-    # (Vectorscan matches the 420 rules with prefixes at 340 to 470 MB/s, but finders, checksums and broken
-    # lines would still need the anchors.)
+    # A DFA takes 17 MB instead of 2, and building a DFA takes 30 ms instead of 5. On an idle machine a DFA is
+    # 1.5 times as fast. If other work fills the processor's cache, a DFA takes a sixth longer. (Vectorscan
+    # matches the 420 rules with prefixes at 340 to 470 MB/s, but finders, checksums and broken lines would
+    # still need the anchors.)
     kind = ahocorasick_rs.Implementation.ContiguousNFA
     automaton = ahocorasick_rs.BytesAhoCorasick(list(owners), implementation=kind)
     return list(map(Anchor.of, owners.values())), automaton
 
 
 class Redactor:
-    """A `Redactor` takes secrets out of texts. Several threads may use the same one.
+    """A `Redactor` removes secrets from texts. Several threads may use a `Redactor`.
 
-    `key` makes the fingerprints. `rules` replaces the rules of `rules/secrets`. Texts of more than `limit`
-    UTF-8 bytes are refused. `allowed` secrets stay.
+    `key` is the key of the fingerprints. `rules` replaces the rules of `rules/secrets`. Texts of more than
+    `limit` UTF-8 bytes are refused. The secrets in `allowed` stay.
     """
 
     def __init__(
@@ -153,14 +154,14 @@ class Redactor:
     def redact(self, text: str, hint: str = "") -> Redacted:
         """Return the text without its secrets, and the number of replaced values by rule id.
 
-        `hint` is the path or command line that the text comes from. Raises RedactionError, which contains no
-        part of the text.
+        `hint` is the path or command line that the text comes from. Raises RedactionError. The error contains
+        no part of the text.
         """
         scan = self.scan(text, hint)
         return Redacted(scan.text, scan.counts)
 
     def scan(self, text: str, hint: str = "") -> Scan:
-        """Return the result of `redact`, with the values that were replaced. Raises RedactionError."""
+        """Return the result of `redact` and the replaced values. Raises RedactionError."""
         try:
             data = text.encode("utf-8", "surrogatepass")
             if len(data) > self._limit:
@@ -174,7 +175,7 @@ class Redactor:
             raise RedactionError(f"redaction failed: {type(error).__name__}") from None
 
     def _settle(self, text: str, data: bytes, hint: Hint) -> Scan:
-        """Redact a text repeatedly until no secret is found, so that a second call changes nothing."""
+        """Redact a text until no secret is found. A second call then changes nothing."""
         counts: Counter[str] = Counter()
         scan = Scan(text)
         for _ in range(_PASSES):
@@ -188,17 +189,17 @@ class Redactor:
         return replace(scan, text=data.decode("utf-8", "surrogatepass"), counts=dict(sorted(counts.items())))
 
     def _spans(self, data: bytes, hint: Hint, *, again: bool) -> list[Span]:
-        """Return the secrets in a text. With `again`, the text was searched before and only its placeholders
+        """Return the secrets in a text. With `again`, the text was searched before, and only its placeholders
         are new."""
         taken = placeholder.spans(data)
         found = [] if again else self._shown(data, hint)
-        # The first search reads the whole text, since placeholders from outside may cut a secret of any
+        # The first search reads the whole text. A placeholder that came with the text may cut a secret of any
         # length, or the only name of a column.
         for start, end in _near(data, taken) if again else [(0, len(data))]:
             part = data[start:end]
             beside = self._shown(part, hint) if again else []
             beside += self._hidden(part, hint)
-            # The end of a part may cut a secret, or separate a name from its value.
+            # The end of a part may cut a secret or separate a name from its value.
             low, high = start + _EDGE * (start > 0), end - _EDGE * (end < len(data))
             moved = (span.at(span.start + start, span.end + start) for span in beside)
             found += (span for span in moved if low <= span.start and span.end <= high)
@@ -211,11 +212,11 @@ class Redactor:
         spans = list(placeholder.around(_merge(spans + list(elsewhere(data, spans))), taken, data))
         if is_json(data):
             spans = inside_strings(data, spans)
-        # A value that was joined with another one, or cut, may now be an allowed one.
+        # A value that was joined with another value, or cut, may be allowed.
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
-        """Return the secrets in a text, in plain form and in the forms in which tools print bytes."""
+        """Return the secrets in a text. They may be plain, or in a form in which tools print bytes."""
         shown = signs(data)
         found = self._seen(data, hint, shown)
         if not depth:
@@ -229,8 +230,8 @@ class Redactor:
         return found
 
     def _hidden(self, data: bytes, hint: Hint) -> list[Span]:
-        """Return the secrets that contain or follow placeholders. Anybody can write a placeholder, so
-        placeholders protect no text from the search."""
+        """Return the secrets that contain or follow placeholders. Anybody can write a placeholder, so no text
+        is safe from the search because of its placeholders."""
         hidden: list[Span] = []
         for view in without(data, placeholder.PATTERN_BYTES):
             gaps = placeholder.Gaps(data, placeholder.spans(data))
@@ -257,10 +258,10 @@ class Redactor:
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """Yield the secrets that rules and finders find around their anchors."""
-        # The end of the last secret of each rule, by id.
+        # The end of the last secret of each rule, by the rule's id.
         done: dict[str, int] = {}
-        # For each anchor, the offset up to which all of its rules have found secrets, and that of the next
-        # match.
+        # For each anchor, the offset up to which all of its rules have found secrets, and the offset of the
+        # next match.
         over: dict[int, int] = {}
         following: dict[int, int] = {}
         seen: dict[int, list[int]] = {}
@@ -299,7 +300,7 @@ class Redactor:
                 yield from everywhere(owner, data) if owner.whole else around(owner, data, starts)
 
     def _replace(self, data: bytes, spans: list[Span], scan: Scan) -> bytes:
-        """Return the text with placeholders for the spans, and add the replaced values to `scan`."""
+        """Return the text with placeholders in place of the spans. Add the replaced values to `scan`."""
         pieces: list[bytes] = []
         at = 0
         for span in spans:
@@ -327,7 +328,7 @@ def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
-    """Return the spans. Each span ends before a line that begins with another secret."""
+    """Return the spans. If another secret begins a line, a span before ends before this line."""
     starts = {span.start for span in spans if data[span.start - 1 : span.start] == b"\n"}
     if not starts:
         return spans
@@ -342,7 +343,7 @@ def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
 
 
 def _after_escape(data: bytes, span: Span) -> Span:
-    """Return the span without the letters of an escape whose backslash is before the span."""
+    """Return the span without the letters of an escape. The backslash of the escape is before the span."""
     if data[span.start - 1 : span.start] != b"\\":
         return span
     escape = _ESCAPE.match(data, span.start, span.end)
@@ -350,7 +351,7 @@ def _after_escape(data: bytes, span: Span) -> Span:
 
 
 def _whole_characters(data: bytes, span: Span) -> Span:
-    """Return the span, widened where an end of it is within a UTF-8 character."""
+    """Return the span. If one of its ends is within a UTF-8 character, the span is widened."""
     start, end = span.start, span.end
     while start > 0 and data[start] & 0xC0 == 0x80:
         start -= 1
@@ -360,7 +361,8 @@ def _whole_characters(data: bytes, span: Span) -> Span:
 
 
 def _merge(spans: list[Span]) -> list[Span]:
-    """Return the spans with overlapping ones joined. The rule of the highest rank names a joined span."""
+    """Return the spans. Overlapping spans are joined, and the rule of the highest rank names a joined
+    span."""
     spans.sort(key=lambda span: (span.start, -span.end, -span.rank, span.rule))
     merged: list[Span] = []
     for span in spans:

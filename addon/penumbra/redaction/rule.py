@@ -1,4 +1,5 @@
-"""This module reads the rules that find secrets from YAML files, and compiles a pattern at its first use."""
+"""This module reads the rules for secrets from YAML files. The pattern of a rule is compiled at its first
+use."""
 
 from __future__ import annotations
 
@@ -26,28 +27,27 @@ _TELLING = (
 )
 """This pattern matches words that mark the name of a secret. The `\\b` keeps `pat` from matching `path`."""
 _TELLS = re.compile("(?:key|token|secret|pass|credential|bearer|api|auth|pat)s?$")
-"""This pattern matches a name in `beside` that ends in a word of a secret's name."""
+"""This pattern matches a name in `beside` that ends with a word for a secret."""
 _REST = "[A-Za-z0-9_.-]{0,16}"
 _REST_OF_HEX = (
     "(?i:s|word)?(?i:[_.-]?(?:key|token|secret))?"
     "(?i:[_.-]?(?:[0-9]{1,3}|prod|production|live|test|dev|staging|value|string))?"
 )
-"""This pattern matches the end of a name after such a word if the value is hexadecimal. Few endings are
-allowed, since commits, checksums and ids are hexadecimal as well: `key_id` and `token_sha` name no
-secrets."""
+"""This pattern matches the end of a name after such a word, if the value is hexadecimal. Few endings are
+allowed, because commits, checksums and ids are also hexadecimal: `key_id` and `token_sha` name no secrets."""
 _HEX = re.compile(r"(?:\(\?i?:|\[a-f0-9\]|\{[0-9,]+\}|[-|()])+")
 _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
-"""This pattern matches the text between a name and its value: quotes, an operator, quotes."""
+"""This pattern matches the text between a name and its value: quotes, an operator, and quotes again."""
 _GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<\w+>)", re.DOTALL)
 """This pattern matches escapes, character classes, and the beginnings of capturing groups."""
 _EXAMPLES = re.compile(r"^    examples:\n(?:      .*\n|\n)*", re.MULTILINE)
-"""This pattern matches the examples in Penumbra's own rule files. Only the tests read them, and without them
+"""This pattern matches the examples in Penumbra's own rule files. Only the tests read them. Without them
 Penumbra starts faster."""
 _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 """This pattern matches escaped punctuation and character classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 _FAR = 4_000
-"""Least `window` in bytes for which the beginning of a value is tested before the whole value is."""
+"""The smallest `window`, in bytes, for which the beginning of a value is tested before the whole value."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
@@ -57,9 +57,9 @@ class Allow:
 
     patterns: tuple[Linear, ...]
     stopwords: tuple[str, ...] = ()
-    """Words in lower case. A secret that contains one of them is not redacted."""
+    """Words in lower case. A secret that contains one of these words is not redacted."""
     target: str = "secret"
-    """The text that the patterns are searched in: `secret`, `match` or `line`."""
+    """The text in which the patterns are searched: `secret`, `match` or `line`."""
     every: bool = False
     """True if a pattern and a stop word must both match."""
 
@@ -70,37 +70,38 @@ class Rule:
 
     id: str
     label: str
-    """The kind of secret, which placeholders contain."""
+    """The kind of secret. Placeholders contain it."""
     regex: str
     """A regular expression of RE2 over UTF-8 bytes."""
     anchors: tuple[bytes, ...]
-    """Strings in lower case. The pattern is matched only near the places where they occur. Without anchors
-    the pattern searches the whole text, which is slow unless it begins with a rare literal."""
+    """Strings in lower case. The pattern is matched only near the places of these strings. Without anchors,
+    the pattern searches the whole text. This is slow unless the pattern begins with a rare literal."""
     whole: bool = False
-    """True if the pattern searches the whole text once any anchor occurs in it."""
+    """True if the pattern searches the whole text once any anchor occurs in the text."""
     rank: Rank = Rank.TOKEN
     group: int = 0
-    """Number of the group that matches the secret; 0 for the whole match."""
+    """The number of the group that matches the secret; 0 for the whole match."""
     first_group: bool = False
-    """True if the secret is the first group with a match, or the whole match if no group has one."""
+    """True if the secret is the first group with a match. If no group has a match, the secret is the whole
+    match."""
     before: int = 0
-    """Greatest number of bytes between the beginning of a match and its anchor."""
+    """The greatest number of bytes between the beginning of a match and its anchor."""
     window: int = 600
-    """Greatest number of bytes from the beginning of the anchor to the end of the match."""
+    """The greatest number of bytes from the beginning of the anchor to the end of the match."""
     boundary: bool = True
-    """True if the secret must not begin or end within a word."""
+    """True if the secret may not begin or end within a word."""
     exact: bool = False
     """True if no word character may follow the secret."""
     mixed: bool = False
     """True if the secret must have capitals, small letters and digits."""
     sure: bool = True
-    """True if every other occurrence of the value in the text is a secret as well."""
+    """True if the value is a secret wherever it occurs in the text."""
     filler: bool = False
     """True if a dummy value such as `xxxxxx` also counts as a secret."""
     entropy: float = 0.0
-    """Least Shannon entropy of the secret, in bits per character."""
+    """The smallest Shannon entropy of the secret, in bits per character."""
     digits: int = 0
-    """Least number of digits in the secret."""
+    """The smallest number of digits in the secret."""
     value: str = ""
     """The test that the secret must pass. `SecretRule.value` describes the tests."""
     checksum: bool = False
@@ -109,12 +110,14 @@ class Rule:
 
     @cached_property
     def pattern(self) -> Linear:
-        """The pattern, compiled at its first use, since most texts contain the anchors of few rules."""
+        """The pattern. It is compiled at its first use, because most texts contain the anchors of few
+        rules."""
         return compile_pattern(self.regex)
 
     @cached_property
     def shows_early(self) -> bool:
-        """True if the secret is the end of the match and its first bytes show whether it is a secret."""
+        """True if the secret is the end of the match and its first bytes show whether the value is a
+        secret."""
         if self.group != 1 or self.value != "opaque" or self.window < _FAR or not self.regex.endswith(")"):
             return False
         begin = next(piece.start() for piece in _GROUPS.finditer(self.regex) if piece[1])
@@ -123,7 +126,7 @@ class Rule:
 
 @rules.cached
 def read() -> tuple[Rule, ...]:
-    """Return all rules of rules/secrets. A user's rule replaces Penumbra's rule of the same id. Raises
+    """Return all rules of rules/secrets. A user's rule replaces Penumbra's rule with the same id. Raises
     RuleError."""
     by_id: dict[str, Rule] = {}
     for file in rules.load_folder("secrets", without=_EXAMPLES):
@@ -180,16 +183,16 @@ def _public() -> tuple[Allow, ...]:
 
 
 _LINE = "{LINE}"
-"""In a rule's pattern, this text means a line break and any prefix of the next line."""
+"""In the pattern of a rule, this text means a line break and any prefix of the next line."""
 
 
 def _first_group(regex: str) -> int:
-    """Return 1 if the pattern has a capturing group, else 0."""
+    """Return 1 if the pattern has a capturing group, and 0 otherwise."""
     return int(any(piece[1] for piece in _GROUPS.finditer(regex)))
 
 
 def without_groups(regex: str) -> str:
-    """Return the pattern with its capturing groups made non-capturing."""
+    """Return the pattern. Its capturing groups become non-capturing."""
     return _GROUPS.sub(lambda piece: "(?:" if piece[1] else piece[0], regex)
 
 
@@ -208,24 +211,26 @@ def compile_pattern(regex: str) -> Linear:
     return Linear(regex.encode("utf-8"), _OPTIONS)
 
 
-# The operator can exempt values, rules and files from redaction with `penumbra_secrets_allow`. Its entries: -
-# `id:k3f7qa` exempts the value of `[REDACTED:label:k3f7qa]`. It works on this installation only. -
-# `sha256:<64 hexadecimal digits>` exempts the value whose UTF-8 bytes have this hash. - `value:<pattern of
-# RE2>` exempts each value that the pattern matches as a whole. - `rule:<id or glob>` exempts values that only
-# this rule finds. - `path:<glob>`, such as `path:tests/*.env`, exempts files that a call reads by a path
-# which the glob matches at its end. `*` matches within one part of the path, `**` any number of parts.
+# With `penumbra_secrets_allow`, the operator exempts values, rules and files from redaction:
+#   id:k3f7qa             the value of `[REDACTED:label:k3f7qa]`, on this installation only
+#   sha256:<64 hex>       the value whose UTF-8 bytes have this hash
+#   value:<RE2 pattern>   each value that the pattern matches as a whole
+#   rule:<id or glob>     values that only this rule finds
+#   path:<glob>           files that a call reads by a path with an end that the glob matches, such as
+#                         `tests/*.env`; `*` matches within one part of the path, `**` any number of parts
 FORMS = "id:…, sha256:…, value:…, rule:… or path:…"
 _ID = re.compile(r"[a-z2-7]{6}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ONE_PATH = re.compile(r"[^\s;|&<>\"'`$]+")
-"""This pattern matches a path. It does not match a command line, which may read several files."""
+"""This pattern matches a path. A command line does not match, because it may read several files."""
 _PARTS = re.compile(r"[/\\]")
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """An `Allowed` contains the operator's exceptions from redaction. It is false if there are none."""
+    """An `Allowed` contains the operator's exceptions from redaction. It is false if there are no
+    exceptions."""
 
     ids: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()
@@ -262,7 +267,7 @@ class Allowed:
             return False
         if _DRIVE.match(hint):
             hint = hint.replace("\\", "/")
-        # A path with `..` can lead out of the folder in the glob.
+        # A path with `..` may lead out of the folder in the glob.
         if ".." in _PARTS.split(hint) or normpath(hint) != hint:
             return False
         return any(_is_at(hint.split("/"), glob) for glob in self.paths)
@@ -294,7 +299,8 @@ class Allowed:
 
 
 def _is_at(parts: Sequence[str], glob: str) -> bool:
-    """Return whether a glob matches the parts of a path. A relative glob has to match only the end of it."""
+    """Return whether a glob matches the parts of a path. A relative glob needs to match only the end of the
+    path."""
     reached = {0}
     for segment in (glob if glob.startswith("/") else f"**/{glob}").split("/"):
         if segment == "**":

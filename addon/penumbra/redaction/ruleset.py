@@ -1,4 +1,5 @@
-"""This module combines Penumbra's own rules with those of a user's gitleaks.toml, or replaces them."""
+"""This module adds the rules of a user's gitleaks.toml to Penumbra's own rules, or replaces Penumbra's rules
+by them."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ from penumbra.redaction.rule import Allow, Allowed, Rule, compile_pattern, read
 from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import reason
 
-# These keys of `gitleaks.toml` are supported: id, regex, keywords, entropy, secretGroup, and allowlists at
-# the top and in rules (regexes with regexTarget secret, match or line; stopwords; condition). Rules without
-# a regex, and patterns that RE2 cannot compile, are left out; `warnings` contains a line for each.
+# These keys of `gitleaks.toml` are supported: id, regex, keywords, entropy, secretGroup, and allowlists.
+# Allowlists may be at the top or in rules. They have regexes (with regexTarget secret, match or line),
+# stopwords and a condition. A rule without a regex, or with a pattern that RE2 cannot compile, is left out.
+# `warnings` contains a line for each.
 _LABEL = re.compile(r"[^a-z0-9]+")
 _LONGEST_LABEL = 40
 
@@ -31,13 +33,14 @@ class Loaded:
 
     rules: tuple[Rule, ...]
     disabled: frozenset[str] = field(default_factory=frozenset)
-    """Ids of rules that the file switches off."""
+    """The ids of rules that the file switches off."""
     warnings: tuple[str, ...] = ()
     """One line for each part of the file that was left out."""
 
 
 def load(text: str, name: str = "gitleaks.toml") -> Loaded:
-    """Return the content of a file's text. Raises RuleError if it is not TOML or has the wrong structure."""
+    """Return the content of a file's text. Raises RuleError if the text is not TOML or has the wrong
+    structure."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -101,7 +104,7 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
         stopwords = tuple(str(word).lower() for word in each.get("stopwords", ()))
         every = str(each.get("condition", "OR")).upper() in ("AND", "&&")
         if every and (each.get("paths") or each.get("commits")):
-            continue  # A tool result has no path or commit, so the condition is never met.
+            continue  # A tool result has no path and no commit, so the condition is never met.
         if patterns or stopwords:
             allows.append(Allow(tuple(patterns), stopwords, str(each.get("regexTarget", "secret")), every))
     return tuple(allows)
@@ -110,7 +113,8 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
 def merged(ours: Sequence[Rule], loaded: Loaded, *, instead: bool = False) -> list[Rule]:
     """Return the rules of the file and, unless `instead` is true, Penumbra's own rules.
 
-    A rule of the file replaces one of `ours` with the same id. Rules that the file disables are left out.
+    A rule of the file replaces the rule in `ours` with the same id. Rules that the file disables are left
+    out.
     """
     replaced = {rule.id for rule in loaded.rules} | loaded.disabled
     kept = [] if instead else [rule for rule in ours if rule.id not in replaced]
@@ -121,14 +125,14 @@ _FINDERS = (
     "cookie dotted-token encoded-secret kubernetes-secret login-list lone-credential prefixed-token"
     " printed-credential printed-secret private-key user-list"
 )
-"""Ids of finders that find secrets without a name such as `password` beside them."""
+"""The ids of the finders that need no name such as `password`."""
 _BY_NAME = ("column", "member", "name", "record")
-"""First parts of the other finders' ids. The label of the name follows, as in `name-password`."""
+"""The first parts of the other finders' ids. The label of the name follows, as in `name-password`."""
 
 
 def user_rules(path: str, *, only: bool) -> Loaded | None:
-    """Return the content of the user's file, or None if `path` is empty. `only` is true if its rules replace
-    Penumbra's own. Raises RuleError, whose message is one line with the option's name."""
+    """Return the content of the user's file, or None if `path` is empty. `only` is true if the user's rules
+    replace Penumbra's rules. Raises RuleError with a message of one line that contains the option's name."""
     if not path:
         if only:
             raise RuleError("penumbra_gitleaks_only: got True, allowed: only with penumbra_gitleaks_config")
@@ -155,7 +159,7 @@ def rules(loaded: Loaded | None, *, only: bool) -> tuple[Rule, ...]:
 
 
 def allowed(entries: Iterable[str], in_force: Iterable[Rule]) -> Allowed:
-    """Return the exceptions of `penumbra_secrets_allow`. Raises RuleError for an invalid entry, also for a
+    """Return the exceptions of `penumbra_secrets_allow`. Raises RuleError for an invalid entry, and for a
     `rule:` entry that matches no rule."""
     entries = tuple(entries)
     made = Allowed.of(entries)

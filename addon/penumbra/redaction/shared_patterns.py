@@ -1,6 +1,6 @@
 """This module defines parts of patterns that several finders share, and compiles patterns at their first use.
 
-Compiling all patterns at the start would take long, and most texts need few of them.
+Compiling all patterns at the start would take long, and most texts need only a few patterns.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-# Tools write these prefixes before lines: numbers, files, signs of diffs and comments, times, services.
+# Tools write these prefixes before lines: numbers, file names, signs of diffs and comments, times, and names
+# of services.
 NUMBERED = rb"[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t)"
 FILE = rb"[\w./-]{1,80}[:-][0-9]{1,7}[:-]"
 _TIME = (
@@ -29,7 +30,7 @@ _BLAME = (
 _COMMENT = rb"(?:#|//|--|;)[ ]"
 
 SAYING = rb"|".join((rb"(?:" + _JOB + rb")?" + _TIME, _SYSLOG, _SERVICE, _POD, _BLAME, _COMMENT))
-"""Prefixes that contain the time or the author of a line, or mark it as a comment."""
+"""The prefixes that contain the time or the author of a line, or mark the line as a comment."""
 WORDS = rb"|".join((NUMBERED, SAYING, FILE))
 """All prefixes of lines except the signs of diffs and quotations."""
 LINE_START = WORDS + rb"|(?:> ?){2,8}|[+>-]"
@@ -39,8 +40,8 @@ LINE_BREAK = (
     + rb"|".join((NUMBERED, _TIME, _SYSLOG, _SERVICE, _COMMENT, FILE, rb"[+>-]"))
     + rb")){0,2}[ \t]{0,8})"
 )
-"""This pattern matches a line break and any prefix of the next line. It is valid for RE2, and rules write it
-as `{LINE}`."""
+"""This pattern matches a line break and any prefix of the next line. RE2 accepts this pattern, and rules
+write it as `{LINE}`."""
 
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
@@ -62,10 +63,10 @@ class _Late:
 
 
 def late(pattern: bytes, flags: int = 0, **parts: bytes) -> re.Pattern[bytes]:
-    """Return a pattern that is compiled at its first use. Errors in it are raised only then.
+    """Return a pattern that is compiled at its first use. An error in the pattern is raised only then.
 
-    In the pattern, `{QUOTE}` means a quote with its backslashes, `{BREAK}` a line break, which may be
-    escaped, and `{LEAD}` an optional prefix of a line. `parts` defines further names.
+    In the pattern, `{QUOTE}` means a quote with its backslashes, `{BREAK}` means a plain or escaped line
+    break, and `{LEAD}` means an optional prefix of a line. `parts` defines further names.
     """
     for name, part in (parts | _PARTS).items():
         pattern = pattern.replace(b"{%b}" % name.encode(), part)

@@ -1,4 +1,4 @@
-"""This module defines the `Span` of a secret, and finds further places where a known secret occurs."""
+"""This module defines the `Span` of a secret, and finds the other places of a known secret."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Rank(IntEnum):
     GENERIC = 0
     """A name such as `password` marks the secret."""
     STRUCTURE = 1
-    """The secret is in a part of a URL, a header or a file format that is for secrets."""
+    """The secret is in a part of a URL, a header or a file format. This part is meant for secrets."""
     TOKEN = 2
-    """The characters of the secret show what it is, such as the prefix `ghp_`."""
+    """The characters of the secret show its kind, as the prefix `ghp_` does."""
     BLOCK = 3
     """The secret is a private key."""
 
 
 class Span(NamedTuple):
-    """A `Span` is a secret at the bytes `start` to `end` of a text. It is a tuple to save memory."""
+    """A `Span` is a secret at the bytes `start` to `end` of a text. A tuple saves memory."""
 
     start: int
     end: int
@@ -32,7 +32,7 @@ class Span(NamedTuple):
     rule: str
     rank: Rank
     sure: bool = False
-    """True if every other occurrence of the value in the text is a secret as well."""
+    """True if the value is a secret wherever it occurs in the text."""
     quote: bytes = b""
     """The quotes to add around the placeholder if the secret is a JSON number; otherwise empty."""
 
@@ -43,21 +43,23 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """A `Finder` is a function that finds secrets which no single pattern describes."""
+    """A `Finder` is a function that finds secrets for which one pattern is not enough."""
 
     id: str
     anchors: tuple[bytes, ...]
-    """Strings in lower case. The function is called only if the text contains one of them."""
+    """Strings in lower case. The function is called only if the text contains at least one of these
+    strings."""
     find: Callable[[bytes, bytes, list[int]], Iterator[Span]]
     """The function. It gets the text, the text in lower case, and the sorted offsets of the anchors."""
 
 
 _LEAST = 8
-"""Least number of bytes in a value that is searched for in the whole text."""
+"""The smallest number of bytes in a value that is searched for in the whole text."""
 _LONG = 16
-"""Least number of bytes in a value that is also found if a letter, digit or `_` adjoins one of its ends."""
+"""The smallest number of bytes in a value that is also found if a letter, digit or `_` adjoins one of its
+ends."""
 BATCH, PIECE = 262_144, 1 << 20
-"""Bytes of values in one search, and bytes of text that one search covers."""
+"""The bytes of values in one search, and the bytes of text that one search covers."""
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
@@ -85,7 +87,7 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
-    """Yield the values in batches. Building an automaton for one batch takes only a short time."""
+    """Yield the values in batches. The automaton of one batch is built quickly."""
     some: list[bytes] = []
     size = 0
     for value in values:
@@ -101,8 +103,8 @@ def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
 def _in_pieces(
     automaton: ahocorasick_rs.BytesAhoCorasick, data: bytes, longest: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the index, start and end of each match. The text is searched in pieces; `longest` is the greatest
-    length of a match."""
+    """Yield the index, start and end of each match. The text is searched in pieces. `longest` is the length
+    of the longest possible match."""
     at = 0
     while at < len(data):
         end = following = at + max(PIECE, longest)
@@ -115,7 +117,7 @@ def _in_pieces(
 
 
 def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
-    """Yield all places of a single value. For one value, this is faster than an automaton."""
+    """Yield all places of a single value. For a single value, this is faster than an automaton."""
     value, span = found
     start = data.find(value)
     while start >= 0:
@@ -127,7 +129,7 @@ def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
 
 def is_part(data: bytes, start: int, end: int) -> bool:
     """Return whether the range is part of a longer word. A letter that ends an escape such as `\\n` does not
-    count. A long value is part of a word only if the word goes on at both ends."""
+    count. A long value is part of a word only if the word continues at both ends."""
     before = start > 0 and data[start - 1] in _WORD and data[start - 2 : start - 1] not in (b"\\", b"[", b";")
     after = end < len(data) and data[end] in _WORD
     return (before and after) if end - start >= _LONG else (before or after)

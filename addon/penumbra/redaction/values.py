@@ -1,4 +1,5 @@
-"""This module classifies a value by its characters: as a reference, placeholder, address, word or random."""
+"""This module classifies a value by its characters: as a reference, a placeholder, an address, a word or
+random."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ class Style(Enum):
     ENV = "env"
     """The value has no quotes and follows `NAME=` without a space."""
     CONFIG = "config"
-    """The value follows `name:` or `name =` and goes on to the end of the line."""
+    """The value follows `name:` or `name =` and extends to the end of the line."""
     CODE = "code"
-    """The value has no quotes and other text follows on its line. Most likely it is an expression."""
+    """The value has no quotes, and other text follows on its line. The value is probably an expression."""
     PROSE = "prose"
     """The value is part of a sentence, such as `the password is value`."""
     APART = "apart"
@@ -74,7 +75,8 @@ def has_letter(value: str) -> bool:
 
 
 def kinds(value: str) -> int:
-    """Return how many of the three kinds of characters a value has: digits, capitals, small letters."""
+    """Return the number of kinds of characters in a value. The three kinds are digits, capitals and small
+    letters."""
     return has_digit(value) + (value.lower() != value) + (value.upper() != value)
 
 
@@ -96,8 +98,8 @@ def _bits_by_count(total: int) -> tuple[float, ...]:
 
 
 def is_reference(value: str, *, quoted: bool = False) -> bool:
-    """Return whether a value is no secret, but an expression that reads or computes one, such as a variable.
-    A value between quotes counts as a call only if it ends with a bracket."""
+    """Return whether a value is no secret but an expression that reads or computes a secret, such as a
+    variable. A value between quotes counts as a call only if it ends with a bracket."""
     if has_shape(value, "reference"):
         return True
     is_call = (not quoted or value[-1:] in "()[]") and not has_shape(value, "crossed")
@@ -117,7 +119,7 @@ def is_code(value: str) -> bool:
 
 @remembered(2_048)
 def is_placeholder(value: str) -> bool:
-    """Return whether a value is a placeholder that a person has to replace with a secret."""
+    """Return whether a value is a placeholder that a person must replace by a secret."""
     low = value.lower()
     if (
         low in _STOP
@@ -138,15 +140,15 @@ def ends_as_word(value: str) -> bool:
 
 
 def is_address(value: str) -> bool:
-    """Return whether a value is a path, file name, URL, version, date, media type, trace id, or a hash with
-    the name of its algorithm."""
+    """Return whether a value is a path, file name, URL, version, date, media type or trace id. A hash with
+    the name of its algorithm also counts."""
     if has_shape(value, "place"):
         return not has_shape(value, "base64_key")
     return has_shape(value, "thing")
 
 
 def is_plain_url(value: str) -> bool:
-    """Return whether a value is a URL that has no user, no query and no part that could be a token."""
+    """Return whether a value is a URL without a user, a query, and a part that could be a token."""
     scheme, sign, rest = value.partition("://")
     if not sign or not _SCHEME.match(scheme) or "@" in rest or "?" in rest:
         return False
@@ -155,8 +157,8 @@ def is_plain_url(value: str) -> bool:
 
 @remembered(2_048)
 def is_wordy(value: str) -> bool:
-    """Return whether a value consists of pronounceable words, in camel case or with separators, and has few
-    digits."""
+    """Return whether a value consists of pronounceable words and has few digits. The words are in camel case
+    or have separators."""
     humps = _HUMPS.findall(value)
     words = [hump for hump in humps if not hump.isdigit()]
     if not words:
@@ -184,17 +186,17 @@ def is_opaque(value: str, least: int = 8) -> bool:
 
 
 def is_written(value: str) -> bool:
-    """Return whether a value is a text in another script than Latin, such as a field's label."""
+    """Return whether a value is a text in a script other than Latin, such as a field's label."""
     letters = [char for char in value if char.isalpha()]
     foreign = sum(not char.isascii() for char in letters)
     if 2 * foreign <= len(letters):
         return False
-    # In a script without spaces, a whole sentence can be one value, and sentences may contain digits.
+    # In a script without spaces, one value can be a whole sentence. Sentences may contain digits.
     return not has_digit(value) or _UNSPACED.search(value) is not None
 
 
 def is_slug(value: str) -> bool:
-    """Return whether a value has at least two words that `-`, `.`, `/` or `:` separates, as in
+    """Return whether a value has at least two words, separated by `-`, `.`, `/` or `:`, as in
     `cache-linux-x64-2951-cc2b503e`."""
     words = [part for part in _JOINT.split(value) if len(part) > 2 and part.isalpha() and is_wordy(part)]
     return len(words) >= 2

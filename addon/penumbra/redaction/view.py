@@ -1,8 +1,8 @@
 """This module makes views of a text: copies of a text in which disguised secrets are readable.
 
-A secret may contain terminal sequences or zero-width characters. Its letters may be written as escapes of
-JSON or URLs, or in hexadecimal. A program may have split the secret. A view maps each of its bytes to a range
-of the text. `decoders.py` makes further views.
+A secret may contain terminal sequences or zero-width characters. The letters of a secret may be written as
+escapes of JSON or URLs, or in hexadecimal. A program may have split the secret. A view maps each of its bytes
+to a range of the text. `decoders.py` makes further views.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ _LETTER = (
     rb"|quot;|apos;|amp;|lt;|gt;)"
 )
 _OCTAL = 4
-"""Number of the group in `_LETTER` that matches octal digits."""
+"""The number of the group in `_LETTER` that matches octal digits."""
 _ENTITIES = {b"quot": b'"', b"apos": b"'", b"amp": b"&", b"lt": b"<", b"gt": b">"}
 """The characters of named HTML entities."""
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = Linear(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
-"""This pattern is matched where `_BEGIN` matches. That is faster in texts with many disguises."""
+"""This pattern is matched where `_BEGIN` matches. In texts with many disguises, this is faster."""
 _BEGIN = re.compile(
     rb"\x1b|\x08|\\(?=[\\01eux])|%(?=[2-7])|&(?=[#aglq])"
     rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"
 )
-"""This pattern matches the first byte of a disguise, or a backspace. It checks the next byte as well, since
-texts in other scripts have many such first bytes."""
+"""This pattern matches the first byte of a disguise, or a backspace. Texts in other scripts have many such
+first bytes, so the pattern also checks the next byte."""
 _BACKSPACE, _BACKSLASH = 0x08, 0x5C
 _BACKSLASHES = re.compile(rb"\\+")
 _LONGEST_LETTER = 40
 _FULL, _SAMPLE = 64, 8
-"""A text has many disguises if `_SAMPLE` of them lie within `_SAMPLE * _FULL` bytes."""
+"""A text has many disguises if `_SAMPLE` disguises lie within `_SAMPLE * _FULL` bytes."""
 _LETTERS = re.compile(_LETTER)
 GLUE = -1
-"""Length that marks a piece of a view which comes from no bytes of the text."""
+"""The length of a piece of a view that comes from no bytes of the text."""
 AROUND = 300
-"""Bytes of text before and after decoded bytes that a view contains too, since a name may be there."""
+"""The number of bytes before and after decoded bytes that a view also contains. A name may be there."""
 FAR = 8_192
-"""Bytes of text around decoded bytes in views of long secrets, such as private keys."""
+"""The number of bytes around decoded bytes in views for long secrets, such as private keys."""
 _KEPT = b'"\\'
-"""Characters that stay escaped in a view, since they would otherwise end their string."""
+"""The characters that stay escaped in a view. Unescaped, they would end their string."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")
-"""This pattern matches an escaped quote such as `\\u0022`. In nested strings it has more backslashes."""
+"""This pattern matches an escaped quote such as `\\u0022`. A quote in nested strings has more backslashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +75,21 @@ class View:
     _origins: list[int]
     _lengths: list[int]
     joints: Sequence[int] | None = None
-    """Offsets in the view where two separate parts of the text meet. A secret is new in this view if it
-    contains such an offset. If `joints` is None, every secret is new."""
+    """The offsets in the view where two separate parts of the text meet. A secret that contains such an
+    offset is new in this view. If `joints` is None, every secret is new."""
     reach: int = 0
-    """Greatest number of bytes between a joint and the beginning of a secret that is still new."""
+    """The greatest number of bytes between a joint and the beginning of a secret that is still new."""
     apart: bool = False
     """True if the pieces are lines or cells that remain separate in the text."""
 
     def is_news(self, start: int, end: int) -> bool:
-        """Return whether a secret from `start` to `end` of the view is new and so can't be found in the
-        text."""
+        """Return whether a secret from `start` to `end` of the view is new. A new secret can't be found in
+        the text itself."""
         return self.joints is None or bisect(self.joints, start - self.reach) < bisect_left(self.joints, end)
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the ranges of the text that `start` to `end` of the view came from. If `apart` is true, each
-        piece has its own range; otherwise there is one range."""
+        """Return the ranges of the text from which `start` to `end` of the view came. If `apart` is true,
+        each piece has its own range. Otherwise there is one range."""
         if not self.apart:
             return [self.origin(start, end)]
         first, last = bisect_right(self._starts, start) - 1, bisect_right(self._starts, end - 1) - 1
@@ -98,7 +98,7 @@ class View:
         return [self.origin(*bound) for index, bound in pieces if self._lengths[index] != GLUE]
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """Return the range of the text that `start` to `end` of the view came from."""
+        """Return the range of the text from which `start` to `end` of the view came."""
         return self._place(start)[0], self._place(end - 1)[1]
 
     def is_quote_in_letters(self, at: int) -> bool:
@@ -143,7 +143,7 @@ def many_disguises(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found
         start = begin.start()
         if start < at or start < run:
             continue
-        # The disguise with a backspace begins with the character that the backspace deletes.
+        # A disguise with a backspace begins with the character that the backspace deletes.
         first = max(at, start - 1) if data[start] == _BACKSPACE else start
         match = _DISGUISES.match(data, first)
         if match is None and first < start:
@@ -164,8 +164,8 @@ def without(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[View]:
 
 @lru_cache(maxsize=1024)
 def _letter(escape: bytes) -> bytes | None:
-    """Return the character that a disguise means. The result is empty if it means no character, and None if
-    the character has to stay escaped."""
+    """Return the character that a disguise means. The result is empty if the disguise means no character, and
+    None if the character must stay escaped."""
     match = _LETTERS.fullmatch(escape)
     if match is None:
         return b""
@@ -195,8 +195,8 @@ class Making:
         self.size = 0
 
     def piece(self, piece: bytes, origin: int, length: int) -> None:
-        """Append a piece that replaces `length` bytes of the text at `origin`. A `length` of 0 means that the
-        piece equals the text there; GLUE means that the piece replaces no bytes."""
+        """Append a piece that replaces `length` bytes of the text at `origin`. If `length` is 0, the piece
+        equals the text there. If `length` is GLUE, the piece replaces no bytes."""
         self._starts.append(self.size)
         self._origins.append(origin)
         self._lengths.append(length)
@@ -209,8 +209,8 @@ class Making:
             self.piece(self._data[start:end], start, 0)
 
     def near(self, start: int, end: int, reach: int = AROUND) -> None:
-        """Append the text between two decoded ranges. If it is long, append only its beginning and its end.
-        That end begins at the start of a line if possible."""
+        """Append the text between two decoded ranges. Of a long text, append only the beginning and the end.
+        The end begins at the start of a line if possible."""
         if end - start > 2 * reach:
             self.stretch(start, start + reach if start else 0)
             start = max(end - reach, self._data.find(b"\n", end - reach, end - reach // 2))
@@ -249,22 +249,23 @@ JOINTS = Linear(
     ),
     _OPTIONS,
 )
-"""This pattern matches the text between two string literals that a program concatenates: the quotes, and an
-operator or a line break."""
+"""This pattern matches the text between two string literals that a program concatenates. This text has the
+two quotes, and an operator or a line break."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
-"""This pattern matches the rest of a member's name. Such a string is not concatenated with the one before."""
+"""This pattern matches the rest of a member's name. Such a string is not concatenated with the string before
+it."""
 
 
 def _is_of_one_depth(joint: bytes) -> bool:
-    """Return whether both quotes of a joint have the same number of backslashes. If not, they belong to
-    strings of different levels."""
+    """Return whether both quotes of a joint have the same number of backslashes. Otherwise the quotes belong
+    to strings of different levels."""
     closing = len(joint) - len(joint.lstrip(b"\\"))
     opening = joint[:-1]
     return closing == len(opening) - len(opening.rstrip(b"\\"))
 
 
 def joined(data: bytes) -> Iterator[View]:
-    """Yield the view in which concatenated string literals are one string, with the text around them."""
+    """Yield the view in which concatenated string literals form one string, with the text around them."""
     joints = [
         joint.span()
         for joint in JOINTS.finditer(data)
@@ -296,13 +297,13 @@ QUOTED = Linear(
     rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]",
     _OPTIONS,
 )
-"""This pattern matches percent escapes that show that a text was escaped for a URL."""
+"""This pattern matches percent escapes that show that the text was escaped for a URL."""
 _QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/{}:,\[\]-]|%[0-9A-Fa-f]{2}){16,}")
 _QUOTED_PIECE = re.compile(rb"%[0-9A-Fa-f]{2}|\+|[^%+]+")
 
 
 def unquoted(data: bytes) -> Iterator[View]:
-    """Yield the view of a text in which the parts that were escaped for a URL are decoded."""
+    """Yield the view of a text in which the parts escaped for a URL are decoded."""
     made = Making(data)
     at = 0
     for run in _QUOTED_RUN.finditer(data):

@@ -1,10 +1,11 @@
 """This module finds secrets after a name such as `password`, in files of any language.
 
-A regular expression finds such names with an operator or a similar text after them. `forms` finds the value.
-`names` and `judgement` decide whether the name is that of a secret and the value is one.
+A regular expression finds such names if an operator or a similar text follows. `forms` finds the value.
+`names` decides whether the name means a secret, and `judgement` decides whether the value is a secret.
 
-The value may also be alone in the next line, as after a prompt. The name may also be that of a list or a map.
-The items of a list are values of the name. The members of a map are values only if the name is a plural.
+The value may also be alone in the next line, as after a prompt. The name may also be the name of a list or
+map. The items of a list are values of the name. The members of a map are values of the name only if the name
+is a plural.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
         if line is not None:
             yield Value(*line.span(1), Style.PROSE)
     if data[begin:end] == b"pass":
-        return  # This is the Python statement.
+        return  # This `pass` is the Python statement.
     below = _BELOW.match(data, end)
     if below is None or _COMMIT.fullmatch(below[1]) or not _ALONE.search(data, max(0, begin - 16), begin):
         return
@@ -64,8 +65,8 @@ def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
 
 
 def _is_next_name(name: bytes, below: bytes) -> bool:
-    """Return whether a line and the one above it are names in the same list. Both begin with the same word,
-    or both are written as constants."""
+    """Return whether a line and the line above it are names in the same list. The names must begin with the
+    same word or be written as constants."""
     for form in (_NAME_OF_SEVERAL, _HUMPS):
         first, second = form.fullmatch(name), form.fullmatch(below)
         if first and second and first[1] == second[1]:
@@ -74,9 +75,9 @@ def _is_next_name(name: bytes, below: bytes) -> bool:
 
 
 _CHECKED = 16
-"""Number of names between two checks of the time budget."""
+"""The number of names between two checks of the time budget."""
 _MOST = 200
-"""Greatest number of members that are read of one list or map."""
+"""The greatest number of members that are read in one list or map."""
 _GAP = rb"(?:\s|\\{1,31}[nrt]){0,60}+"
 _LINE_BREAK = BREAK + LEAD
 _OPEN = late(
@@ -123,8 +124,8 @@ def _opens(data: bytes, end: int) -> bool:
 
 
 def contained(data: bytes, end: int, *, plural: bool) -> Iterator[Value]:
-    """Return the items of the list after the name that ends at `end`. If the name is a plural, return the
-    values of a map as well."""
+    """Return the items of the list after the name that ends at `end`. If the name is a plural, also return
+    the values of a map."""
     if _opens(data, end) and (opening := _OPEN.match(data, end)):
         bare = Style.LISTED if opening[0].endswith(_WORDS_FOLLOW) else None if opening[1] else Style.CODE
         return _bracketed(data, opening.end(), opening[2], bare, plural=plural)
@@ -184,7 +185,7 @@ _STEM = (
     r"|(?:hash|token|session|cookie|auth)(?:salt|pepper))"
     r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging|backup|old|material|bytes)[a-z0-9_.\-]*)?)"
 )
-# The pattern has no counted repeats, since each would multiply the states of the automaton. `forms` limits
+# The pattern has no counted repeats, because each would multiply the states of the automaton. `forms` limits
 # the length of the value.
 _FOLLOWERS = (
     r"(?:(?: ?\[[0-9a-z_*]*\])?[\\\"'`\])>*}]*(?:\xe2\x80[\x99\x9d])?(?: [0-9]+)?[ \t]*"
@@ -213,8 +214,8 @@ _FOLLOWERS = (
     r"[\\\"'-]*(?:[a-z]+_?)?value[\\\"']*\s*[:=]| --value )"  # pair
 )
 _NAMES = Linear((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
-# This pattern matches a whole tag with a name in it, and the beginning of the text after it. Searching for
-# the end of the tag after every name would take quadratic time.
+# This pattern matches a whole tag that contains a name, and the beginning of the text after the tag. A
+# separate search for the end of the tag after every name would take quadratic time.
 _TAGS = Linear((r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}").encode("latin-1"), _OPTIONS)
 _STEMS = Linear(_STEM.encode("latin-1"), _OPTIONS)
 FLAGS = Linear(
@@ -239,7 +240,7 @@ _REPLACED = re.compile(placeholder.ALONE)
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 """Bytes that may follow a name in a tag."""
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
-"""Bytes before a part of a URL, which is not the name in a tag."""
+"""The bytes before a part of a URL. Such a part is not the name in a tag."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _DECLARES_TYPE = late(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
 """This pattern matches the keyword before the name of a type, such as `class`."""
@@ -258,7 +259,7 @@ _BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
 _LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
-"""This pattern matches items in a list after `password` that are not passwords: `min:8`, `--stdin`,
+"""This pattern matches items after `password` in a list that are not passwords: `min:8`, `--stdin`,
 `password_confirmation`."""
 _LINE_NUMBER = re.compile(rb"[:-][0-9]{1,6}[:-](?=[^\s:-])")
 _DIGEST_OF = late(
@@ -274,7 +275,8 @@ _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 class _LongValues:
     """A `_LongValues` finds the ends of long values in one text.
 
-    A long value may contain many names whose values all end where it does. Each end is searched for once.
+    A long value may contain many names. The values of these names end where the long value ends. Each end is
+    searched for only once.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -282,7 +284,7 @@ class _LongValues:
         self._start = self._stop = -1
 
     def end(self, at: int) -> int:
-        """Return the end of a value that goes on at `at`."""
+        """Return the end of a value that continues at `at`."""
         if not self._start <= at <= self._stop:
             rest = REST.match(self._data, at)
             self._start, self._stop = at, rest.end() if rest else at
@@ -291,7 +293,7 @@ class _LongValues:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """A `_Meaning` is the meaning of a name for its value, regardless of the text around the name."""
+    """A `_Meaning` tells what a name means for its value, regardless of the text around the name."""
 
     written: str
     name: Name
@@ -321,9 +323,9 @@ def assigned(
 ) -> Iterator[Span]:
     """Yield the secrets. `low` is `data` in lower case.
 
-    `loud` is true if the text comes from a place for secrets; then weak names count as strong. `quiet` is
-    true if the text has many hashes; then weak names do not count. `flags` and `tags` are true if `FLAGS`
-    and `TAG_ENDS` match in the text.
+    `loud` is true if the text comes from a place for secrets. Weak names then count as strong. `quiet` is
+    true if the text has many hashes. Weak names then don't count. `flags` and `tags` are true if `FLAGS` and
+    `TAG_ENDS` match in the text.
     """
     long_values = _LongValues(data)
     read_to = 0
@@ -356,7 +358,7 @@ def assigned(
 
 
 def _in_context(data: bytes, start: int) -> Name | None:
-    """Return the meaning of a bare `key` by the word before it, or None."""
+    """Return the meaning of a bare `key`, according to the word before it, or None."""
     before = _WORD_BEFORE.search(data, max(0, start - 24), start)
     return NAMES.of_key(before[1].decode("ascii")) if before else None
 
@@ -377,7 +379,7 @@ def _tagged(data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]
 
 
 def _flagged(data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span]:
-    """Yield secrets after options, as in `--password value` and `["--password", "value"]`."""
+    """Yield the secrets after options, as in `--password value` and `["--password", "value"]`."""
     for match in FLAGS.finditer(low):
         flag = _DASHES.match(data, match.start())
         at = match.start()
@@ -425,22 +427,22 @@ def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
         other = start and data[start - 1] in b":/" and _is_other_name(data, start)
         if not other and not _is_file(data, start, end):
             yield start, end
-        # The text after a name may be the next name. But the text of a very long match is not searched again.
+        # The text after a name may be the next name. The text of a very long match is not searched again.
         goes_on = max(end, found + 1) if stop < end + 256 else stop
         found, stop = _NAMES.place(low, goes_on, length) if goes_on < length else (-1, -1)
 
 
 def _is_other_name(data: bytes, start: int) -> bool:
-    """Return whether a name is part of a longer one that is not the name of a secret. `AWS::IAM::AccessKey`
-    is a type, and the value of `checksum/secret` is a hash."""
+    """Return whether a name is part of a longer name that does not mean a secret. `AWS::IAM::AccessKey` is a
+    type, and the value of `checksum/secret` is a hash."""
     if data[start - 2 : start] == b"::" and data[start - 3 : start - 2].isalpha():
         return not data[start : start + 1].islower()
     return data[start - 9 : start] == b"checksum/"
 
 
 def _is_file(data: bytes, start: int, end: int) -> bool:
-    """Return whether a name is that of a file, before a line number of `grep` (`.pgpass:3:`) or a hash
-    (`SHA256 (password.txt) = `)."""
+    """Return whether a name is the name of a file. A line number of `grep` (`.pgpass:3:`) or a hash (`SHA256
+    (password.txt) = `) then follows."""
     if data[end : end + 1] != b")" and not _LINE_NUMBER.match(data, end):
         return False
     before = data[max(0, start - _LONGEST_PATH) : start].rstrip(_PATH_CHARACTERS)
@@ -455,7 +457,7 @@ def _means_passing(data: bytes, start: int, end: int, value: Value) -> bool:
     if data[start:end].lower() != b"pass":
         return False
     if data[end : end + 1] in (b'"', b"'") and data[start - 2 : start] in (b"; ", b": "):
-        return True  # This is the Python statement, as in `python -c 'import a; pass' '…'`.
+        return True  # This `pass` is the Python statement, as in `python -c 'import a; pass' '…'`.
     if data[start:end] == b"PASS" and data[end : end + 1] == b":":
         return bool(_TEST_NAME.match(data, value.start))
     if data[start:end] == b"PASS" and data[end : end + 1] in b" \t":
@@ -474,8 +476,8 @@ def _means_passing(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _repeats(data: bytes, value: Value, written: str) -> bool:
-    """Return whether a value repeats words of its name or its user's name. Such values are for tests, as in
-    `POSTGRES_PASSWORD=postgres` and `LOCAL_PROXY_KEY=local-proxy`."""
+    """Return whether a value repeats words of its name or its user's name. Such values are used in tests, as
+    in `POSTGRES_PASSWORD=postgres` and `LOCAL_PROXY_KEY=local-proxy`."""
     text = data[value.start : value.end]
     name = _JOINTS.sub(b"", written.lower().encode())
     words = _JOINTS.split(text[:_LONGEST_SLOGAN].lower())
@@ -496,8 +498,8 @@ def _repeats(data: bytes, value: Value, written: str) -> bool:
 
 
 def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether a name is that of a type, as in `class ApiKey:`, and the value is on a later line. In
-    `interface password: …`, the value is on the same line."""
+    """Return whether a name is the name of a type, as in `class ApiKey:`, and the value is on a later line.
+    In `interface password: …`, the value is on the same line."""
     return (
         data[start : start + 1].isupper()
         and _DECLARES_TYPE.search(data, max(0, start - 11), start) is not None
@@ -506,13 +508,13 @@ def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether a member named `key` contains a SHA-1, such as the key of a cache."""
+    """Return whether the value of a member `key` is a SHA-1, such as the key of a cache."""
     bare = data[start:end] == b"key" and data[end : end + 1] in (b'"', b"\\")
     return bare and value.style is Style.QUOTED and _SHA1.fullmatch(data, value.start, value.end) is not None
 
 
 def _judged(data: bytes, value: Value, name: Name, long_values: _LongValues) -> Span | None:
-    """Return the span of a value if it is a secret. The span covers the whole of a long value."""
+    """Return the span of a value if it is a secret. The span of a long value covers the whole value."""
     if value.style not in _BETWEEN_QUOTES and _is_named_again(data, value):
         return None
     span = secret(data, value, name, "name", Strength.HINT)
@@ -534,7 +536,8 @@ def _without_user(data: bytes, span: Span) -> Span:
 
 
 def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span | None:
-    """Return the span of an item of a list if it is a secret, and not an option, a rule or a name."""
+    """Return the span of an item in a list if the item is a secret. Options, rules and names are no
+    secrets."""
     text = data[value.start : value.end].decode("utf-8", "replace")
     mixed = kinds(text) == 3
     style = value.style
@@ -551,7 +554,7 @@ def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span 
 
 
 def _name(data: bytes, at: int) -> tuple[int, int]:
-    """Return the range of the whole name of which a part, such as `password`, is at `at`."""
+    """Return the range of the name that contains the part at `at`, such as `password`."""
     if data[at] in _NO_NAME:
         at += 1
     match = _ASCII_NAME.match(data, at)

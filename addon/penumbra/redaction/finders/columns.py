@@ -1,7 +1,8 @@
 """This module finds secrets in tables that have a column with a name such as `password`.
 
-Such a table is CSV, the output of a database, Markdown, or an aligned list. Its head is a line of names. Each
-later line with the same number of cells is a row. A few other lines, such as comments, do not end the table.
+Such a table is CSV, the output of a database, Markdown, or an aligned list. The head of the table is a line
+of names. Each later line with the same number of cells is a row. A few other lines, such as comments, do not
+end the table.
 
 In SQL, the columns are named before `VALUES`, in an earlier `CREATE TABLE`, or in `COPY … FROM stdin`.
 """
@@ -37,8 +38,8 @@ _CREATE = _late(
 )
 _DEFINED = _late(rb"{_GAP}{_QUOTE}([A-Za-z_]\w{0,63}){_QUOTE}[ ]{1,8}[A-Za-z]")
 _MARK = late(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
-"""This pattern matches the characters that may end a cell or a column's definition, and quoted texts, which
-may contain such characters."""
+"""This pattern matches the characters that may end a cell or a column's definition. Quoted texts may contain
+these characters, so the pattern also matches quoted texts."""
 _LONGEST_EXPRESSION = 2000
 _DEEPEST_EXPRESSION = 16
 _NO_COLUMN = frozenset(b"primary unique key constraint index foreign check fulltext".split())
@@ -57,8 +58,8 @@ _SQL_VALUE = late(
     + rb")"
     + _GAP
 )
-"""This pattern matches a cell of SQL. In a text after a bare quote, one or more backslashes escape the next
-character. A text after an escaped quote ends at the next escaped quote."""
+"""This pattern matches a cell of SQL. After a bare quote, backslashes escape the next character. A text after
+an escaped quote ends at the next escaped quote."""
 _ROW = _late(rb"{_GAP}\(")
 _NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_SQL_ROW = 4000
@@ -112,7 +113,7 @@ def _defined(data: bytes, at: int) -> list[bytes]:
 
 
 def _ending(data: bytes, at: int) -> int:
-    """Return the offset of the comma or bracket that ends a cell or a definition, or `at`."""
+    """Return the offset of the comma or bracket that ends a cell or a definition; `at` if there is none."""
     if data[at : at + 1] in (b",", b")"):
         return at
     depth = 0
@@ -150,8 +151,8 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
 
 
 def _copied(data: bytes, at: int, columns: Columns, width: int) -> tuple[list[Span], int]:
-    """Return the secrets in rows with tabs between their cells, and the end of the rows. A row may have one
-    more cell at its beginning, such as a line number."""
+    """Return the secrets in rows with tabs between their cells, and the end of the rows. A row may begin with
+    one more cell, such as a line number."""
     spans: list[Span] = []
     while row := _COPY_ROW.match(data, at):
         at = row.end()
@@ -187,7 +188,8 @@ _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
-"""Each anchor is a word and a character that may end its cell. The words alone occur in too many lines."""
+"""Each anchor is a word followed by a character that may end its cell. The words alone occur in too many
+lines."""
 _BREAK = late(rb"{BREAK}")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
@@ -200,7 +202,7 @@ _HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
 _RUN = late(_HEAD.pattern.replace(b"{3,", b"{0,"))
 _PLAIN_HEAD = late(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
 _PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
-"""This pattern matches the end of a head in ASCII. It is much faster than `_RUN`."""
+"""This pattern matches the end of a head in ASCII. The pattern is much faster than `_RUN`."""
 _BAR_BEGINS = 0xE2
 _PREFIX = late(shared_patterns.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
 _QUOTES = rb"(?:\\{0,31}\")?"
@@ -225,7 +227,7 @@ _DELIMITERS = (
     _BLANKS,
 )
 _NAMING = frozenset(b"name key variable setting parameter property option".split())
-"""Heads of a column whose cells name the cells of the column `value`."""
+"""The heads of columns whose cells name the cells of the column `value`."""
 _LONGEST_HEAD = 1000
 _LONGEST_ROW = 8192
 _MOST_CELLS = 64
@@ -287,12 +289,12 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
 def _named_columns(
     data: bytes, cells: Sequence[tuple[int, int]], delimiter: re.Pattern[bytes], is_indented: bool
 ) -> dict[int, Name | int]:
-    """Return the columns of secrets below a head. Each has its name, or the number of the column whose cells
-    name it. The result is empty if the line is not a head."""
+    """Return the columns of secrets below a head, with the name of each. If cells of another column name its
+    cells, the number of that column replaces the name. The result is empty if the line is no head."""
     texts = [data[first:last].strip(b' "\\').lower() for first, last in cells]
     columns: dict[int, Name | int] = dict(_names_of_head(data, cells))
     if delimiter is _COMMA and is_indented and not texts[-1].strip():
-        columns = {}  # The line is part of a list in source code, which goes on in the next line.
+        columns = {}  # The line is part of a list in source code. The list continues in the next line.
     naming = [number for number, text in enumerate(texts) if text in _NAMING]
     if not columns and len(naming) == 1 and texts.count(b"value") == 1:
         columns = {texts.index(b"value"): naming[0]}
@@ -300,8 +302,8 @@ def _named_columns(
 
 
 def _names_of_head(data: bytes, cells: Sequence[tuple[int, int]]) -> dict[int, Name]:
-    """Return the names of secrets in a head, by column. The result is empty if a cell is not a name, or if
-    there is only one name."""
+    """Return the names of secrets in a head, by column. The result is empty if a cell is no name, or if there
+    is only one name."""
     names: dict[int, Name] = {}
     for number, (first, last) in enumerate(cells):
         match = _NAME.fullmatch(data, first, last)
@@ -329,7 +331,7 @@ def _rows(
                 named = _NAME.fullmatch(data, *cells[name])
                 name = NAMES.judge(named[1].decode("ascii") if named else "")
             elif first and data[slice(*cells[0])].strip() == first:
-                return ended[0]  # The row begins like the head, so both are statements of a program.
+                return ended[0]  # The row begins like the head, so both are statements in a program.
             yield from _cell(data, cells[number], name)
     return ended[0]
 
@@ -337,7 +339,7 @@ def _rows(
 def _below(
     data: bytes, delimiter: re.Pattern[bytes], width: int, ended: list[int]
 ) -> Iterator[list[tuple[int, int]]]:
-    """Yield the cells of each row below a head. `ended[0]` is the end of the head at first, and then that of
+    """Yield the cells of each row below a head. `ended[0]` is first the end of the head, and then the end of
     the last row."""
     at, odd = ended[0], 0
     while odd <= _MOST_ODD_LINES and (match := _BREAK.match(data, at)):
@@ -366,7 +368,7 @@ def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
     text = value[1]
     if text.rstrip(b":,;{")[-1:] == b")" and b"(" not in text:
         return  # The cell is the end of a function call.
-    # A cell that has only letters may be a word about the password, such as `required`.
+    # A cell of letters only may be a word about the password, such as `required`.
     letters = text.decode("utf-8", "replace").isalpha()
     style = Style.CONFIG if letters or name.strength is Strength.STRONG else Style.QUOTED
     span = secret(data, Value(*value.span(1), style), name, "column")
@@ -379,7 +381,7 @@ def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> l
     cells: list[tuple[int, int]] = []
     if delimiter is _BLANKS:
         end = start + len(data[start:end].rstrip(b" "))
-    # An odd number of quotes means that the line is inside a JSON string. Then the quotes are ignored.
+    # If the number of quotes is odd, the line is inside a JSON string, and the quotes are ignored.
     balanced = delimiter.pattern in (b",", b";") and data.count(b'"', start, end) % 2 == 0
     quotes, counted = 0, start
     for match in delimiter.finditer(data, start, end):

@@ -34,7 +34,7 @@ _BREAK = (
     rb"(?>(?:\n|\\{1,31}n)(?:" + shared_patterns.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
     rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
 )
-"""This pattern matches white space between lines, and prefixes of lines such as line numbers."""
+"""This pattern matches white space between lines, including prefixes of lines such as line numbers."""
 _WRAPPER = (
     rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
     rb"|(?=[\w.]{0,60}+\()[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|[Ff]ield)\((?:default=)?"
@@ -117,7 +117,7 @@ _TAGGED = _late(
 )
 _INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=({QUOTE})")
 _GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")
-"""This pattern matches a value directly after the quote at the end of its name, in a text that has lost the
+"""This pattern matches a value directly after the quote at the end of its name. The text has lost the
 separator."""
 _PUT = late(
     rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
@@ -128,7 +128,7 @@ _PUT = late(
 _BEGINS_LINE = late(rb"(?:\A|\n|\\n){LEAD}[ \t]{0,20}\Z")
 _YAML_TAG = late(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )({QUOTE})?")
 _PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
-"""This pattern matches the text after a member of a printed object: `{Host:db1 Pass:value Port:1}`."""
+"""This pattern matches the text after a member in a printed object: `{Host:db1 Pass:value Port:1}`."""
 _MULTIPART = late(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}){2}")
 _SETTER = late(
     rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
@@ -138,7 +138,7 @@ _NO_SETTER = late(
     rb"|mak|chang|show|hid|toggl|compar|match|sign|revok|refresh|expir|mock|assert|expect|from|to|use|new|next)",
     re.IGNORECASE,
 )
-"""This pattern matches the beginning of a method's name if the method uses a secret but does not set it."""
+"""This pattern matches the beginning of a method's name. The method uses a secret but does not set it."""
 _ONLY_ARGUMENT = late(rb"{QUOTE}[ \t]{0,4}(?:[)}]|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 
@@ -155,8 +155,8 @@ _END_OF_LINE = re.compile(
     rb"|\|(?:\r?\n|\Z)|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
 )
 _NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
-"""This pattern matches a `#` and the text after it up to the next parameter of a URL. Such a `#` is part of a
-value, since a fragment would be the end of the URL."""
+"""This pattern matches a `#` and the text up to the next parameter of a URL. Such a `#` is part of a value,
+because a fragment would end the URL."""
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
@@ -165,14 +165,15 @@ _ASSIGNMENTS = late(
     rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
     rb"[^\s\"'()]{0,160}\Z"
 )
-"""This pattern matches a command's option with a list of assignments, up to the name in one of them."""
+"""This pattern matches a command's option with a list of assignments. The match ends with the name of an
+assignment."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
-"""Texts that show, directly after a name, that the name has no value."""
+"""The texts that show, directly after a name, that the name has no value."""
 
 
 def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
-    """Yield possible values of the name at `begin` to `end`, the most likely one first."""
+    """Yield possible values of the name at `begin` to `end`. The most likely value comes first."""
     value = _assigned(data, begin, end)
     if value is not None:
         yield value
@@ -233,7 +234,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if operator in (b"|", b"\xe2\x94\x82", b"\xe2\x94\x83"):
         piped = operator == b"|" and data[begin : begin + 1] == b"$"
         value = read(data, match.end(), b"", Style.CONFIG) if gap and after and not piped else None
-        # In a table, the next cell may be the name of an action instead of a password.
+        # In a table, the next cell may be the name of an action and not a password.
         return None if value and _is_called(data[value.start : value.end]) else value
     if data[match.end() : match.end() + 3] in _SMART:
         return read(data, match.end() + 3, b"", Style.QUOTED)
@@ -263,7 +264,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
-    """Return whether the quotes are empty, or the quote ends a string with the name in it, as in
+    """Return whether the quotes are empty. Also return True if the quote ends a string with the name, as in
     `"Password:"`."""
     quote = opener[-1:]
     if opener in (2 * quote, b"\\" + quote + b"\\" + quote):
@@ -328,7 +329,8 @@ def _ends_line(data: bytes, begin: int, at: int) -> bool:
 
 
 def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
-    """Return the value in `NAME=value`, without spaces and quotes. Its end depends on the text around it."""
+    """Return the value in `NAME=value`, without spaces and quotes. The end of the value depends on the text
+    around it."""
     if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
         value = read(data, at, b"", Style.ENV, RUN_QUERY)
         goes_on = _NO_FRAGMENT.match(data, value.end) if value else None
@@ -409,7 +411,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     match = _CALL.match(data, end)
     if match and (match[1] or not _KEYWORD.match(data, match.end())):
         value = read(data, match.end(), match[1] or b"", Style.APART, RUN_CODE)
-        # A string type before the name shows that the brackets after it contain its value.
+        # If a string type precedes the name, the brackets after the name contain its value.
         is_declared = _DECLARED.search(data, max(0, begin - 24), begin) is not None
         is_value = match[1] and (is_declared or _is_setter(data, begin, end))
         if value and is_value and _ONLY_ARGUMENT.match(data, value.end):
@@ -419,7 +421,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
-    """Return whether name and value are only items of a list, as in `["user", "password", "name"]`."""
+    """Return whether name and value are merely items of a list, as in `["user", "password", "name"]`."""
     if value is None or _PAIR_BEGINS.search(data, max(0, begin - 40), begin):
         return False
     return _LIST_GOES_ON.match(data, value.end) is not None or (
@@ -441,7 +443,8 @@ def _is_setter(data: bytes, begin: int, end: int) -> bool:
 
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
-    """Return the value, or None if it is another value's name, as in `"verdict":"pass","assertions":`."""
+    """Return the value; None if the value is itself the name of another value, as in
+    `"verdict":"pass","assertions":`."""
     if value is None or _NAMES_NEXT.match(data, value.end):
         return None
     # In `passwd, is_authenticated=False`, the value is the name of a keyword argument.
@@ -466,7 +469,7 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     if not match[2] and _begins_code(data, value, gap):
         return None
     if data[value.start : value.start + 2] == b"--" and not match[2]:
-        return None  # In "pass --verbose", `pass` is a verb: an instruction for the reader.
+        return None  # In "pass --verbose", `pass` is a verb in an instruction for the reader.
     if data[begin - 1 : begin] == b"/":
         return None  # The name is the last part of a path, as in "~/.ssh/deploy-key user@host".
     style = Style.APART
@@ -486,7 +489,8 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _begins_code(data: bytes, value: Value, gap: bytes) -> bool:
-    """Return whether the value begins with a bracket that it does not close, or is a list, map or type."""
+    """Return whether the value begins with a bracket that it does not close, or is a list, a map or a
+    type."""
     closing = _CLOSING.get(data[value.start])
     if closing is None:
         return False

@@ -1,12 +1,12 @@
 """This module finds secrets whose names are not directly before them.
 
-In a record, another member may contain the name: `{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`.
-A finder looks for a key such as `Value`, and then for the name in the record around it. The name of a block
-counts as well: `variable "db_password" { default = "…" }`.
+In a record, another member may contain the name: `{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`. A
+finder looks for a key such as `Value`, and then for the name in the record around this key. The name of a
+block also counts: `variable "db_password" { default = "…" }`.
 
-Other finders look for the name before a default, `getenv("DB_PASSWORD") || "…"`; in another attribute of a
-tag, `<add value="…" key="ApiKey"/>`; in the command that a database replies to, `HMGET user:1 name password`;
-and in the list of sensitive attributes of a Terraform state.
+Other finders look for the name before a default (`getenv("DB_PASSWORD") || "…"`), in another attribute of a
+tag (`<add value="…" key="ApiKey"/>`), in the command before a database's reply (`HMGET user:1 name
+password`), and in the list of sensitive attributes in a Terraform state.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ANCHORS = tuple(
 _ANY = Name(Strength.PASSWORD, "password")
 _TELLING_WORDS = b"(?:" + "|".join(NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
-"""This pattern matches a word that every name of a secret contains. Most records have none."""
+"""This pattern matches a word that every name of a secret contains. Most records have no such word."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = late(
     rb"(?<![\w.-])(?:{QUOTE})?("
@@ -68,7 +68,7 @@ _NAMED = Linear(
     + rb")[\\\"'`]*[ \t]*[:=][^,}\r\n]*"
     + _TELLING_WORDS
 )
-"""This pattern matches a member that may contain the name of a secret. Most records have none."""
+"""This pattern matches a member that may contain the name of a secret. Most records have no such member."""
 _MARKS = "|".join(
     r"[\\\"'`]*[ \t]*[:=][ \t]*[\\\"'`]*".join(mark.split("=")) for mark in _WORDS["marks"].split()
 ).encode()
@@ -77,7 +77,8 @@ _MARK = Linear(rb"(?i)(?:^|[^\w.-])(?:" + _MARKS + rb")\b")
 _SIGN = Linear(rb"(?i)" + _TELLING_WORDS + rb"|" + _MARKS)
 """This pattern matches wherever `_TELLING` or `_MARK` matches."""
 _FAR = 20_000
-"""Upper limit of the distance between an anchor and the end of the searched part after its value."""
+"""The greatest distance in bytes between an anchor and the end of the text that is searched after its
+value."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
@@ -103,7 +104,7 @@ _WHERE = late(
 
 _WHOLE_MEMBER = re.compile(rb"[\"'][ \t]{0,4}:[ \t]{0,4}[^\n]{0,200},[ \t]{0,4}\r?\Z")
 _JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-"""This pattern matches a JSON number. A placeholder that replaces it needs quotes."""
+"""This pattern matches a JSON number. A placeholder in place of a number needs quotes."""
 
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
@@ -185,15 +186,16 @@ def _in_members(*parts: bytes) -> Iterator[Name]:
 
 
 def _cut_off(before: bytes) -> bytes:
-    """Return the lines before a member that belong to its record. The record's brace is not in the text."""
+    """Return the lines before a member that belong to the member's record, if the text lacks the record's
+    brace."""
     lines = before.split(b"\n")
     first = next((at for at in range(len(lines) - 2, -1, -1) if not _WHOLE_MEMBER.search(lines[at])), -1)
     return b"\n".join(lines[first + 1 :])
 
 
 def _in_lines(before: bytes, after: bytes) -> Iterator[Name]:
-    """Yield the possible names in YAML and similar formats. Members of one record begin in the same column,
-    and the name of the record is to the left of them."""
+    """Yield the possible names in YAML and similar formats. The members of a record begin in the same column.
+    The name of the record is to the left of its members."""
     above = _BREAK.split(before)[-_LINES:]
     own = _LINE.match(above[-1])
     column = len(above[-1].rstrip(b"\"'\\"))
@@ -244,7 +246,7 @@ _FALLBACK = late(
     + rb")=?[ ]?({QUOTE})"
 )
 _COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
-"""This pattern matches after a text that is compared with something, so that it is no default."""
+"""This pattern matches after a text that is compared with another value. Such a text is no default."""
 _CALLED = re.compile(rb"\([^()\n]{0,120}\)")
 _STATEMENT = late(rb"[;\n]|\\{1,31}n")
 _NAMES_BEFORE = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
@@ -261,7 +263,8 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         if match and match[2]:
             if _COMPARED.match(data, value.end):
                 continue
-            # The name is in the same argument or member. Commas within calls do not end an argument.
+            # The name is in the same argument or member as the default. Commas within calls don't end an
+            # argument.
             commas = _CALLED.sub(lambda call: call[0].replace(b",", b" "), before)
             before = before[commas.rfind(b",") + 1 :]
         yield from _first(data, value, (_judge(name[1]) for name in _NAMES_BEFORE.finditer(before)))
@@ -330,7 +333,8 @@ def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
 
 _SENSITIVE = late(rb"get_attr(\\{0,31}\"),\s{0,40}\\{0,31}\"value\\{0,31}\"\s?:\s?\\{0,31}\"([\w-]{1,80})")
 _MOST_BEFORE = 16_384
-"""Greatest number of bytes between `"attributes"` in a Terraform state and the list of sensitive ones."""
+"""The greatest number of bytes in a Terraform state between `"attributes"` and the list of sensitive
+attributes."""
 _IS = late(rb"{QUOTE}\s{0,4}:\s{0,4}({QUOTE})")
 _MOST_SENSITIVE = 2_000
 

@@ -1,8 +1,8 @@
 """This module finds private keys. Most are between a BEGIN line and an END line.
 
-The lines of a key may follow line numbers, diff signs or quotes. Escaped newlines may separate them. The
-BEGIN or END line may be missing, and the whole key may be encoded in base64 again. A line that only mentions
-a BEGIN line has no key after it, so nothing is redacted there.
+The lines of a key may follow line numbers, diff signs or quotes. Escaped newlines may separate the lines. The
+BEGIN or END line may be missing, and the whole key may be encoded in base64 again. If no key follows a BEGIN
+line, the line is only mentioned and stays.
 
 Other keys are written as numbers: in JSON, in the output of OpenSSL, or in lists of wallets.
 """
@@ -26,14 +26,14 @@ _late = partial(late, _LEAD=_LEAD, _QUOTE=_QUOTE)
 _KIND = _late(rb"kty{_QUOTE}\s{0,8}:\s{0,8}{_QUOTE}(?:EC|RSA|OKP|oct|AKP){_QUOTE}")
 _MEMBER = _late(rb"{_QUOTE}(?:d|p|q|dp|dq|qi|k|priv){_QUOTE}\s{0,8}:\s{0,8}{_QUOTE}([A-Za-z0-9_=-]{16,4096})")
 _REACH = 8_192
-"""Greatest distance in bytes between the `kty` member of a JSON key and the braces around the key."""
+"""The greatest distance in bytes between the member `kty` of a JSON key and the braces around the key."""
 _NUMBER = _late(
     rb"(?:privateexponent|prime[12]|exponent[12]|coefficient|priv):[ \t]{0,4}{BREAK}{_LEAD}([0-9a-f]{2}:)"
 )
 _OCTETS = _late(rb"{_LEAD}(?:[0-9a-f]{2}:){0,64}[0-9a-f]{0,2}(?={BREAK}|\Z|\\{0,31}\")")
 _LINE_END = late(rb"{BREAK}")
 _LEAST_KEY = 12
-"""Least number of colons in a printed number that is part of a key."""
+"""The smallest number of colons in a printed number that is part of a key."""
 _LONGEST_KEY = 4_096
 _LISTED = _late(rb"{BREAK}{_LEAD}\([0-9]{1,3}\) (?:0x)?([0-9a-fA-F]{64})(?![0-9a-fA-F])")
 _RULE = _late(rb"{BREAK}{_LEAD}[=-]{3,80}")
@@ -54,8 +54,8 @@ def _json_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _printed_numbers(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """Yield the secret numbers in the output of `openssl rsa -text`. Each is a list of hexadecimal bytes with
-    colons between them, on several lines."""
+    """Yield the secret numbers in the output of `openssl rsa -text`. Each number is a list of hexadecimal
+    bytes, separated by colons, on several lines."""
     done = 0
     for place in places:
         number = _NUMBER.match(low, place) if place >= done else None
@@ -144,7 +144,7 @@ _ANCHORS = (
 
 
 def private_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    """Yield the private keys of a text, also incomplete ones."""
+    """Yield the private keys of a text. A key may be incomplete."""
     yield from _armoured(data)
     yield from _naked(data)
     yield from _wrapped(data)
@@ -186,8 +186,8 @@ def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | No
 
 
 def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
-    """Return a pattern for the text before each line of a key. It matches the text before the first line,
-    with any numbers in place of the numbers there."""
+    """Return a pattern for the text before each line of a key. The pattern matches the text before the first
+    line, with any numbers in place of its numbers."""
     line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
     prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
     return _prefix_pattern(prefix)
@@ -221,13 +221,13 @@ def _lines(data: bytes, at: int, prefix: re.Pattern[bytes]) -> tuple[int, int] |
 
 
 def _is_last(data: bytes, at: int) -> bool:
-    """Return whether a line is the last of a key: an END line or nothing follows it."""
+    """Return whether a line is the last line of a key: an END line or nothing follows."""
     rest = data[at : at + 400]
     return b"-----END" in rest or not rest.strip()
 
 
 def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
-    """Return the offset after line breaks, prefixes, quotes and the attributes of encrypted keys."""
+    """Return the offset after line breaks, prefixes, quotes and the attributes of an encrypted key."""
     for _ in range(12):
         start = at
         gap = _GAP.match(data, at)
@@ -275,7 +275,7 @@ def _naked(data: bytes) -> Iterator[Span]:
 
 
 def _wrapped(data: bytes) -> Iterator[Span]:
-    """Yield key files that are encoded in base64 once more or twice more."""
+    """Yield key files that are encoded in base64 once or twice more."""
     done = 0
     for mark in _WRAPPED.finditer(data):
         at = mark.start()

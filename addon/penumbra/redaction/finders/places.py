@@ -1,8 +1,8 @@
 """This module finds secrets in cookies, in Secrets of Kubernetes and in lists of logins.
 
-A list of logins (pgbouncer, PPP, JMX, rsync, Jetty, Postfix) has lines with a user and a password. It is
-recognised by the file's name in the text or in the call, or by a comment at the beginning of the file. A few
-lines are recognised by their users, or by the quotes around user and password.
+A list of logins (pgbouncer, PPP, JMX, rsync, Jetty, Postfix) has lines with a user and a password. The name
+of the file, in the text or in the call, identifies such a list. So does a comment at the beginning of the
+file. A few lines are recognised by their users, or by the quotes around user and password.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _QUOTED = (
 )
 _PAIR = late(_QUOTED + rb"[ \t]{0,8}(?={BREAK}|\Z)")
 _PAIR_END = late(_QUOTE + rb" " + _QUOTE + rb"[^\"\\\s]{4,132}" + _QUOTE + rb"[ \t]{0,8}(?:{BREAK}|\Z)")
-"""This pattern matches the end of a line with a quoted user and password. It is a fast first test after a
-quote."""
+"""This pattern matches the end of a line with a quoted user and password. Matching it after a quote is a fast
+first test."""
 _CLIENT = (
     LEAD
     + rb"(?:"
@@ -57,7 +57,7 @@ _REALM = late(
 _MAIL = late(rb"{LEAD}[\[\]\w.:@-]{1,120}[ \t]{1,12}[^\s:]{1,80}:([^\s\"'\\]{4,128})" + _END)
 _REST_OF_LINE = late(rb"[^\n\\]{0,160}(?:{BREAK})?")
 _IN_FRONT = re.compile(rb"\S{0,40}[:-][0-9]{1,7}[:-]")
-"""This pattern matches the text that `grep` prints between the name of a file and a line of it."""
+"""This pattern matches the text that `grep` prints between a file's name and a line of the file."""
 _COMMENT = late(rb"{LEAD}[ \t]{0,8}(?:[#;]|(?={BREAK}))[^\n\\]{0,200}")
 _STEP = late(rb"{BREAK}")
 _BY_FILE = {
@@ -75,7 +75,7 @@ _BY_FILE = {
     b"sasl_passwd": _MAIL,
 }
 _MOST_ODD_LINES = 10
-"""Greatest number of consecutive lines without a user, such as empty lines."""
+"""The greatest number of consecutive lines without a user, such as empty lines."""
 _LONGEST_BEGINNING = 128
 """Greatest number of bytes before an anchor that are searched for the beginning of its line."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
@@ -98,7 +98,7 @@ def _lists(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, None, int]:
-    """Yield the passwords in the lines after the name of their file, and return the end of the lines."""
+    """Yield the passwords in the lines after the name of their file. Return the end of the lines."""
     grep = _IN_FRONT.match(data, at)
     if grep is not None:
         yield from _found(data, form.match(data, grep.end()), Style.ENV)
@@ -107,13 +107,13 @@ def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, Non
 
 
 def file_in(call: str) -> bytes:
-    """Return the key of `_BY_FILE` that a path or command line contains, or an empty string."""
+    """Return the key of `_BY_FILE` that a path or command line contains; empty if there is none."""
     low = call.lower().encode("utf-8", "replace")
     return next((name for name in _BY_FILE if name in low), b"")
 
 
 def of_file(data: bytes, name: bytes) -> Iterator[Span]:
-    """Yield the passwords in the text of a file with this name, which is a key of `_BY_FILE`."""
+    """Yield the passwords in the text of a file. `name` is the file's key in `_BY_FILE`."""
     yield from _following(data, 0, _BY_FILE[name], _MOST_ODD_LINES)
 
 
@@ -155,8 +155,8 @@ def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
 
 
 def _is_user_line(line: re.Match[bytes]) -> bool:
-    """Return whether a line begins with a user, and its password is a hash or has capitals, small letters and
-    digits."""
+    """Return whether a line begins with a user and has a distinct password. Such a password is a hash, or has
+    capitals, small letters and digits."""
     value = line[1].decode("utf-8", "replace")
     distinct = _is_digest(line) or (kinds(value) == 3 and len(value) >= 8)
     return distinct and _USER.search(line[0]) is not None
@@ -167,8 +167,8 @@ def _is_digest(line: re.Match[bytes]) -> bool:
 
 
 def _is_among_others(data: bytes, start: int, line: re.Match[bytes]) -> bool:
-    """Return whether the next line, or else the previous one, has a user as well. A single line of two quoted
-    words is not enough to recognise a list of users."""
+    """Return whether the next or the previous line also has a user. One line of two quoted words is not
+    enough to recognise a list of users."""
     step = _STEP.match(data, line.end())
     other = _PAIR.match(data, step.end()) if step else None
     if other is None:
@@ -228,7 +228,7 @@ def _is_session(name: bytes, value: bytes) -> bool:
     return is_opaque(text, 12 if _SESSION.search(name) else 20)
 
 
-# In a Secret of Kubernetes, all values below `data` and `stringData` are secrets.
+# In a Kubernetes Secret, all values below `data` and `stringData` are secrets.
 _SECRET = late(rb"kind[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}[\\\"']{0,40}Secret(?:[\\\"'\s\x1b]|\Z)")
 _DATA = late(rb"(stringData|data)[\\\"']{0,40}[ \t]{0,4}:[ \t]{0,4}(\{)?")
 _DATA_END = late(
@@ -271,7 +271,7 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
         yield Span(*entry.span(3), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, sure)
 
 
-# chpasswd reads a list of logins, which the shell or cloud-init contains.
+# chpasswd reads a list of logins. The shell or cloud-init contains this list.
 _LOGINS = late(
     rb"chpasswd(?:[^\n\\]{0,60}<<-?[ ]?\\{0,31}[\"']?\w{1,20}(?:\\{0,31}[\"'])?[^\n\\]{0,40}"
     rb"|:[ \t]{0,4}{BREAK}{LEAD}(?:[ \t]{1,20}expire:[^\n\\]{0,20}{BREAK}{LEAD})?[ \t]{1,20}list:[ \t]{0,4}"
@@ -307,7 +307,7 @@ _NAME = late(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
 def lone_lines(data: bytes) -> Iterator[Span]:
     """Yield the lines that consist of one random word, in a text from a place for secrets.
 
-    If the line is a name, `=` and a value, only the value is yielded.
+    If the line consists of a name, `=` and a value, only the value is yielded.
     """
     for line in _LONE_LINE.finditer(data):
         name = _NAME.match(line[1])

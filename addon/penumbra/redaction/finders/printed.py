@@ -1,7 +1,6 @@
 """This module finds secrets in the output of commands that print a secret (`rules/printed_secrets.yaml`).
 
-Only the command shows that its output is a secret. A line with several words is a message and is not
-redacted.
+Only the command shows that its output is a secret. A line with several words is a message and stays.
 
 A text may also contain such a command after a prompt, as in `$ op read op://shop/db/password`.
 """
@@ -30,7 +29,7 @@ from penumbra.redaction.values import Style, has_digit, is_address, is_opaque, k
 from penumbra.short_texts import forgettable
 
 _LINES = 12
-"""Greatest number of non-empty lines. In a longer output, only random words are secrets."""
+"""The greatest number of lines that are not empty. In a longer output, only random words are secrets."""
 _LONGEST = 65_536
 _DEEPEST = 4
 _NESTED = re.compile(r"\$\(([^()]{1,1000})\)|`([^`]{1,1000})`")
@@ -75,10 +74,10 @@ def _patterns() -> tuple[Any, Any]:
 
 
 def printed_by(call: str) -> Printed | None:
-    """Return the secret that `call` prints, or None. `call` is a command line, or the path of a file that is
+    """Return the secret that `call` prints, or None. `call` is a command line or the path of a file that is
     read."""
     parts = parse(call)
-    # `pwd` is a command, not a file with passwords.
+    # `pwd` is a command and not a file with passwords.
     is_command = "/" not in call and bool(parts) and all(part.brief for part in parts)
     if not is_command and not any(space in call for space in " \t\n") and (file := _file(call)):
         return Printed(file)
@@ -136,7 +135,7 @@ def _strongest(names: Iterable[Name | None]) -> Name | None:
 
 
 def _file(path: str) -> Name | None:
-    """Return the name of the secret in a file that contains only a secret, or None."""
+    """Return the name of the secret in a file with nothing else in it, or None."""
     path = path[:1_000].replace("\\", "/")
     if path in _knowledge()["public_paths"]:
         return None
@@ -187,7 +186,7 @@ _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
 """Signs that are frequent in all texts. They count as prompts only before known programs."""
 _BEFORE = ("sudo", "env", "curl")
-"""Further programs after which a weak sign counts as a prompt."""
+"""Further programs. After a weak sign, their names show a prompt."""
 _REACH = 240
 """Number of bytes before a prompt's sign that are searched for the beginning of its line."""
 _TAG = b">"
@@ -222,7 +221,7 @@ _VALUE = late(
 _TELLING = late(
     rb"(?i)token|secret|passw|credential|api.?key|\.key\b|netrc|pgpass|auth|rand\b|id_rsa|genkey|genpsk"
 )
-"""This pattern matches a word in a command that may print a secret."""
+"""This pattern matches words in commands that may print a secret."""
 _QUOTE = late(rb"(?<!\\)\\++(?=[\"'`$])")
 
 
@@ -247,7 +246,7 @@ def _find(data: bytes, low: bytes, starts: list[int]) -> Iterator[Span]:
 
 
 def _prompt(data: bytes, sign: int) -> tuple[int, bool, re.Pattern[bytes]] | None:
-    """Return the offset of a prompt's sign, whether it is certainly a prompt, and the pattern of its lines.
+    """Return the offset of a prompt's sign, whether the prompt is certain, and the pattern of its lines.
     Return None if there is no prompt."""
     least = max(0, sign - _REACH)
     real = data.rfind(b"\n", least, sign)
@@ -283,7 +282,7 @@ def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
 
 
 def _alone(data: bytes, line: re.Match[bytes]) -> tuple[int, int]:
-    """Return the range of the only word in a line, or (0, 0) if there are several."""
+    """Return the range of the only word in a line, or (0, 0) if the line has several words."""
     # The pattern of a line's prefix expects a space at the end, which an empty line lacks.
     front = _FRONTS.match(line[1] + b" ")
     value = _VALUE.match(data, line.start(1) + (front.end() if front else 0), line.end(1))

@@ -1,13 +1,13 @@
 """This module applies the rules of the YAML files, and finds tokens of services that have no rule.
 
-The pattern of a rule is matched in a window of limited size at each anchor, so the time is linear in the
-size of the text.
+The pattern of a rule is matched at each anchor, in a window of limited size. The time is therefore linear in
+the size of the text.
 
 A token without a rule has a short prefix and a long random tail. Hashes, names made of words, and ids with
 well-known prefixes are not tokens.
 
-A terminal may break a token into several lines. Lines are joined only if their width or the random characters
-of the next line show that they belong together.
+A terminal may break a token into several lines. Lines are joined only if their width, or random characters in
+the next line, show that they belong together.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _DOTTED = (
 """Patterns of tokens that consist of several parts, mostly with dots between them."""
 _AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
 _MAY_BE_DOTTED = tuple(Linear(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
-"""These patterns are those of `_DOTTED` without lookarounds, as a fast first test."""
+"""The patterns of `_DOTTED` without lookarounds. Matching these is a fast first test."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -119,7 +119,7 @@ _NEAR = 2_000
 """Greatest number of bytes before a word that are searched for the beginning of its line."""
 _LONGEST_BEGINNING = 64
 _LEAST_WIDTH = 40
-"""Least number of columns of a line that a terminal or a mail program may have broken."""
+"""The smallest number of columns in a line that a terminal or a mail program may have broken."""
 _ARMOUR_WIDTHS = (64, 76)
 _ARMOUR_REACH = 128
 _ARMOURED = re.compile(
@@ -130,11 +130,11 @@ _ARMOURED = re.compile(
 
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
-    """Return the end of a word that begins at `start` and may go on after `end`, the end of its line. The
-    result is `end` if the next lines do not show that they continue the word.
+    """Return the end of a word that begins at `start` and may continue after `end`, the end of its line.
+    Return `end` unless the next lines show that they continue the word.
 
-    `most` limits the length of the word. A line that begins with one of `begins`, which are in lower case,
-    starts a new word.
+    `most` limits the length of the word. A line that begins with one of `begins` starts a new word. `begins`
+    are in lower case.
     """
     width = end - _line_begin(data, start)
     is_hex = _is_hex(data[start:end])
@@ -152,7 +152,7 @@ def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[byte
 
 
 def begins_with(piece: bytes, begins: tuple[bytes, ...]) -> bool:
-    """Return whether the piece begins with one of these strings. The strings are in lower case."""
+    """Return whether the piece begins with one of these strings. These are in lower case."""
     return bool(begins) and piece[:_LONGEST_BEGINNING].lower().startswith(begins)
 
 
@@ -163,7 +163,7 @@ def _is_hex(piece: bytes) -> bool:
 
 def _line_begin(data: bytes, at: int) -> int:
     begin = max(0, at - _NEAR)
-    # The line break before the line is a real one, or an escaped one in a string.
+    # The line break before the line may be real, or escaped in a string.
     ends = ((data.rfind(line_end, begin, at), len(line_end)) for line_end in (b"\n", b"\\n"))
     return max([begin, *(end + length for end, length in ends if end >= 0)])
 
@@ -193,7 +193,7 @@ _REST = re.compile(
 WRAPS = re.compile(
     rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
 )
-"""This pattern matches a word at the end of a line, and a word at the beginning of the next line."""
+"""This pattern matches a word at the end of a line and a word at the beginning of the next line."""
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
@@ -205,7 +205,7 @@ _AFTER_WRAP = 64
 _AHEAD = 4_096
 """Greatest number of bytes after an anchor in which one search looks for the next match."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
-"""Characters between the parts of a token. A text after one of them does not begin a token."""
+"""The characters between the parts of a token. No token begins after such a character."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """This pattern matches a loopback address, or a host name without a domain."""
@@ -234,10 +234,10 @@ _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
 """Greatest number of bytes before a value that are searched for an opening bracket."""
 _BEGINNING = 600
-"""Number of bytes after an anchor that suffice to see whether a long value is random."""
+"""The number of bytes after an anchor that are enough to tell whether a long value is random."""
 _LOOK = 256
-"""Greatest number of characters of a value that are tested. The limit keeps hostile texts from taking too
-long."""
+"""The greatest number of characters of a value that are tested. Without this limit, hostile texts would take
+too long."""
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
@@ -288,7 +288,7 @@ class Anchor:
 
     @cached_property
     def reach(self) -> int:
-        """Greatest number of bytes from the beginning of the anchor to the end of a match."""
+        """The greatest number of bytes from the beginning of the anchor to the end of a match."""
         return max(rule.window for rule in self.begins) + _AFTER_WRAP
 
     @cached_property
@@ -298,19 +298,19 @@ class Anchor:
 
     @cached_property
     def _pattern(self) -> Linear | None:
-        """One pattern for all rules in `begins`; None if a rule does not allow that, so that each rule has to
-        be tried. The first use compiles the pattern, since most anchors never occur."""
+        """One pattern for all rules in `begins`; None if a rule must be tried by itself. The pattern is
+        compiled at its first use, because most anchors never occur."""
         looks = [_loosened(rule) for rule in self.begins]
         if not all(looks):
             return None
         return Linear(b"|".join(b"(?:%b)" % look for look in looks), latin1(_MEMORY * len(looks)))
 
     def following(self, data: bytes, at: int, last: int) -> int:
-        """Return the first offset, from `at` on, at which a rule may match a text without line breaks.
-        `last` is the offset of the last anchor in the text.
+        """Return the first offset from `at` on at which a rule may match within a line. `last` is the offset
+        of the last anchor in the text.
 
-        One search covers the next anchors too: each search releases Python's lock, which takes longer than
-        the search itself while other threads want the lock.
+        One search also covers the next anchors. Each search releases Python's lock. While other threads want
+        the lock, this takes longer than the search itself.
         """
         if self._pattern is None:
             return at
@@ -324,8 +324,8 @@ class Anchor:
         return start if 0 <= start <= last else last + 1
 
     def wraps(self, data: bytes, anchor: int) -> bool:
-        """Return whether a line break may divide a token at an anchor where `WRAPS` matches. If so, the line
-        is wide, or the next line begins with a random word."""
+        """Return whether a line break may divide a token at an anchor where `WRAPS` matches. The line is then
+        wide, or the next line begins with a random word."""
         if data[anchor - 1 : anchor] in _JOINTS:
             return False
         run = _RUN.match(data, anchor)
@@ -336,20 +336,20 @@ class Anchor:
         return is_wide or is_opaque(rest[1].decode("ascii"))
 
     def secrets(self, data: bytes, at: int, wraps: bool, done: dict[str, int]) -> list[Span]:
-        """Return the secrets that begin with the anchor at `at`. `wraps` is true if a line break may divide
-        them. `done` has the end of the last secret of each rule, by id, and is updated."""
+        """Return the secrets that begin with the anchor at `at`. `wraps` is true if a line break may divide a
+        secret. `done` maps the id of each rule to the end of the rule's last secret, and is updated."""
         begun: list[Span] = []
         for rule in self.begins:
             if at >= done.get(rule.id, 0) and (span := at_anchor(rule, data, at, wraps)):
                 done[rule.id] = span.end
                 begun.append(span)
-        # If one rule finds a value within its line, longer values of other rules don't count.
+        # If one rule finds a value within its line, longer values by other rules don't count.
         return [span for span in begun if b"\n" not in data[span.start : span.end]] or begun
 
 
 def _loosened(rule: Rule) -> bytes:
-    """Return a pattern without groups that matches at all matches of the rule, and perhaps at other places;
-    empty if there is none."""
+    """Return a pattern without groups that matches wherever the rule matches, and perhaps elsewhere; empty if
+    there is no such pattern."""
     if rule.checksum:
         return b""
     regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
@@ -361,10 +361,11 @@ def _may_be_wrapped(rule: Rule) -> bool:
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
-    """Return the rule's secret that begins at `anchor`. `wraps` is true if a line break may divide it."""
+    """Return the rule's secret that begins at `anchor`. `wraps` is true if a line break may divide the
+    secret."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
-    # Nearly all anchors are inside longer words. This test is faster than matching the pattern.
+    # Nearly all anchors are inside longer words. This test is faster than a match of the pattern.
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
     harmless = rule.shows_early and _begins_harmlessly(rule, data, anchor)
@@ -401,12 +402,12 @@ def _checked_end(data: bytes, start: int) -> int:
 
 
 def _continued(rule: Rule, data: bytes, span: Span) -> Span:
-    """Return the span, extended by the part of the token on the next lines if its line was broken."""
+    """Return the span. If its line was broken, the span includes the part of the token on the next lines."""
     rest = _REST.match(data, span.end)
     if rest is None or rule.pattern.match(rest[1]):
         return span
     end = wrapped_end(data, span.start, span.end, rule.window, rule.anchors)
-    # A line that contains only a token may belong to a list of tokens.
+    # A token that is alone in its line may belong to a list of tokens.
     alone = not data[data.rfind(b"\n", max(0, span.start - rule.window), span.start) + 1 : span.start].strip()
     if end == span.end and not alone and _is_rest(rest[1]):
         end = rest.end(1)
@@ -429,15 +430,16 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
 
 
 def _joined(rule: Rule, data: bytes, start: int, end: int) -> bytes:
-    """Return the text without its line breaks if the rule matches all of it, else an empty string."""
+    """Return the text without its line breaks if the rule matches the whole of it; otherwise an empty
+    string."""
     text = flat(data[start:end])
     match = rule.pattern.match(text)
     return text if match and match.end() == len(text) else b""
 
 
 def _is_rest(piece: bytes) -> bool:
-    """Return whether a line can only be the end of a token: it is random and has digits, capitals and small
-    letters. Commits and checksums, which also fill a line, have no capitals."""
+    """Return whether a line can only be the end of a token. Such a line is random and has digits, capitals
+    and small letters. Commits and checksums may also fill a line, but have no capitals."""
     text = piece.decode("ascii")
     return is_opaque(text, 16) and kinds(text) == 3
 
@@ -452,10 +454,10 @@ def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
 
 _BEGINS, _GOES_ON, _DEPENDS = range(3)
 _AFTER = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
-"""A table that shows whether a word may continue after a byte. After `]` (0x5D), which may end a placeholder,
-this depends on the text."""
+"""A table that shows whether a word may continue after a byte. A placeholder may end with `]` (0x5D), so
+after this byte the text decides."""
 MAY_GO_ON = bytes(after != _BEGINS for after in _AFTER)
-"""A table with 1 for each byte after which a word may continue, and 0 for others."""
+"""A table with 1 for each byte after which a word may continue, and 0 for each other byte."""
 
 
 _TRACED = re.compile(
@@ -466,14 +468,14 @@ _TRACED = re.compile(
 
 
 def begins_word(data: bytes, start: int) -> bool:
-    """Return whether a word begins at `start`. A word also begins after an escape such as `\\n`, but not
-    after a placeholder, which replaces a value that is usually part of the word."""
+    """Return whether a word begins at `start`. A word also begins after an escape such as `\\n`. No word
+    begins after a placeholder, because the replaced value is usually part of the word."""
     if start == 0:
         return True
     after = _AFTER[data[start - 1]]
     if after != _GOES_ON:
         return after == _BEGINS or not placeholder.ends(data, start)
-    # Test the second last character first: it shows whether an escape may end here.
+    # The second last character is tested first: it shows whether an escape may end here.
     if start == 1 or data[start - 2] not in _WITHIN_ESCAPE:
         return False
     before = data[max(0, start - 6) : start]
@@ -531,8 +533,8 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
-    """Return whether a login is only an example made of words such as `pass`. Its host is reserved for
-    examples (`foo:mypass@example.com`), or its user's name also has such a word (`aws_key:aws_secret@`,
+    """Return whether a login is only an example made of words such as `pass`. The host must be reserved for
+    examples (`foo:mypass@example.com`), or the user's name must also have such a word (`aws_key:aws_secret@`,
     `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
@@ -597,8 +599,8 @@ def _fits(rule: Rule, secret: bytes) -> bool:
 
 
 def _is_identifier(rule: Rule, text: str) -> bool:
-    """Return whether a value is an identifier such as `acme_migration_20240101_create_users_table`. It has at
-    least three words that the rule's anchors do not contain."""
+    """Return whether a value is an identifier such as `acme_migration_20240101_create_users_table`. An
+    identifier has at least three words that the rule's anchors lack."""
     if not _IDENTIFIER.fullmatch(text):
         return False
     words = [part for part in _JOINT.split(text) if len(part) > 3 and part.isalpha() and is_wordy(part)]
@@ -619,7 +621,7 @@ def _is_literal(text: str) -> bool:
     text = text[:_LOOK]
     if is_favourite(text):
         return True
-    # A password that people choose begins with a capital or has no capitals. So `parsedURL.password` is
+    # Passwords that people choose begin with a capital or have no capitals. `parsedURL.password` is therefore
     # source code.
     member = has_shape(text, "member") and text[0].islower() and not text.islower()
     return not (member or is_placeholder(text) or is_reference(text))

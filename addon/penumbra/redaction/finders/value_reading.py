@@ -1,8 +1,8 @@
 """This module reads a value from its beginning: up to a quote, or as a run of characters without quotes.
 
 A string can be nested in another string. At level n, the quote of a string has 2**n - 1 backslashes before
-it. Backslashes at the end of the string's content add a multiple of 2**(n + 1). So the level of a quote is
-the number of times that (backslashes + 1) can be halved.
+it. If the content of the string ends with backslashes, they add a multiple of 2**(n + 1). The level of a
+quote is therefore the number of times that (backslashes + 1) can be halved.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _REACH = 256
 
 
 def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
-    """Return the end of a string that begins before `at` and ends at `end` or earlier. `closed` is true if a
-    quote of the kind that opened the string is at `end`.
+    """Return the end of a string that begins before `at` and ends at or before `end`. `closed` is true if the
+    quote at `end` is of the same kind as the string's opening quote.
 
-    A closed string ends at `end` if all escaped quotes before it have a deeper level than the string. Any
-    other string ends at its first escaped quote. The level of the string is that of the nearest quote before
-    `at`. Only a value with an escaped quote starts the search for that quote, and the next search stops at
-    this escaped quote at the latest, so reading all values takes linear time.
+    A closed string ends at `end` if all escaped quotes before `end` have a deeper level than the string. Any
+    other string ends at its first escaped quote. The level of the string is the level of the nearest quote
+    before `at`. Only a value with an escaped quote needs a search for the nearest quote. The next search
+    stops at this escaped quote at the latest, so reading all values takes linear time.
     """
     quotes = list(_ESCAPED.finditer(data, at, end))
     if not quotes:
@@ -44,8 +44,8 @@ def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
 
 
 def _level(data: bytes, at: int) -> int:
-    """Return the level of the nearest quote before `at`. An escaped line break after that quote shows a level
-    too. The function then returns the lowest of these levels."""
+    """Return the level of the nearest quote before `at`. Escaped line breaks after this quote also show a
+    level. The lowest of these levels is returned."""
     quote, level = _quote_before(data, at)
     for line in _NEW_LINES.finditer(data, quote, at) if level else ():
         level = min(level, _halvings(len(line[1])) if line[1] else 0)
@@ -53,8 +53,8 @@ def _level(data: bytes, at: int) -> int:
 
 
 def _quote_before(data: bytes, at: int) -> tuple[int, int]:
-    """Return the offset and the level of the nearest quote before `at`. The search goes back in growing
-    steps, since one of the two spellings of a quote may be missing from the whole text."""
+    """Return the offset and the level of the nearest quote before `at`. A quote has two spellings, and one of
+    them may be missing from the whole text. The search therefore goes back in growing steps."""
     reach = _REACH
     while True:
         low = max(0, at - reach)
@@ -69,8 +69,9 @@ def _quote_before(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _escape(backslashes: int, *, bare: bool) -> tuple[int, int]:
-    """Return the level of a quote with this many backslashes, and how many of them belong to the quote. A
-    `bare` quote is written as `"`, any other as `u0022`, which has a backslash of its own."""
+    """Return the level of a quote with this number of backslashes, and the number of backslashes that belong
+    to the quote. A `bare` quote is written as `"`. Any other quote is written as `u0022`, after a backslash
+    of its own."""
     coded = 0 if bare else _halvings(backslashes)
     level = _halvings((backslashes >> coded) + 1)
     return coded + level, (1 << level) - 1 << coded
@@ -89,13 +90,13 @@ _ENDS = re.compile(
     + "|".join(rules.load("secrets/words/values.yaml")["behind_bars"].split()).encode()
     + rb")(?:\||\Z)"
 )
-"""This pattern matches a date or a command after a `|`. Such a text is no part of the value."""
+"""This pattern matches a date or a command after a `|`. Such a text is not part of the value."""
 _LONGEST_LINE = 400
 
 
 def before_bar(data: bytes, start: int, end: int) -> int:
-    """Return the end of a value that may contain a `|`. The value ends before the `|` if a command or a table
-    cell follows; otherwise the `|` may be part of a password."""
+    """Return the end of a value that may contain a `|`. If a command or a table cell follows the `|`, the
+    value ends before it. Otherwise the `|` may be part of a password."""
     bar = data.find(b"|", start, end)
     if bar >= 0 and _is_in_row(data, start, bar):
         return bar
@@ -115,7 +116,7 @@ def _is_other(after: bytes) -> bool:
 
 
 def _is_in_row(data: bytes, at: int, bar: int) -> bool:
-    """Return whether the line begins and ends with a `|`, as a row of a table does."""
+    """Return whether the line begins and ends with a `|`, like a row of a table."""
     begin = data.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1
     if data[begin:at].lstrip(b" \t")[:1] != b"|":
         return False
@@ -124,14 +125,14 @@ def _is_in_row(data: bytes, at: int, bar: int) -> bool:
 
 
 def unframed(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the range between `<` and `>` if it is a random value, else the whole range. Words between `<`
-    and `>` are a field to fill in."""
+    """Return the range between `<` and `>` if it has a random value; otherwise the whole range. Words between
+    `<` and `>` are a field that must be filled in."""
     framed = _FRAMED.fullmatch(data, start, end)
     return framed.span(1) if framed and _is_random(framed[1]) else (start, end)
 
 
 def framed_value(data: bytes, at: int) -> tuple[int, int] | None:
-    """Return the range between the `<` at `at` and its `>` if it is a random value, else None."""
+    """Return the range between the `<` at `at` and its `>` if it has a random value; otherwise None."""
     framed = _FRAMED.match(data, at)
     return framed.span(1) if framed and _is_random(framed[1]) else None
 
@@ -142,7 +143,8 @@ def _is_random(inside: bytes) -> bool:
 
 
 def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the range between two quotes that are HTML entities such as `&quot;`, else the whole range."""
+    """Return the range between two quotes that are HTML entities such as `&quot;`; otherwise the whole
+    range."""
     opener = QUOTE_ENTITY.match(data, start, end)
     if opener is None:
         return start, end
@@ -152,7 +154,7 @@ def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 LOOK = 512
-"""Greatest number of bytes that are read of one value."""
+"""The greatest number of bytes that are read of one value."""
 LONGEST_JUDGED = 256
 """Greatest number of characters of a value that decide whether it is a secret."""
 _RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
@@ -166,8 +168,8 @@ RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
 _PERCENT_END = re.compile(
     rb"%(?:25)?(?:26|0[aAdD]|22|20|29|3[bB]|2[cC]|5[dD]|7[dD])|&(?:amp|quot|apos|#39|#34|#x27);|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
 )
-"""This pattern matches what ends a value within a run of characters: a percent escape such as `%26`, an HTML
-entity, a closing typographic quote, or a full-width comma, semicolon or full stop."""
+"""This pattern matches a text that ends a value within a run of characters. Such a text is a percent escape
+such as `%26`, an HTML entity, a closing typographic quote, or a full-width comma, semicolon or full stop."""
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _TRIM = b".,;:"
@@ -185,8 +187,8 @@ class Value(NamedTuple):
 
 
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
-    """Return the value at `at`. The value ends at a closing quote if `opener`, the opening quote, is not
-    empty. Otherwise the value is the longest match of `run`."""
+    """Return the value at `at`. If the value has an opening quote, `opener`, it ends at the closing quote.
+    Otherwise the value is the longest match of `run`."""
     if not opener:
         if data.startswith(b"&", at) and (entity := QUOTE_ENTITY.match(data, at)):
             return _between_entities(data, entity)
@@ -217,8 +219,8 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
 def secret(
     data: bytes, value: Value, name: Name, place: str, least: Strength = Strength.STRONG
 ) -> Span | None:
-    """Return the span of a value if it is a secret and its name has at least the strength `least`, else None.
-    `place` is the first part of the rule's id, such as `column`."""
+    """Return the span of a value if the value is a secret and its name has at least the strength `least`;
+    otherwise None. `place` is the first part of the rule's id, such as `column`."""
     if name.strength < least or not may_be_secret(data, value, name.strength):
         return None
     sure = name.strength > Strength.WEAK and is_unmistakable(_text(data, value), name.strength)

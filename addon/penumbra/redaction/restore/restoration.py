@@ -1,9 +1,11 @@
-"""This module implements `penumbra_restore_secrets`, which lets the model edit files that contain secrets.
+"""This module implements `penumbra_restore_secrets`. With this option, the model can edit files that contain
+secrets.
 
 In a response, placeholders become values after all other processing. In the next request, the values become
 placeholders before all other processing, so the provider never gets a value. The values are known from the
-tool results of the conversation, which clients send again in every request. If a client no longer sends a
-result, `store/restorations.py` still knows where its value is in the arguments, but not the value.
+tool results of the conversation, because clients send all results again in every request. If a client no
+longer sends a result, `store/restorations.py` still knows the place of its value in the arguments, but not
+the value.
 """
 
 from __future__ import annotations
@@ -43,16 +45,18 @@ from penumbra.wire.document import Document, Edit, edited
 from penumbra.wire.json_values import NotJson
 
 # Clients send the arguments of past calls again, as text or as JSON that may be formatted differently. Only
-# the bytes of each value are replaced. So the arguments become what the client would have sent if it had
-# received the placeholder.
+# the bytes of each value are replaced. The arguments are then those that the client would have sent after a
+# response with the placeholder.
 _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
 )
 _LONG = 16
-"""Least number of characters in a value that is also found if a word character adjoins one of its ends."""
+"""The smallest number of characters in a value that is also found if a word character adjoins one of its
+ends."""
 _WORD = re.compile(r"\w")
 _SPELLINGS = 4
-"""Number of spellings of a value that are searched for: unescaped, and escaped once, twice and thrice."""
+"""The number of spellings of a value that are searched for: unescaped, and escaped once, twice and three
+times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,10 @@ class Leaf:
     value: Raw
     """The string in `document`."""
     inner: tuple[Document, Raw] | None = None
-    """If `value` is a string that contains JSON: that JSON, and the string in it that is the leaf."""
+    """If `value` is a string that contains JSON: this JSON, and the leaf's string in this JSON."""
 
     def edit(self, stretches: Sequence[Stretch]) -> Iterator[Edit]:
-        """Yield the edits that replace the stretches of the leaf in `document` by their placeholders."""
+        """Yield the edits of `document` that replace the stretches of the leaf by their placeholders."""
         if self.inner is not None:
             inner, leaf = self.inner
             begin, raw = _inside(inner, leaf)
@@ -84,7 +88,8 @@ class Leaf:
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
-    """Yield the strings in arguments. These are a JSON object, a string that contains one, or plain text."""
+    """Yield the strings in arguments. Arguments are a JSON object, a string that contains an object, or plain
+    text."""
     text = document.string(arguments)
     if text is None:
         for value in _strings(document, arguments):
@@ -154,7 +159,8 @@ def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Return whether a match is part of a longer word. A long match is one only if both ends adjoin one."""
+    """Return whether a match is part of a longer word. A long match is part of a word only if both of its
+    ends adjoin word characters."""
     before = start > 0 and bool(_WORD.match(text[start - 1]))
     after = end < len(text) and bool(_WORD.match(text[end]))
     return (before and after) if end - start >= _LONG else (before or after)
@@ -171,7 +177,8 @@ def replaced(text: str, stretches: Iterable[Stretch]) -> str:
 
 
 def swept(content: bytes, values: Mapping[str, str]) -> bytes:
-    """Return the bytes with values replaced by placeholders, also in nested JSON strings."""
+    """Return the bytes with values replaced by placeholders. Values in nested JSON strings are also
+    replaced."""
     spelled: dict[bytes, bytes] = {}
     for mark, value in values.items():
         for ascii_only in (False, True):
@@ -198,8 +205,8 @@ def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
 
 
 def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable[tuple[str, list[Stretch]]]:
-    """Yield each string in `sent` that contains values, with their places. `sent` and `written` are the
-    arguments with values and as the model wrote them."""
+    """Yield each string in `sent` that contains values, with the places of the values. `sent` are the
+    arguments with values, and `written` are the arguments as the model wrote them."""
     before, after = _parsed(written), _parsed(sent)
     if before is None or after is None:
         pairs = [(written, sent)]
@@ -214,19 +221,19 @@ def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable
 
 
 RULE = "known-value"
-"""Rule id for values that are known from another result."""
+"""The rule id of values that are known from another result."""
 _MEMORY = 16_384
-"""Greatest number of calls whose edits are kept in memory."""
+"""The greatest number of calls whose edits are kept in memory."""
 _SURE = 12
-"""Least number of characters in a value that is searched for outside of the strings in edits."""
+"""The smallest number of characters in a value that is searched for outside of the strings in edits."""
 _NEVER = sys.maxsize
 _ELSEWHERE = frozenset({"previous_response_id", "conversation", "thread"})
-"""Members of a request that refer to earlier turns which only the provider has."""
+"""The members of a request that refer to earlier turns. Only the provider has these turns."""
 _log = logging.getLogger(__name__)
 
 Scanner = Callable[[str, str], Scan]
-"""A function that searches a text for secrets. Its second argument is a hint, such as the file's path.
-Raises RedactionError."""
+"""A function that searches a text for secrets. The second argument is a hint, such as the file's path. Raises
+RedactionError."""
 
 
 class ReadResult(Protocol):
@@ -268,13 +275,13 @@ class ReadRequest(Protocol):
 
 @dataclass(slots=True, repr=False, eq=False)
 class Restoration:
-    """A `Restoration` contains the values that one response may get, and those that it got."""
+    """A `Restoration` contains the values that one response may get, and the values that it got."""
 
     format: str
     conversation: bytes
     values: Values
     folder: Folder
-    """The working folder, at which relative paths start."""
+    """The working folder. Relative paths start there."""
     declared: Mapping[str, str]
     """The `declared` argument of `restorer.edited`."""
     past: Restorations
@@ -289,7 +296,7 @@ class Restoration:
         return len(self._sent)
 
     def open(self, tool: str, *, freeform: bool = False) -> Restorer | None:
-        """Return a restorer for the arguments of a call, or None if they may get no values."""
+        """Return a restorer for the arguments of a call; None if they may get no values."""
         opened = restorer_of(tool, self.values, self.folder, self.declared, freeform=freeform)
         if opened is not None:
             opened.note = self._note
@@ -309,7 +316,8 @@ class Restoration:
         self.past.note(noted)
 
     async def keep(self) -> None:
-        """Store the places of the values that the response got, so that they are known after a restart."""
+        """Store the places of the values that the response got. After a restart, the places are still
+        known."""
         await self.past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:
@@ -325,13 +333,14 @@ class Restoring:
         self._decisions = decisions
         self._vault = Vault()
         self._edits: LRUCache[bytes, tuple[Edit, ...]] = LRUCache(_MEMORY)
-        """Edits that replace values by placeholders, by `_call_key`. Offsets count from the arguments."""
+        """Edits that replace values by placeholders, by `_call_key`. Offsets are counted from the beginning
+        of the arguments."""
 
     async def conceal(self, request: ReadRequest, conversation: bytes, scan: Scanner | None) -> bool:
-        """Replace values by placeholders in the arguments of past calls, and return whether there were any.
-        Raises RedactionError.
+        """Replace values by placeholders in the arguments of past calls. Return whether there were any
+        values. Raises RedactionError.
 
-        `scan` is None if the option is off now. It may have been on during earlier requests.
+        `scan` is None if the option is off now. The option may have been on during earlier requests.
         """
         document = request.document
         calls = [
@@ -351,8 +360,8 @@ class Restoring:
 
     @staticmethod
     def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
-        """Return the key of a call's edits. They depend on the arguments and on the results before the call,
-        so the key contains the call's turn."""
+        """Return the key of a call's edits. The edits depend on the arguments and on the results before the
+        call, so the key contains the call's turn."""
         digest = hashlib.blake2b(document.source(call.arguments), key=conversation, digest_size=16)
         digest.update(b"\0%d" % call.turn)
         return digest.digest()
@@ -375,7 +384,7 @@ class Restoring:
                 self.learn(request, conversation, known, scan)
             return {key: list(leaves(request.document, call.arguments)) for key, call in calls.items()}
 
-        # A thread does this work, since after a restart it may cover a whole conversation.
+        # A thread does this work, because after a restart it may cover a whole conversation.
         found = await asyncio.to_thread(work)
         past = await self._past.get(_key(conversation, leaf.text) for each in found.values() for leaf in each)
         hide = scan is not None
@@ -410,7 +419,7 @@ class Restoring:
         return decided, fresh
 
     def redacting(self, request: ReadRequest, conversation: bytes, redact: Redact) -> Redact:
-        """Return a function that calls `redact`, and then also redacts the values of the conversation's other
+        """Return a function that calls `redact` and then redacts the values of the conversation's other
         results."""
         values = self._vault.values(conversation, [item.key for item in request.items]).every()
         values = {mark: value for mark, value in values.items() if len(value) >= _SURE}
@@ -457,7 +466,7 @@ class Restoring:
             self._vault.keep(conversation, item.key, path, values)
 
     def of_response(self, request: ReadRequest, conversation: bytes) -> Restoration | None:
-        """Return the values that the response to a request may get, or None if there are none."""
+        """Return the values that the response to a request may get; None if there are no values."""
         values = self._vault.values(conversation, [item.key for item in request.items])
         if not values or request.format not in FORMATS:
             return None
@@ -471,7 +480,7 @@ def _relative(
 ) -> tuple[Edit, ...]:
     """Return the edits of a call's arguments, with offsets from the beginning of the arguments.
 
-    The bytes are searched as well, since a JSON parser skips the first of two members of the same name.
+    The bytes are also searched, because a JSON parser skips the first of two members with the same name.
     """
     source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
     moved = tuple(Edit(edit.start - begin, edit.end - begin, edit.data) for edit in edits)
@@ -486,7 +495,7 @@ def _root(request: ReadRequest) -> str:
 
 def _declared_paths(request: ReadRequest) -> dict[str, str]:
     """Return the `declared` argument of `restorer.edited`. The string is empty for a tool whose schema has no
-    such property or several, or that is declared twice."""
+    such property or several such properties. The string is also empty for a tool that is declared twice."""
     paths: dict[str, str] = {}
     tools = request.wire.schema_arrays(request.document)
     for name, properties in declared_schemas(request.document, tools):
@@ -499,7 +508,7 @@ def _first_move(request: ReadRequest) -> int:
     """Return the turn of the first call that may have changed the working folder."""
     document = request.document
     if not _ELSEWHERE.isdisjoint(document.members(document.root)):
-        # Calls in earlier turns that the request does not contain may have changed it.
+        # The request may lack calls of earlier turns that have changed the folder.
         return -1
     for call in request.wire.past_calls(request.document):
         texts = (leaf.text for leaf in leaves(document, call.arguments))
@@ -509,6 +518,6 @@ def _first_move(request: ReadRequest) -> int:
 
 
 def _key(conversation: bytes, text: str) -> bytes:
-    """Return the key under which the values' places in a string are stored."""
+    """Return the key under which the places of values in a string are stored."""
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, key=conversation, digest_size=16, person=b"penumbra restore").digest()

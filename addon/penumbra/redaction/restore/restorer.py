@@ -1,10 +1,10 @@
 """This module replaces placeholders by their values in the arguments of a tool call that edits a file.
 
 The arguments arrive in fragments of any size. Fragments are passed on at once up to the first placeholder
-with a known value. Everything after that waits until the call ends, because a second path or a duplicate key
-may still change which file the call edits. In case of doubt a placeholder is not replaced.
+with a known value. All later text waits until the call ends, because a second path or a duplicate key may
+still change which file the call edits. In case of doubt a placeholder stays.
 
-The values are kept in memory only, separately for each conversation, and their total size is limited.
+The values are kept only in memory, separately for each conversation. Their total size is limited.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from penumbra.short_texts import remembered
 
 # A value is written only into the file that it was read from. The files are on the client's disk, so paths
 # are compared as text, and only normalised paths are accepted. A relative path starts at the working folder
-# that the call or the conversation states. If neither states one, it equals only the same relative path.
-# After a call that may have changed the folder, a relative path equals no path.
+# that the call or the conversation states. If neither states a folder, a relative path equals only the same
+# relative path. After a call that may have changed the folder, a relative path equals no path.
 Kind = Literal["path", "patch", ""]
-"""The way in which a call names the file to edit: in an argument or in a patch; empty if it is no edit."""
+"""The way in which a call names the file to edit: in an argument or in a patch; empty if the call edits no
+file."""
 _OF_FILES = ("read", "edit", "write")
 _WORD = re.compile(r"[\w.-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
@@ -63,7 +64,7 @@ def _path_keys() -> frozenset[str]:
 @rules.until_changed
 @remembered(4_096)
 def names_file(member: str) -> bool:
-    """Return whether the argument with this name may contain the path of a file."""
+    """Return whether an argument with this name may contain the path of a file."""
     if member in folder_keys():
         return False
     words = _WORDS.findall(member)
@@ -78,7 +79,7 @@ def folder_keys() -> tuple[str, ...]:
 
 def built_in_path(tool: str) -> str:
     """Return the argument with the file's path in calls of a tool that the provider defines; empty if there
-    is none."""
+    is no such argument."""
     return str(_table()["built_in"].get(tool, ""))
 
 
@@ -103,7 +104,7 @@ def moves(tool: str, texts: Iterable[str]) -> bool:
 
 def edit_kind(tool: str) -> Kind:
     """Return the way in which a tool names the file to edit. For a tool of an MCP server the result is empty,
-    since the server may run on another machine."""
+    because the server may run on another machine."""
     if tools.is_mcp(tool):
         return ""
     if tool in _table()["patches"]:
@@ -113,7 +114,7 @@ def edit_kind(tool: str) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A `Folder` is the working folder, at which relative paths start."""
+    """A `Folder` is the working folder. Relative paths start there."""
 
     root: str = ""
     """Absolute path; empty if it is unknown."""
@@ -145,7 +146,7 @@ def _is_absolute(path: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """Return the path with slashes if it names the same file for every program, else an empty string.
+    """Return the path with slashes if it names the same file for every program; otherwise an empty string.
 
     A path with `..` may lead through a symbolic link. A path that begins with a special character of the
     shell, or has a part that ends with a space or full stop, names another file on some systems.
@@ -154,7 +155,7 @@ def _plain(path: str) -> str:
     if drive:
         path = path.replace("\\", "/")
     elif "\\" in path:
-        # A backslash separates parts on some systems and belongs to a name on others.
+        # On some systems a backslash separates parts. On others it belongs to a name.
         return ""
     if not path or not path.isprintable() or path != path.strip() or path[0] in "~$%" or path[:2] == "//":
         return ""
@@ -189,7 +190,7 @@ def _workdir(arguments: Any) -> str | None:
 def stated_folder(opening: str, data: bytes) -> str:
     """Return the absolute working folder that `opening`, the first user turn, states.
 
-    The result is empty if none is stated, or if the whole request, `data`, states several.
+    The result is empty if no folder is stated, or if the whole request, `data`, states several folders.
     """
     pattern = _table()["stated"]
     if (stated := re.search(pattern, opening)) is None:
@@ -202,11 +203,11 @@ def stated_folder(opening: str, data: bytes) -> str:
 
 MAX_SCOPES = 256
 MAX_CHARACTERS = 1_000_000
-"""Greatest total size of the `Read`s of one scope, which is usually a conversation."""
+"""The greatest total size of the `Read`s in one scope. A scope is usually a conversation."""
 _OF_EACH = 500
-"""Size that each `Read` has in addition to the characters of its values."""
+"""The size of a `Read` in addition to the characters of its values."""
 _LONGEST_LINE = 1_000
-"""Greatest number of characters in a line of a value. Agents truncate longer lines."""
+"""The greatest number of characters in a line of a value. Agents truncate longer lines."""
 _NUMBERED = re.compile(r"\n[ \t]*[0-9]+[ \t]*[\t:|\u2192]")
 
 
@@ -227,7 +228,7 @@ class Values:
     """A `Values` contains the values that one response may get, by file."""
 
     def __init__(self, reads: Iterable[Read] = ()) -> None:
-        """Collect the values of `reads`, but leave out each placeholder that has several values."""
+        """Collect the values of `reads`. A placeholder with several values is left out."""
         self._by_path: dict[str, dict[str, str]] = {}
         every: dict[str, str] = {}
         clashing: set[str] = set()
@@ -262,10 +263,10 @@ class Values:
 
 
 class Vault:
-    """A `Vault` keeps the values of each scope, which is usually a conversation. A `Vault` is thread-safe.
+    """A `Vault` keeps the values of each scope. A scope is usually a conversation. A `Vault` is thread-safe.
 
-    If it is full, it drops the scope that was not used for the longest time. A full scope drops its oldest
-    result. The values are never written to disk or logs; `repr` shows only sizes.
+    A full `Vault` drops the least recently used scope. A full scope drops its oldest result. The values are
+    never written to disk or logs. `repr` shows only sizes.
     """
 
     def __init__(self, *, scopes: int = MAX_SCOPES, characters: int = MAX_CHARACTERS) -> None:
@@ -279,8 +280,8 @@ class Vault:
             return key in self._scopes.get(scope, ())
 
     def keep(self, scope: bytes, key: bytes, path: str, values: Mapping[str, str]) -> None:
-        """Store the values that were redacted in a result. `path` is the file that the result shows; it may
-        be empty."""
+        """Store the values that were redacted in a result. `path` is the file that the result shows, or
+        empty."""
         with self._lock:
             reads = self._scopes.get(scope)
             if reads is None:
@@ -300,9 +301,9 @@ class Vault:
 
 
 def exact(values: Mapping[str, str], text: str) -> dict[str, str]:
-    """Return the values that the text certainly shows as they are in the file.
+    """Return the values that the text certainly shows in the form that they have in the file.
 
-    A tool may have truncated, numbered or coloured the others, or escaped them for JSON.
+    A tool may have truncated, numbered or coloured the other values, or escaped them for JSON.
     """
     is_json = text.lstrip()[:1] in ("{", "[")
     return {
@@ -324,21 +325,22 @@ _FIRST, _LAST = "*** Begin Patch", "*** End Patch"
 _SILENT = (_FIRST, _LAST, "*** End of File")
 """Lines of a patch that begin with `***` and contain no path."""
 _ODD_BREAKS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""This pattern matches a character that only some programs treat as a line break."""
+"""This pattern matches a character that only some programs take for a line break."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """An `Edited` describes how the calls of a tool name the file that they edit."""
+    """An `Edited` tells how the calls of a tool name the file that they edit."""
 
     member: str = ""
-    """Name of the only argument that contains a path; empty if a patch contains the path."""
+    """The name of the only argument that contains a path; empty if a patch contains the path."""
     in_lines: bool = False
-    """True if the new text is in a patch, whose lines begin with `+`, `-` or a space."""
+    """True if the new text is in a patch. Each line of a patch begins with `+`, `-` or a space."""
 
 
 def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
-    """Return how calls of a tool name their file; None if the tool edits no file, or the file is uncertain.
+    """Return how the calls of a tool name their file; None if the tool edits no file or the file is
+    uncertain.
 
     `declared` maps a tool to the only property of its schema that may contain a path, or to an empty string.
     """
@@ -354,7 +356,7 @@ def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
 @dataclass(slots=True, repr=False)
 class Restorer:
     """A `Restorer` replaces placeholders by values in the arguments of one call. The arguments are a patch if
-    `freeform` is true, else JSON."""
+    `freeform` is true, and otherwise JSON."""
 
     values: Values
     folder: Folder
@@ -367,12 +369,12 @@ class Restorer:
     the model wrote, the arguments with values, and the values."""
     _pieces: list[str] = field(default_factory=list)
     _passed: int = 0
-    """Number of characters that were already passed on."""
+    """The number of characters that were already passed on."""
     _tail: str = ""
     _waits: bool = False
 
     def feed(self, fragment: str) -> str:
-        """Take a fragment, and return the characters that can be passed on now; there may be none."""
+        """Take a fragment. Return the characters that can be passed on now; there may be none."""
         self._pieces.append(fragment)
         if self._waits:
             return ""
@@ -383,7 +385,7 @@ class Restorer:
         return out
 
     def finish(self) -> str:
-        """Return all arguments that were not yet passed on. The caller uses `finish` when the call ends."""
+        """Return all arguments that were not passed on yet. The caller uses `finish` when the call ends."""
         if not self._tail and not self._waits:
             return ""
         text = "".join(self._pieces)
@@ -391,7 +393,7 @@ class Restorer:
         at = self._passed
         for match, path in self._marks(text):
             value = self.values.of(path).get(match[0]) if path else None
-            # Each line of a patch begins with a sign, so a value with several lines would break it.
+            # Each line of a patch begins with a sign, so a value with several lines would break the patch.
             if value is None or (self.how.in_lines and ("\n" in value or "\r" in value)):
                 continue
             self.used[match[0]] = value
@@ -419,14 +421,14 @@ class Restorer:
         return len(text)
 
     def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield each placeholder with the file that the call writes it to. Yield nothing if any placeholder
+        """Yield each placeholder with the file to which the call writes it. Yield nothing if any placeholder
         is uncertain."""
         marks = list(PATTERN.finditer(text))
         if self.freeform:
             places = patch_marks(text, self.folder, None)
         else:
             places = json_marks(text, self.folder, self.how)
-        # A placeholder in a key, or one with escaped characters, is in only one of the two lists.
+        # A placeholder in a key, or with escaped characters, is in only one of the two lists.
         if [mark for mark, _ in places] != [match[0] for match in marks]:
             return
         yield from ((match, path) for match, (_, path) in zip(marks, places, strict=True))
@@ -435,8 +437,8 @@ class Restorer:
 def restorer_of(
     tool: str, values: Values, folder: Folder, declared: Mapping[str, str], *, freeform: bool
 ) -> Restorer | None:
-    """Return a restorer for a call's arguments, or None if they may get no values. The arguments are plain
-    text if `freeform` is true, else JSON."""
+    """Return a restorer for a call's arguments; None if they may get no values. The arguments are plain text
+    if `freeform` is true, and otherwise JSON."""
     how = edited(tool, declared) if values else None
     if how is None or (freeform and how.member):
         return None
@@ -451,7 +453,7 @@ def may_become(text: str) -> bool:
 
 
 def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
-    """Return the placeholders in JSON arguments, each with the file that the call writes it to. The list is
+    """Return the placeholders in JSON arguments, each with the file to which the call writes it. The list is
     empty if the arguments are ambiguous."""
     arguments = _object(text)
     if arguments is None:
@@ -499,7 +501,8 @@ def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[s
 
 
 def _is_header(line: str) -> bool:
-    """Return whether a program that ignores white space may read the line as a header of a patch."""
+    """Return whether a line without its white space begins like the header of a patch. Some programs ignore
+    white space."""
     return line.strip().startswith("***")
 
 
@@ -513,9 +516,9 @@ class _Doubled(ValueError):
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """Return the arguments, or None if they are not a JSON object or have two members of the same name.
+    """Return the arguments; None if they are no JSON object or have two members with the same name.
 
-    Names that differ only in case count as the same, as in some programs.
+    Names that differ only in case count as the same name, because some programs ignore case.
     """
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
