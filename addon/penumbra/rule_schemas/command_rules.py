@@ -74,7 +74,7 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
 
 
 class HoistRule(StepRule, frozen=True, kw_only=True):
-    """A `HoistRule` writes columns that have one value in a whole run of lines only once, before the run."""
+    """A `HoistRule` writes a value that a column has in a whole run of lines only once, before the run."""
 
     hoist: AnyRegex
     """The lines, with a group for each column."""
@@ -82,6 +82,9 @@ class HoistRule(StepRule, frozen=True, kw_only=True):
     """The groups, in order."""
     fields: dict[str, str]
     """The names of the columns that may be written before the run, by column."""
+    usual: tuple[str, ...] = ()
+    """The columns among them of which one value for most lines is enough. The other lines keep theirs, so
+    their form must tell them from other columns."""
     least: Count = field(default=3, name="min")
     """The smallest number of lines in a run."""
 

@@ -480,6 +480,8 @@ def test_hoist() -> None:
     assert run(rule, "r  ann  a\nw  ann  b") == "[owner ann in each of the next 2 lines]\nr a\nw b"
     assert run(rule, "r  ann  a\nw  bob  b") == "r ann a\nw bob b"
     assert run(rule, "r  ann  a") == "r ann a"
+    usual = run(rule | {"usual": ["owner"]}, "r ann a\nw bob b\nx ann c")
+    assert usual == "[owner ann unless stated in each of the next 3 lines]\nr a\nw bob b\nx c"
 
 
 @pytest.mark.parametrize(

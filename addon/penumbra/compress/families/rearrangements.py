@@ -4,6 +4,7 @@ form."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import compress
@@ -97,7 +98,7 @@ class Group:
 
 @dataclass(slots=True)
 class Hoist:
-    """The step `hoist` writes columns that are the same in all lines of a run once, before the run."""
+    """The step `hoist` writes the values that the lines of a run share once, before the run."""
 
     rule: HoistRule
     pattern: Pattern
@@ -115,19 +116,28 @@ class Hoist:
         return out + self._hoisted(run)
 
     def _hoisted(self, run: list[re.Match[str]]) -> list[str]:
-        if not run:
-            return []
-        constant = {
-            name: run[0].group(name)
-            for name in self.rule.fields
-            if len(run) >= self.rule.least and all(match.group(name) == run[0].group(name) for match in run)
-        }
-        kept = [name for name in self.rule.columns if name not in constant]
-        lines = [" ".join(match.group(name) for name in kept) for match in run]
-        if not constant:
+        rows = [{name: self._value(match, name) for name in self.rule.columns} for match in run]
+        shared = self._shared(rows) if len(rows) >= self.rule.least else {}
+        lines = [" ".join(row[name] for name in row if row[name] != shared.get(name)) for row in rows]
+        if not shared:
             return lines
-        constants = ", ".join(f"{self.rule.fields[name]} {value}" for name, value in constant.items())
-        return [f"[{constants} in each of the next {counted(len(run), 'line')}]", *lines]
+        columns: list[str] = []
+        for name, value in shared.items():
+            has_others = any(row[name] != value for row in rows)
+            columns.append(f"{self.rule.fields[name]} {value}{' unless stated' if has_others else ''}")
+        return [f"[{', '.join(columns)} in each of the next {counted(len(rows), 'line')}]", *lines]
+
+    def _value(self, match: re.Match[str], name: str) -> str:
+        return " ".join(match.group(name).split()) if name in self.rule.fields else match.group(name)
+
+    def _shared(self, rows: list[dict[str, str]]) -> dict[str, str]:
+        """Return the value of each column that is written before the rows."""
+        shared: dict[str, str] = {}
+        for name in self.rule.fields:
+            value, count = Counter(row[name] for row in rows).most_common(1)[0]
+            if count == len(rows) or (name in self.rule.usual and 2 * count > len(rows)):
+                shared[name] = value
+        return shared
 
 
 @dataclass(slots=True)
