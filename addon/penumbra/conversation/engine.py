@@ -347,10 +347,14 @@ class Engine:
         tool = prepared.tool if prepared else ""
         waits = inputs.waits and not tool
         await conversations.sent(
-            accepted.conversation, tool, waits=waits, revised=bool(over), life=inputs.cold
+            accepted.conversation,
+            tool,
+            start=rewrite.start(request),
+            is_new=inputs.state.idle is None,
+            waits=waits,
+            revised=bool(over),
+            life=inputs.cold,
         )
-        if start := rewrite.start(request):
-            await conversations.sent(start, life=inputs.cold)
         if request.settings.tool_compaction.arguments and not inputs.state.limits.arguments:
             await conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
         if prepared is not None:

@@ -119,9 +119,7 @@ class Expansions:
         named = wire.compared_with(document)
         if named is None or not (response_id := document.string(named)):
             return
-        key = exchange_key(
-            caller.elsewhere(response_id), Visible(-1, 0, (), "", "", 0, response_id=response_id)
-        )
+        key = _id_key(caller, response_id)
         exchange = (await self._exchanges.get([key])).get(key)
         if exchange is None or exchange.scope != caller.scope:
             return
@@ -233,9 +231,8 @@ class Expansions:
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
         """Record the response to a request without tools, text and history. The conversation may still get
         the tool afterwards."""
-        visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
         response = PastResponse("", text_hash(""), scope=caller.scope, undecided=True)
-        await self._exchanges.put({exchange_key(caller.elsewhere(response_id), visible): response})
+        await self._exchanges.put({_id_key(caller, response_id): response})
 
     async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
         """Store originals for later requests."""
@@ -340,9 +337,6 @@ class Expansions:
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Store a response in the form of the next request. `Stores.written` waits until it is on disk."""
         caller, owner, earlier = prepared.caller, prepared.owner, prepared.replayed.keys
-        if done.orphans:
-            orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
-            await self._exchanges.put(dict.fromkeys(orphans, PastResponse("", "")), in_background=True)
         begun, before = prepared.history.begun, prepared.history.front
         calls = begun.calls + done.calls if begun is not None else done.calls
         text = begun.text + done.text if begun is not None else done.text
@@ -351,48 +345,56 @@ class Expansions:
         scope = prepared.references.scope
         response = PastResponse(prepared.tool, text_hash(text), (), done.hidden, scope, caller.scope)
         response = replace(response, declared_at=prepared.declared_at)
+        # One write for all entries.
+        entries = dict.fromkeys((key, *others), response)
+        if done.orphans:
+            orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))
+            entries |= dict.fromkeys(orphans, PastResponse("", ""))
         if done.signed_late and done.hidden is not None:
             earlier += (key,)
         if done.signature and earlier:
-            bound = PastResponse(prepared.tool, "", earlier)
-            await self._exchanges.put({signature_key(owner, done.signature): bound}, in_background=True)
-        await self._exchanges.put(dict.fromkeys((key, *others), response), in_background=True)
-        if prepared.threaded and done.ids:
-            await self._tool_calls.record(caller.scope, done.made)
-            await self._remember_id(prepared, done)
-        elif done.hidden is not None and done.ids:
-            await self._remember_id(prepared, done)
+            entries[signature_key(owner, done.signature)] = PastResponse(prepared.tool, "", earlier)
+        if done.ids and (prepared.threaded or done.hidden is not None):
+            entries |= _by_ids(prepared, done)
         if done.calls and not done.sound:
             # Clients keep the text of a broken-off response but not its calls.
             words = replace(visible, calls=(), tokens=())
-            spoken = {exchange_key(owner, words, before): replace(response, hidden=None)}
-            await self._exchanges.put(spoken, in_background=True)
+            entries[exchange_key(owner, words, before)] = replace(response, hidden=None)
+        await self._exchanges.put(entries, in_background=True)
+        if prepared.threaded and done.ids:
+            await self._tool_calls.record(caller.scope, done.made)
         if done.sound and prepared.inherit is not None:
             await self.keep(prepared, await prepared.inherit(prepared))
 
-    async def _remember_id(self, prepared: Prepared, done: Done) -> None:
-        """Store a response by the ids that the client may know: the id of the first turn of a stream, or of
-        the last turn of a document."""
-        results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
-        history = prepared.history.before
-        if prepared.history.responses:
-            calls = [prefix_hash.call(call.name, call.arguments) for call in done.made]
-            history = prefix_hash.answered(history, prefix_hash.plain(done.text), calls)
-        for response_id in dict.fromkeys((done.ids[0], done.ids[-1])):
-            visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
-            hidden = Hidden((), None, results, response_id=done.ids[-1])
-            needed = bool(results) or response_id != done.ids[-1]
-            response = PastResponse(
-                prepared.tool,
-                text_hash(""),
-                hidden=hidden if needed else None,
-                conversation=prepared.references.scope,
-                scope=caller.scope,
-                history=history,
-                held=prepared.provider_results,
-            )
-            key = exchange_key(caller.elsewhere(response_id), visible)
-            await self._exchanges.put({key: response}, in_background=True)
+
+def _by_ids(prepared: Prepared, done: Done) -> dict[bytes, PastResponse]:
+    """Return a response by the ids that the client may know: the id of the first turn of a stream, or of the
+    last turn of a document."""
+    results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
+    history = prepared.history.before
+    if prepared.history.responses:
+        calls = [prefix_hash.call(call.name, call.arguments) for call in done.made]
+        history = prefix_hash.answered(history, prefix_hash.plain(done.text), calls)
+    entries: dict[bytes, PastResponse] = {}
+    for response_id in dict.fromkeys((done.ids[0], done.ids[-1])):
+        hidden = Hidden((), None, results, response_id=done.ids[-1])
+        needed = bool(results) or response_id != done.ids[-1]
+        entries[_id_key(caller, response_id)] = PastResponse(
+            prepared.tool,
+            text_hash(""),
+            hidden=hidden if needed else None,
+            conversation=prepared.references.scope,
+            scope=caller.scope,
+            history=history,
+            held=prepared.provider_results,
+        )
+    return entries
+
+
+def _id_key(caller: Caller, response_id: str) -> bytes:
+    """Return the key of a response under its id."""
+    visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
+    return exchange_key(caller.elsewhere(response_id), visible)
 
 
 def _declare(

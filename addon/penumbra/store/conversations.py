@@ -100,27 +100,36 @@ class Conversations:
         return replace(entry, idle=idle)
 
     async def sent(
-        self, key: bytes, tool: str = "", *, waits: bool = False, revised: bool = False, life: float = 0.0
+        self,
+        key: bytes,
+        tool: str = "",
+        *,
+        start: bytes = b"",
+        is_new: bool = False,
+        waits: bool = False,
+        revised: bool = False,
+        life: float = 0.0,
     ) -> None:
         """Note that a request of this conversation is sent. The request declares the injected tool `tool`, or
         no such tool while `waits` is true. The provider caches the request for `life` seconds at most.
+        `start` is the key of `past`, whose state has no tool. `is_new` is true if `past` has just found no
+        state, so that this call looks only in memory.
 
-        The state is written at most once a minute, but at once if `waits` is true, if one of these values has
+        A state is written at most once a minute, but at once if `waits` is true, if one of these values has
         changed, or if decisions replaced earlier ones (`revised`). `Stores.written` waits until the state is
         on disk or in the shared store.
         """
-        now = self.clock()
-        entry = await self._entry(key) or ConversationState(seen=now)
-        life = max(life, entry.life if now - entry.seen <= entry.life else 0.0)
-        changed = (tool, waits, life) != (entry.tool, entry.waits, entry.life)
-        due = revised or waits or changed or now - entry.written > _WRITE_SECONDS
-        revision = secrets.token_hex(8) if revised else entry.revision
-        written = now if due else entry.written
-        entry = ConversationState(None, entry.limits, tool, revision, waits, now, life, written)
-        if due:
-            await self._table.put({key: entry}, in_background=True)
-        else:
-            self._table.note({key: entry})
+        now, keys = self.clock(), [key, start] if start else [key]
+        known = self._table.recent(keys)
+        if key not in known and not is_new:
+            known = await self._table.get(keys)
+        blank = ConversationState(seen=now)
+        states = {key: _after(known.get(key, blank), now, life, tool, waits=waits, revised=revised)}
+        if start:
+            states[start] = _after(known.get(start, blank), now, life)
+        self._table.note(states)
+        due = {each: state for each, state in states.items() if state.written == now}
+        await self._table.put(due, in_background=True)
 
     async def answered(self, key: bytes) -> None:
         """Note the end of a response. The provider has used its cache until then."""
@@ -143,6 +152,24 @@ class Conversations:
 
     async def _entry(self, key: bytes, *, latest: bool = False) -> ConversationState | None:
         return (await self._table.get([key], latest=latest)).get(key)
+
+
+def _after(
+    entry: ConversationState,
+    now: float,
+    life: float,
+    tool: str = "",
+    *,
+    waits: bool = False,
+    revised: bool = False,
+) -> ConversationState:
+    """Return the state after a request that is sent `now`. Its `written` is `now` if it must be written."""
+    life = max(life, entry.life if now - entry.seen <= entry.life else 0.0)
+    changed = (tool, waits, life) != (entry.tool, entry.waits, entry.life)
+    due = revised or waits or changed or now - entry.written > _WRITE_SECONDS
+    revision = secrets.token_hex(8) if revised else entry.revision
+    written = now if due else entry.written
+    return ConversationState(None, entry.limits, tool, revision, waits, now, life, written)
 
 
 def _pack(entry: ConversationState) -> bytes:

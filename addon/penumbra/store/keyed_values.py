@@ -172,6 +172,10 @@ class KeyedValues(ABC, Generic[V]):
         for key, value in values.items():
             self._memory.put(key, value, now)
 
+    def recent(self, keys: Iterable[bytes]) -> dict[bytes, V]:
+        """Return the values of these keys that are in memory."""
+        return {key: entry.value for key, entry in self._memory.find(keys).items()}
+
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
         """Return the keys for which another proxy has announced a value that this one doesn't have."""
         return frozenset()

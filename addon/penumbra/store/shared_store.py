@@ -649,7 +649,7 @@ class SharedTable(KeyedValues[V]):
         return not lost
 
     async def _rows_in_memory(self, keys: Iterable[bytes]) -> list[Row]:
-        return await self._rows({key: entry.value for key, entry in self._memory.find(keys).items()})
+        return await self._rows(self.recent(keys))
 
     def _late(self, keys: Iterable[bytes]) -> None:
         """Note keys whose values are in memory and are not written yet."""
