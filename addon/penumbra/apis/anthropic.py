@@ -1,8 +1,8 @@
 """This module has the format of Anthropic Messages.
 
 In a request, a tool result is a `tool_result` block of a user message. Its content is a string or a list of
-blocks. Only `text` blocks in this list may change. Results of tools that the provider runs are in assistant
-messages and never change. A response, whether a stream or a document, is a list of content blocks
+blocks. Only `text` blocks in this list may change. Some tools run at the provider. Their results are in
+assistant messages and never change. A response is a list of content blocks, in a stream or in a document
 (`content_blocks.py`).
 """
 
@@ -44,7 +44,7 @@ _ELSEWHERE = -1
 _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
 
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
-"""Types of thinking blocks, each with the member by which the provider recognises the block."""
+"""The types of thinking blocks, and the member by which the provider recognises a block of each type."""
 _ERRORS = {**by_status(ANTHROPIC), 503: "overloaded_error"}
 
 
@@ -151,8 +151,8 @@ class AnthropicFormat(ApiFormat):
     def may_declare_after(self, request: Document) -> bool:
         messages = self.prompt(request).messages
         tools = map(request.members, request.items(request.top.get("tools")))
-        # If the loading of all other tools is deferred, the new tool changes the beginning of the prompt, and
-        # nothing stays cached.
+        # If all other tools are loaded later, the new tool changes the beginning of the prompt, and no prefix
+        # stays cached.
         loads = any(request.plain(tool.get("defer_loading")) is not True for tool in tools)
         return bool(messages) and loads and messages[-1].role == "user"
 
@@ -170,7 +170,7 @@ class AnthropicFormat(ApiFormat):
             # The provider already has all earlier messages and this response.
             messages_there = document.items(top["messages"])
             marked = [one for one in messages_there if _cache_mark(document, one) is not None]
-            # Earlier blocks are not sent again, so the cache breakpoint moves to the new ones.
+            # Earlier blocks are not sent again, so the cache breakpoint moves to the new blocks.
             new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
             document.edits.append(Edit(start, end, b"[" + new + b"]"))
@@ -226,7 +226,7 @@ class AnthropicFormat(ApiFormat):
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
-        """Return the messages unchanged, since the API joins adjacent messages of one role."""
+        """Return the messages unchanged. The API itself joins adjacent messages of one role."""
         return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
@@ -248,8 +248,8 @@ class AnthropicFormat(ApiFormat):
         return document.render() if document.top else b""
 
     def _remove_thinking(self, document: Document, message: Raw) -> bool:
-        """Remove the thinking of a message. Returns False if the message has no other content, and changes
-        nothing then."""
+        """Remove the thinking of a message. Return False and change nothing if the message has no other
+        content."""
         content, left = self.blocks(document, message), self.without_reasoning(document, message)
         if content is None or not left or document.is_edited(*document.place(message)):
             return False
@@ -258,14 +258,13 @@ class AnthropicFormat(ApiFormat):
 
 
 def _continued(request: Document) -> str:
-    """Return the id of the response that a request continues; empty unless the provider stores the
-    history."""
+    """Return the id of the response that a request continues; empty if the request has the whole history."""
     thread = request.members(request.top.get("thread"))
     return request.text_of(thread.get("previous_message_id"))
 
 
 def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
-    """Insert hidden results beside those of real calls. The provider has the other hidden messages."""
+    """Insert hidden results next to the results of real calls. The provider has the other hidden messages."""
     if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
         return False
     thread = request.members(request.top.get("thread"))
@@ -307,7 +306,7 @@ def _ask_to_drop(request: Document, thinking: Raw) -> bool:
 
 
 def _cache_mark(request: Document, message: Raw) -> bytes | None:
-    """Return the cache breakpoint of a message; None if it has none."""
+    """Return the cache breakpoint of a message; None if the message has no breakpoint."""
     for block in reversed(request.items(request.members(message).get("content"))):
         mark = request.members(block).get("cache_control")
         if mark is not None:
@@ -332,7 +331,7 @@ _KINDS = {
     "message_stop": EventKind.END,
 }
 _WHOLE = ("type", "encrypted_content")
-"""Members whose value in a delta replaces the earlier value. Values of other members are appended."""
+"""The members whose value in a delta replaces the earlier value. The values of other members are appended."""
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 

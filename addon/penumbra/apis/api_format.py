@@ -1,9 +1,9 @@
 """This module has the base class of the formats. Each format defines some methods, and the base class derives
-the others from them.
+the other methods from them.
 
-A format returns the places of the parts of a prompt (`message` and a few other methods). From these, this
-module derives the results of a conversation with the calls that they answer, the texts outside of results,
-and the features by which a hidden exchange is recognised.
+A format returns the places of the parts of a prompt (`message` and a few other methods). From these places,
+this module derives a conversation's results and their calls, the texts outside of results, and the features
+by which a hidden exchange is recognised.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """A `Pairing` describes how an API tells which call a result answers."""
+    """A `Pairing` tells how an API shows which call a result answers."""
 
     answered: Answered
     named: bool
     """True if every result names its call."""
     wait: bool
-    """True if a result may answer a call of any message, False if only of the model's last message."""
+    """True if a result may answer a call of any message. False if it may answer only calls of the model's
+    last message."""
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Results:
     _by_id: dict[str, ToolCall] = field(default_factory=dict)
     _waiting: OpenCalls = field(default_factory=OpenCalls)
     _responses: tuple[int, int] = (-1, -1)
-    """Indexes of the model's last two messages; -1 if there is none."""
+    """The indexes of the model's last two messages; -1 if there is no such message."""
     _last_thinking: int = -1
 
     def __len__(self) -> int:
@@ -118,15 +119,16 @@ class ApiFormat(ABC):
     messages = "messages"
     """Name of the member that contains the messages."""
     opens_with_first = True
-    """True if the opening of a conversation is the user's first message, False if it is all messages before
-    the first response."""
+    """True if the opening of a conversation is the user's first message. False if the opening is all messages
+    before the first response."""
     calls_wait = False
-    """True if a result may answer a call of any message, False if only of the model's last message."""
+    """True if a result may answer a call of any message. False if it may answer only calls of the model's
+    last message."""
     names_calls = True
     """True if every result names the call that it answers."""
     breaks_off = True
-    """True if a response that can't be completed is cut off; False if it ends with an error, because other
-    responses share the connection."""
+    """True if a response that can't be completed is cut off. False if such a response ends with an error,
+    because other responses share the connection."""
     joins_messages = False
     """True if adjacent messages of the model are one response."""
 
@@ -169,7 +171,7 @@ class ApiFormat(ABC):
         return (self.members(document).get("tools"),)
 
     def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
-        """Return the call that a result answers: a call in `by_id`, or one that is `waiting` for a result."""
+        """Return the call that a result answers. The call is in `by_id`, or is `waiting` for a result."""
         return by_id.get(result.id)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
@@ -190,14 +192,14 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def declare(self, request: Document, tool: Tool) -> None:
-        """Declare a tool after the last one of a request."""
+        """Declare a tool after the last tool of a request."""
 
     def declare_after(self, request: Document, tool: Tool, count: int) -> bool:
-        """Declare a tool after the first `count` messages. Returns False if that is impossible."""
+        """Declare a tool after the first `count` messages. Return False if that is impossible."""
         return False
 
     def brings(self, request: Document, tool: Tool) -> bool:
-        """Return whether the request has a summary by the provider that declares the tool."""
+        """Return whether the provider has put a summary into the request that declares the tool."""
         return False
 
     def may_declare_after(self, request: Document) -> bool:
@@ -216,7 +218,7 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        """Insert a hidden exchange before and into a message. Returns False if that is impossible."""
+        """Insert a hidden exchange before and into a message. Return False if that is impossible."""
 
     def user_message(self, text: str) -> bytes:
         """Return a message of the user as JSON."""
@@ -227,25 +229,25 @@ class ApiFormat(ABC):
         return part.id
 
     def thinking(self, request: Document) -> Raw | None:
-        """Return the thinking settings of a request; None if the API does not bind reasoning to its
-        prefix."""
+        """Return the thinking settings of a request; None if the API does not bind reasoning to a prefix."""
         return None
 
     def continuation(self, turn: Turn, results: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Return the messages that continue a conversation after a turn: the turn itself and its results."""
+        """Return the messages that continue a conversation after a turn: the turn itself, and its results."""
         return (turn.message, *results) if turn.message else tuple(results)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
-        """Return the request with these messages after its last one.
+        """Return the request with these messages after its last message.
 
-        `response_id` names the response that they continue. It is needed if the provider stores the history.
+        `response_id` names the response that the messages continue. It is needed if the provider stores the
+        history.
         """
         document = Document(request)
         document.append(self.members(document)[self.messages], b",".join(messages))
         return document.render()
 
     def reasoning(self, request: Document) -> list[Reasoning]:
-        """Return the reasoning in a request; empty if the API accepts reasoning without anything after it."""
+        """Return the reasoning in a request; empty if the API accepts reasoning at the end of a response."""
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
@@ -253,16 +255,15 @@ class ApiFormat(ABC):
         return
 
     def compared_with(self, request: Document) -> Raw | None:
-        """Return the id of an earlier response if the client asks the provider to compare this prompt with
-        the prompt of that response; otherwise None."""
+        """Return the id of an earlier response if the client asks the provider to compare both prompts;
+        otherwise None."""
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
         """Make a request valid again, and return whether this changed the request.
 
         The reasoning from message `first` on belongs to another prefix. With `offered`, the request may ask
-        the provider to drop this reasoning. Otherwise this method removes the reasoning if the API allows
-        that.
+        the provider to drop this reasoning. Otherwise the reasoning is removed, if the API allows it.
         """
         return False
 
@@ -274,8 +275,8 @@ class ApiFormat(ABC):
         return self.readers
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        """Return a reader of a response that arrives as a stream. `before` is the id by which the client
-        knows the response that this one continues."""
+        """Return a reader of a response that arrives as a stream. If the response continues another, `before`
+        is the id by which the client knows the earlier response."""
         framing, readers = self.responses.framing(), self.responses
         return Response(framing, readers.turns(framing, injected_tool, before), (), readers.keep_alive)
 
@@ -322,7 +323,7 @@ class ApiFormat(ABC):
         return Results(Pairing(self.answered, self.names_calls, self.calls_wait))
 
     def opening(self, document: Document) -> str:
-        """Return the opening of a conversation, which distinguishes conversations without ids."""
+        """Return the opening of a conversation. It distinguishes conversations without ids."""
         texts: list[Raw] = []
         for message in self.prompt(document).messages:
             if message.by_model and not self.opens_with_first:
@@ -335,8 +336,8 @@ class ApiFormat(ABC):
 
     def outside_results(self, document: Document) -> Iterator[Raw]:
         """Yield the values outside of tool results: the strings of system, user and model, and the arguments
-        of calls, which may be a string or a container. Ids, names, schemas, reasoning, signatures, images and
-        documents are left out."""
+        of calls (a string or a container). Ids, names, schemas, reasoning, signatures, images and documents
+        are left out."""
         prompt = self.prompt(document)
         for parts in (prompt.system, *(message.of(Kind.TEXT, Kind.CALL) for message in prompt.messages)):
             for part in parts:
@@ -361,8 +362,8 @@ class ApiFormat(ABC):
         ]
 
     def replace_run(self, request: Document, run: list[Message], texts: Iterable[bytes]) -> bool:
-        """Replace the messages of one response by other messages (JSON). Return whether the replaced messages
-        had no edits."""
+        """Replace the messages of one response by other messages (JSON). Return False and change nothing if
+        the messages have edits."""
         start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
         if request.is_edited(start, end):
             return False
@@ -374,7 +375,7 @@ class ApiFormat(ABC):
         return next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
 
     def visible(self, document: Document) -> list[Visible]:
-        """Return the responses in a request in order, with the features that identify hidden exchanges."""
+        """Return the responses in a request, in order. Their features identify hidden exchanges."""
         if self.joins_messages:
             found: list[Visible] = []
             for run in self.assistant_runs(document):

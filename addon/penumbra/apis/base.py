@@ -1,9 +1,9 @@
-"""This module has the classes of the values that the formats of APIs exchange with the other packages.
+"""This module has the classes of the values that the formats exchange with other packages.
 
-The client gets one *response*, made of one or more *turns* of the provider. If a turn ends in calls of the
-injected tool alone, the proxy continues it without the client. A `Response` takes the bytes of all turns and
-returns those of one message. An `ApiFormat` reads the conversation of a request, continues it, and puts
-hidden exchanges back.
+The client gets one *response*, which is made of one or more *turns* of the provider. If a turn ends with
+calls of the injected tool only, the proxy continues the conversation without the client. A `Response` takes
+the bytes of all turns and returns the bytes of one message. An `ApiFormat` reads the conversation of a
+request, continues it, and puts hidden exchanges back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penumbra.wire.json_values import NotJson, encode
 
 @dataclass(slots=True)
 class Event:
-    """An `Event` is an event of a stream with its JSON and with the edits to it."""
+    """An `Event` is an event of a stream, with its JSON and its edits."""
 
     piece: Piece
     document: Document | None
@@ -33,7 +33,7 @@ class Event:
     members: dict[str, Raw] = field(init=False)
     """The members of the document; none if it is no object."""
     type: str = field(init=False)
-    """Type of the event from its JSON, or else from its SSE field; empty if there is none."""
+    """The type of the event from its JSON, or else from its SSE field; empty if there is no type."""
 
     def __post_init__(self) -> None:
         document = self.document
@@ -51,7 +51,7 @@ class Event:
             return cls(piece, None)
 
     def settle(self) -> None:
-        """Apply all edits to the document, so that the result can be read and edited again."""
+        """Apply all edits to the document. The result can then be read and edited again."""
         if self.document is not None and self.document.edits:
             self.document = Document(self.document.render())
             self.members, self.is_changed = self.document.top, True
@@ -92,7 +92,7 @@ class InjectedCall:
 
     id: str
     arguments: str
-    """The text that the model wrote. It may be cut off, or not be JSON."""
+    """The text that the model wrote. The text may be cut off, and may not be JSON."""
     aliases: tuple[str, ...] = ()
     """Other ids by which parts of a response may name the call."""
 
@@ -121,13 +121,13 @@ class Failure:
     status: int | None
     """HTTP status, if there was a response."""
     body: bytes
-    """The decoded body of that response, or the error event, for the log."""
+    """The decoded body of this response, or the error event, for the log."""
     message: str
-    """The message for the client, in Penumbra's words."""
+    """The message for the client, in Penumbra's own words."""
     retry_after: float | None = None
     """Seconds that the provider asks clients to wait."""
     reported: bool = False
-    """True if the provider reported the error as an event of a stream. The client gets an event, too."""
+    """True if the provider reported the error as an event of a stream. The client then also gets an event."""
 
 
 ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
@@ -135,7 +135,7 @@ ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
 
 @dataclass(frozen=True, slots=True)
 class CacheDiagnosis:
-    """The provider's comparison of a prompt with the earlier one that the request names."""
+    """The provider's comparison of a prompt with an earlier prompt. The request names the earlier prompt."""
 
     cause: str = ""
     """The provider's name for the first difference, such as `messages_changed`; empty if there is none."""
@@ -148,16 +148,16 @@ class Turn:
     """A `Turn` is one turn of the provider as the model wrote it."""
 
     message: bytes | None = None
-    """The JSON of the assistant message for a later request, with calls of the injected tool. If the turn was
-    cut off, it has only the part that the API accepts back, without these calls. None if the API accepts
-    nothing."""
+    """The assistant message in JSON, for a later request, with calls of the injected tool. If the turn was
+    cut off, the message has only the part that the API accepts, without these calls. None if the API accepts
+    no part."""
     injected: tuple[InjectedCall, ...] = ()
     real_calls: tuple[str, ...] = ()
-    """Ids of the calls that the client must answer, in order; an id is empty if the call has none."""
+    """The ids of the calls that the client must answer, in order. The id of a call without an id is empty."""
     tokens: tuple[str, ...] = ()
     """Hashes that identify the calls if ids are missing or not unique. `Visible.tokens` describes them."""
     made: tuple[MadeCall, ...] = ()
-    """Calls that a later request may answer without repeating them."""
+    """The calls that a later request may answer without repeating them."""
     text: str = ""
     """The visible text."""
     signatures: tuple[str, ...] = ()
@@ -165,19 +165,21 @@ class Turn:
     orphans: tuple[str, ...] = ()
     """Signatures of reasoning without visible content after it. Empty if the API accepts such reasoning."""
     finished: bool = False
-    """True if the provider declared the turn complete, False if the stream ended before."""
+    """True if the provider said that the turn is complete. False if the stream ended before."""
     failed: bool = False
     """True if the provider reported an error within the turn."""
     failure: Failure | None = None
-    """An error that the client did not get because its request is not the cause; None if there is none."""
+    """An error whose cause is not the client's request, so that the client did not get the error; None if
+    there is no such error."""
     continuable: bool = True
-    """True if results can be added after this turn, False after a refusal or with several choices."""
+    """True if results can be added after this turn. False after a refusal or with several choices."""
     response_id: str = ""
     """The provider's id of this response."""
     item: str = ""
-    """Id of the last item that the client sees; empty unless requests may refer to items by ids."""
+    """The id of the last item that the client sees; empty unless requests may refer to items by id."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    """The provider's token counts of this turn, under the provider's names; nested names as `outer.inner`."""
+    """The token counts of this turn, under the provider's names. Nested counts have names such as
+    `outer.inner`."""
     ending: Ending = field(default_factory=Ending)
     """The model, and the reason why it stopped."""
     diagnosis: CacheDiagnosis | None = None
@@ -199,7 +201,8 @@ class Tool:
     """A JSON schema."""
 
     def declared(self, member: str) -> bytes:
-        """Return a JSON object with name, description and the schema; `member` is the key of the schema."""
+        """Return a JSON object with the name, the description and the schema. `member` is the key of the
+        schema."""
         head = encode({"name": self.name, "description": self.description})
         return head[:-1] + b"," + encode(member) + b":" + self.parameters + b"}"
 
@@ -213,9 +216,9 @@ class Tools:
     own: int
     """Number of tools that the client runs itself."""
     forced: bool
-    """True if the model has to call a tool."""
+    """True if the model must call a tool."""
     continuable: bool
-    """True if the request gets a single response, after which results can be added."""
+    """True if the request gets a single response and results can be added after it."""
     threaded: bool = False
     """True if the provider stores the history under the id of its last response."""
 
@@ -229,48 +232,49 @@ class Visible:
     ordinal: int
     """Number of assistant messages before this one."""
     calls: tuple[str, ...]
-    """Ids of the message's tool calls, in order; an id is empty if the call has none."""
+    """The ids of the message's tool calls, in order. The id of a call without an id is empty."""
     text: str
     last_call: str
     """Id of the last tool call before this message; empty if there is none."""
     since: int
-    """Number of assistant messages between that call and this message."""
+    """The number of assistant messages between that call and this message."""
     signed: bool = False
     """True if the message has reasoning with a signature."""
     signature: str = ""
     """Signature of the last block of reasoning."""
     response_id: str = ""
-    """Id of a response that the request names without its content; all other fields are empty then."""
+    """The id of a response that the request names without its content. All other fields are then empty."""
     tokens: tuple[str, ...] = ()
-    """Short hashes of name and arguments of each call; empty if the ids alone are enough. They are needed if
-    clients drop ids, or if many conversations use the same ids."""
+    """Short hashes of the name and the arguments of each call. Needed if clients drop ids or many
+    conversations use the same ids; otherwise empty."""
     item: str = ""
-    """Id of the message's last item, if the request has only that id."""
+    """The id of the message's last item, if the request has only this id."""
     open: bool = False
-    """True if the request ends with the message, which the next response continues."""
+    """True if the request ends with the message and the next response continues it."""
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """The exchange between provider and proxy during one response of the client."""
+    """The exchange of provider and proxy during one response to the client."""
 
     before: tuple[bytes, ...]
-    """Messages of the turns that were continued, and of their results, in JSON."""
+    """The messages of the continued turns and of their results, in JSON."""
     last: bytes | None
-    """The assistant message of the last turn in JSON, with injected calls; None if it was empty."""
+    """The assistant message of the last turn in JSON, with injected calls; None if there is no message."""
     results: tuple[bytes, ...] = ()
-    """Results of the injected calls in `last` that are mixed with the client's calls, in the API's JSON."""
+    """The results of the injected calls in `last` that are mixed with the client's calls, in the API's
+    JSON."""
     signed: bool = False
     """True if signed reasoning was sent to the client."""
     response_id: str = msgspec.field(default="", name="answer_id")
-    """Id of the last turn's response, if the client knows a different id. Stored records call it
+    """The id of the last turn's response, if the client knows another id. Stored records call this field
     `answer_id`."""
     broken: bool = False
-    """True if the response was never completed, so that no message follows the last one."""
+    """True if the response was never completed. No message then follows the last message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A piece of reasoning in a request to an API that refuses reasoning without a continuation."""
+    """A piece of reasoning in a request to an API that refuses reasoning at the end of a response."""
 
     index: int
     """Index in the array of messages."""

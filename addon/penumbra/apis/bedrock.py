@@ -1,10 +1,10 @@
 """This module has the formats of requests to Amazon Bedrock: Converse, and InvokeModel with Anthropic's
 models.
 
-Converse messages are lists of blocks as in Anthropic's API, but the blocks have other members. A tool result
-is a `toolResult` block of a user message. Its content is a list of blocks, each with one member that names
-its kind. Texts and the strings in `json` may change, but not images, documents, videos and search results.
-InvokeModel takes Anthropic's requests, but its errors have the form of Bedrock.
+Converse messages are lists of blocks, as in Anthropic's API, but the blocks have other members. A tool result
+is a `toolResult` block of a user message. Its content is a list of blocks. Each block has one member that
+names its kind. Texts and the strings in `json` may change. Images, documents, videos and search results don't
+change. InvokeModel takes Anthropic's requests, but its errors have Bedrock's form.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ERRORS = {
 def write_error(error: DescribedError) -> bytes:
     """Return an error as the API writes it.
 
-    The API names the error in a header, which can't be set here; its clients read the object, too.
+    The API names the error in a header, which can't be set here. The API's clients also read the object.
     """
     status = error.status or 502
     other = "ValidationException" if status < 500 else "InternalServerException"
@@ -107,8 +107,8 @@ class ConverseFormat(AnthropicFormat):
         return encode({"role": "user", "content": [{"text": text}]})
 
     def without_calls(self, request: bytes) -> bytes:
-        # The API can't forbid calls, and requires tools if there were calls. So only the injected tool is
-        # removed, which `declare` has added as the last one.
+        # The API can't forbid calls, and requires tools if there were calls. Therefore only the injected tool
+        # is removed. `declare` has added it as the last tool.
         document = Document(request)
         *_, before, last = document.items(_config(document)["tools"])
         document.edits.append(Edit(document.place(before)[1], document.place(last)[1], b""))
@@ -118,7 +118,7 @@ class ConverseFormat(AnthropicFormat):
         return request.members(_more(request)).get("thinking")
 
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
-        # Roles must alternate, so results without a response after them are put into the next message.
+        # Roles must alternate. Results without a response after them are therefore put into the next message.
         last = Document(texts[-1])
         message = last.top
         content = request.members(after).get("content")

@@ -1,9 +1,9 @@
-"""This module reads and edits responses of Amazon Bedrock: of Converse, and of InvokeModel with Anthropic's
-models. They are event streams or JSON.
+"""This module reads and edits responses of Amazon Bedrock's Converse and InvokeModel (with Anthropic's
+models). The responses are event streams or JSON.
 
-In a stream of Converse, each call begins with a start event, each text or reasoning with its first piece.
-Each message of a stream of InvokeModel contains one of Anthropic's events in base64, and some padding; the
-last message has Bedrock's own token counts. Neither API has a keep-alive event. See `content_blocks.py`.
+In a stream of Converse, each call begins with a start event. Each text or reasoning begins with its first
+piece. Each message in a stream of InvokeModel contains one of Anthropic's events in base64, and some padding.
+The last message has Bedrock's own token counts. Neither API has a keep-alive event. See `content_blocks.py`.
 """
 
 from __future__ import annotations

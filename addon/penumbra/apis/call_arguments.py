@@ -1,8 +1,8 @@
 """This module has a filter that edits the arguments of the client's tool calls in a response.
 
-`Open` returns an editor for a call, or None. The filter passes each piece of the arguments to the editor as
-it arrives, and replaces it by the editor's output. Output that the editor delays is sent in a copy of the
-call's last event. Calls that the provider runs itself are not changed. A subclass for each API finds the
+`Open` returns an editor for a call, or None. The filter passes each piece of the arguments to the editor at
+once, and replaces the piece by the editor's output. Output that the editor delays is sent in a copy of the
+call's last event. Calls that the provider runs itself stay unchanged. A subclass for each API finds the
 calls.
 """
 
@@ -51,7 +51,7 @@ class Call:
     name: str = ""
     id: str = ""
     is_text: bool = False
-    """True if the arguments are text, False if JSON."""
+    """True if the arguments are text; False if they are JSON."""
     arguments: Arguments | None = None
     """The editor; None if the arguments stay or have ended."""
     opened: bool = False
@@ -73,7 +73,7 @@ class Call:
         return arguments.finish() if arguments is not None else ""
 
     def flush(self) -> list[Event]:
-        """Return an event with the text that was not sent yet, or no event if there is no such text."""
+        """Return an event with the text that was not sent yet; no event if there is no such text."""
         left = self.finish()
         if not left or self.last is None or self.rewrite is None:
             return []
@@ -90,7 +90,7 @@ class CallArguments(ABC):
     def __init__(self, open_: Open) -> None:
         self._open = open_
         self._calls: dict[Hashable, Call] = {}
-        """Calls of a stream that have not ended, by the id, index or place in their events."""
+        """The calls of a stream that have not ended, by the id, index or place in their events."""
 
     def event(self, event: Event) -> Iterable[Event]:
         """Edit an event of a stream, and return the events that the client gets instead."""
@@ -134,7 +134,7 @@ class CallArguments(ABC):
             edit_value(document, call.arguments, self._open(call.name, freeform=call.is_text))
 
     def _flush(self, keys: Iterable[Hashable]) -> list[Event]:
-        """Drop calls that have ended, and return events with their text that was not sent yet."""
+        """Drop calls that have ended. Return events with their text that was not sent yet."""
         calls = [self._calls.pop(key) for key in keys if key in self._calls]
         return [event for call in calls for event in call.flush()]
 
@@ -145,7 +145,7 @@ class NumberedArguments(CallArguments):
     index: ClassVar[str]
     """The member of an event that has the number of the call."""
     begins: ClassVar[str]
-    """The member that has a call at its beginning, without arguments, or a complete call."""
+    """The member that has a call's beginning, or a complete call."""
     fragment: ClassVar[tuple[str, ...]]
     """The path to a fragment of arguments, a string."""
 
@@ -177,7 +177,7 @@ class NumberedArguments(CallArguments):
         return ()
 
     def rewrite(self, document: Document, text: str) -> None:
-        """Put a fragment of arguments into a copy of an event with a different fragment."""
+        """Put a fragment of arguments into a copy of an event that has another fragment."""
         fragment = self._fragment(document, document.top)
         assert fragment is not None
         document.replace(fragment, text)

@@ -1,8 +1,9 @@
-"""This module reads and edits responses of Anthropic and of Bedrock's Converse, which are lists of content
-blocks.
+"""This module reads and edits responses of Anthropic and of Bedrock's Converse. These responses are lists of
+content blocks.
 
-A stream numbers the blocks. Calls of the injected tool are removed and the other blocks are renumbered. After
-a call of the injected tool, the end of the turn is delayed. Blocks are read like those of a request.
+A stream numbers the blocks. Calls of the injected tool are removed, and the other blocks get new numbers.
+After a call of the injected tool, the end of the turn is delayed. Blocks are read like the blocks of a
+request.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
 _CALLS, _NO_CALLS = "tool_use", "end_turn"
-"""Stop reasons of a turn that ends in calls, and of a turn that does not."""
+"""The stop reasons of a turn that ends with calls, and of a turn that does not."""
 
 
 class EventKind(Enum):
@@ -67,11 +68,11 @@ class Content:
     """The call of a client's tool or of the injected tool; None if the block is no call."""
     text: str = ""
     signature: str | None = None
-    """Signature of reasoning, or an empty text for unsigned reasoning; None if the block is no reasoning."""
+    """The signature of reasoning; empty for unsigned reasoning; None if the block is no reasoning."""
     is_text: bool = False
     """True for text, which can be used even if the block is not complete."""
     is_returnable: bool = False
-    """True if a later request may contain the block. The API refuses texts without any visible character."""
+    """True if a later request may contain the block. The API refuses texts without a visible character."""
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ class _Turn:
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     """The blocks with their numbers, in the order of their beginnings."""
     latest: dict[int, int] = field(default_factory=dict)
-    """Maps each number to the position in `blocks` of its last block. Some servers give several blocks one
+    """The position in `blocks` of the last block with each number. Some servers give several blocks the same
     number."""
     hidden: set[int] = field(default_factory=set)
     """Positions of the blocks that are calls of the injected tool."""
@@ -103,7 +104,7 @@ class BlockTurns(Turns):
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._started = False
         self._before = self._next = 0
-        """Numbers of blocks that the client got from earlier turns, and from all turns so far."""
+        """The number of blocks that the client got from earlier turns, and from all turns so far."""
         self._shown: list[bytes] = []
         """The visible blocks of documents whose turns were continued."""
         super().__init__(framing, injected_tool, before)
@@ -246,8 +247,8 @@ class BlockTurns(Turns):
         return content.call is not None and content.call.name == self.injected_tool
 
     def _complete(self, places: Iterable[int], contents: dict[int, Content]) -> list[int]:
-        """Return the blocks of a cut-off message that a request may contain. Unfinished blocks other than
-        texts, unanswered calls, and reasoning at the end are left out."""
+        """Return the blocks of a cut-off message that a request may contain. Three kinds of blocks are left
+        out: unfinished blocks other than texts, unanswered calls, and reasoning at the end."""
         seen = self.seen
         kept = [at for at in places if at not in seen.hidden and (at != seen.open or contents[at].is_text)]
         while kept and contents[kept[-1]].signature is not None:
@@ -299,14 +300,14 @@ class BlockTurns(Turns):
 
 
 def end_turn(document: Document, reason: Raw | None) -> None:
-    """Replace the stop reason for calls, if the client gets no calls."""
+    """Replace the stop reason for calls if the client gets no calls."""
     if reason is not None and document.string(reason) == _CALLS:
         document.replace(reason, _NO_CALLS)
 
 
 def object_or_empty(text: str) -> bytes:
-    """Return a text if it is a JSON object, otherwise an empty object, since the APIs accept only objects as
-    a call's input."""
+    """Return a text if it is a JSON object; otherwise an empty object, because the APIs accept only objects
+    as a call's input."""
     try:
         data = text.encode()
         return data if isinstance(decode(data), dict) else b"{}"

@@ -10,7 +10,7 @@ from penumbra.apis.bedrock import ConverseFormat, InvokeFormat
 
 
 def _bedrock() -> dict[str, ApiFormat]:
-    """Return Bedrock's formats. botocore, which the extra `bedrock` installs, reads their streams."""
+    """Return Bedrock's formats. Reading their streams needs botocore, which the extra `bedrock` installs."""
     if find_spec("botocore") is None:
         return {"bedrock": ConverseFormat(), "bedrock_invoke": InvokeFormat()}
     from penumbra.apis.bedrock_response import CONVERSE, INVOKE

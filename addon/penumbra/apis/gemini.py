@@ -1,15 +1,15 @@
-"""This module has the format of Google Gemini's requests and responses, as AI Studio, Vertex and Code Assist
-use it.
+"""This module has the format of Google Gemini's requests and responses. AI Studio, Vertex and Code Assist use
+this format.
 
 A tool result is a `functionResponse` part. Its response is an object of any shape, in which every string may
 change. Ids are optional: a result without an id answers the first call of its name that has no result yet.
-Names of members may be in camel or snake case. Adjacent contents of the model count as one assistant message,
-since some clients store the pieces of a response as separate contents. Results of parallel calls must be in
-one content.
+Names of members may be in camel or snake case. Some clients store the pieces of a response as separate
+contents, so adjacent contents of the model count as one assistant message. Results of parallel calls must be
+in one content.
 
-A response is a list of parts. A stream (server-sent events or one JSON array) is a list of responses that
-each have some of the parts (`message_pieces.py`). Code Assist wraps requests and responses in another object.
-The API has no keep-alive event.
+A response is a list of parts. A stream (server-sent events or one JSON array) is a list of responses, and
+each of them has some of the parts (`message_pieces.py`). Code Assist wraps requests and responses in another
+object. The API has no keep-alive event.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def inner_root(document: Document) -> Raw:
 
 
 def member(members: Mapping[str, Raw], name: str) -> Raw | None:
-    """Return the member with a name in camel case, or with the same name in snake case."""
+    """Return the member with a name in camel case, or else the member with this name in snake case."""
     if name in members:
         return members[name]
     return members.get(_in_snake_case(name))
@@ -206,7 +206,7 @@ def _in_snake_case(name: str) -> str:
 
 
 def call_token(document: Document, call: Raw) -> str:
-    """Return a short hash of name and arguments of a call, since many clients drop its id."""
+    """Return a short hash of the name and the arguments of a call. Many clients drop the id of a call."""
     members = document.members(call)
     return short_hash(document.string(members.get("name")), document.plain(members.get("args")))
 
@@ -259,7 +259,7 @@ _EMPTY = b'[{"text":""}]'
 
 
 class GeminiFraming(Framing):
-    """The framing of server-sent events, or of one array whose items follow `[` or a comma."""
+    """The framing of server-sent events, or of one array. In an array, `[` or a comma precedes each item."""
 
     def __init__(self) -> None:
         super().__init__(SseReader, self._piece)
@@ -288,7 +288,7 @@ class GeminiFraming(Framing):
         return ArrayItem((b"," if self.is_begun else b"[") + data + b"]", None)
 
     def _close(self, raw: bytes) -> bytes:
-        """Return the end of an array, after its beginning if the client has not received the beginning."""
+        """Return the end of an array. If the client has not received the array's beginning, return both."""
         opens = raw.lstrip()[:1] == b"["
         if self.is_begun:
             return b"]" if opens else raw
@@ -297,7 +297,8 @@ class GeminiFraming(Framing):
 
 @dataclass(slots=True)
 class GeminiReader:
-    """A reader of a stream, which begins either with server-sent events or with an array."""
+    """A reader of a stream of server-sent events or of an array. The beginning of the stream shows its
+    kind."""
 
     framing: GeminiFraming
     _reader: Reader | None = None
@@ -359,7 +360,7 @@ class GeminiReading(Reading):
         self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
-        """Store the reasons for the end of the turn, and return whether this piece states a reason."""
+        """Store the reasons for the end of the turn. Return whether this piece states a reason."""
         candidates = map(document.members, document.items(response.get("candidates")))
         reasons = [document.string(member(candidate, "finishReason")) for candidate in candidates]
         feedback = document.members(member(response, "promptFeedback"))
@@ -413,7 +414,7 @@ class GeminiTurns(PieceTurns):
                 document.rewrite(array, b"[" + b",".join(kept) + b"]" if kept else _EMPTY)
 
     def join(self, document: Document) -> None:
-        """Change a piece so that it has the id of the first turn and the token counts of all turns."""
+        """Give a piece the id of the first turn and the token counts of all turns."""
         response, owner = members(document), _answer(document)
         self.note_usage(document, owner)
         self.usage.add(document, owner, self.hidden_usage, {})
@@ -494,7 +495,7 @@ def _says(part: Any) -> bool:
 
 
 def _message(sources: Sequence[bytes]) -> bytes | None:
-    """Return the JSON message of a turn for a later request; pieces of a streamed text are joined."""
+    """Return the JSON message of a turn for a later request. The pieces of a streamed text are joined."""
     merged: list[bytes] = []
     last: dict[str, Any] = {}
     for source in sources:

@@ -1,10 +1,10 @@
 """This module derives the identity of a caller from the connected host and all credentials of a request.
 
-The *scope* is a hash of the host and of the credentials with their names and kinds. A different value, header
-or host therefore gives a different scope. Some login tokens are replaced every few hours while the
-conversation continues. Requests with such a token therefore have a second hash without its value, the
-*possession*. Content that is stored under the possession is used only if the request also contains the right
-history. The account that a token or a body claims is hashed, too. A claim can separate callers, but never
+The *scope* is a hash of the host and of all credentials with their names and kinds. Another value, header or
+host therefore gives another scope. Some login tokens are replaced every few hours while the conversation
+continues. Requests with such a token therefore have a second hash, the *possession*, without the token's
+value. Content that is stored under the possession is used only if the request also contains the right
+history. The account that a token or a body claims is also hashed. A claim can separate callers, but never
 gives one caller the content of another.
 
 `rules/credentials.yaml` lists the names of credentials.
@@ -30,36 +30,36 @@ from penumbra.wire.json_values import NotJson, decode
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
-"""The greatest length of a name and the greatest number of names in a request, which no client reaches. All
-names beyond these limits count as credentials."""
+"""The greatest length of a name, and the greatest number of names in a request. No client reaches these
+limits. Names beyond them count as credentials."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """A `Caller` identifies the caller and conversation of a request. All scopes are keyed hashes of 32
+    """A `Caller` identifies the caller and the conversation of a request. All scopes are keyed hashes of 32
     bytes."""
 
     scope: bytes
     """The scope of stored content. Requests with another scope never get this content."""
     session: str = ""
-    """Name of the conversation, which all its requests share."""
+    """The name of the conversation. All of its requests share this name."""
     session_as_sent: str = ""
-    """The name of the conversation by its opening before redaction; empty if `session` is the same."""
+    """The name of the conversation that its opening has before redaction; empty if this is `session`."""
     possession: bytes = b""
-    """The scope without parts that change when a login is renewed; empty if no part changes."""
+    """The scope without the parts that change when a login is renewed; empty if no part changes."""
     is_open: bool = False
-    """True if the request has no credential, so that only its history can prove anything."""
+    """True if the request has no credential. Only its history can then prove anything."""
     joined: str = ""
     """The common name of all requests that share originals; empty if originals are not shared."""
 
     @property
     def owner(self) -> bytes:
-        """The scope of content that a request gets only if it has the history of that content."""
+        """The scope of content that a request gets only if the request has the history of the content."""
         return self.possession or self.scope
 
     def elsewhere(self, response_id: str) -> bytes:
         """Return the scope of a response that only the provider stores. A unique id proves that the caller
-        got the response. Other ids require the full scope."""
+        got the response. With any other id, the full scope is required."""
         return self.owner if is_telling(response_id) else self.scope
 
     @cached_property
@@ -69,12 +69,13 @@ class Caller:
 
     @cached_property
     def shared(self) -> bytes:
-        """The scope of shared originals; empty if none are shared or the request has no credential."""
+        """The scope of shared originals; empty if originals are not shared or the request has no
+        credential."""
         return self._session(self.joined, self.scope) if self.joined and not self.is_open else b""
 
     @cached_property
     def possessed(self) -> bytes:
-        """The scope of a conversation that a request gets only if it has the history."""
+        """The scope of a conversation that a request gets only if the request has the history."""
         return self._session(self.session_as_sent or self.session, self.owner)
 
     @staticmethod
@@ -90,7 +91,7 @@ class Credentials:
     host: str
     """Name and port of the connected host."""
     peer: str
-    """The client's address, which distinguishes callers without credentials."""
+    """The client's address. It distinguishes callers without credentials."""
     found: tuple[tuple[str, str, str], ...]
     """Kind, name and value of each credential."""
 
@@ -114,7 +115,7 @@ class Credentials:
 
 
 def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that authorise a request, with the `anthropic-beta` that login tokens need."""
+    """Return the headers that authorise a request, including the `anthropic-beta` that login tokens need."""
     credentials = {name: headers[name] for name in ("authorization", *_KEY_HEADERS) if headers.get(name)}
     betas = [beta.strip() for beta in headers.get("anthropic-beta", "").split(",")]
     login = ",".join(beta for beta in betas if beta.startswith("oauth-"))
@@ -229,7 +230,8 @@ def _says_credential(name: str) -> bool:
 
 
 def _signed(host: str, name: str, value: str) -> str | None:
-    """Return the constant part of a signature; None if it is no signature or the host does not check it."""
+    """Return the constant part of a signature; None if the value is no signature or the host does not check
+    signatures."""
     for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value)

@@ -2,8 +2,8 @@
 the response.
 
 Each call arrives in one piece, often together with the end of the turn. After a call of the injected tool,
-the end is delayed until the hidden calls are answered. An empty line separates the texts of two turns, which
-the client sees as one text.
+the end is delayed until the hidden calls are answered. The client sees the texts of two turns as one text,
+with an empty line between them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penumbra.wire.document import Document
 
 @dataclass(slots=True)
 class Seam:
-    """A `Seam` puts an empty line between the text of one turn and that of the next."""
+    """A `Seam` puts an empty line between the texts of two turns."""
 
     due: bool = False
     _last: str = ""
@@ -42,7 +42,7 @@ class Seam:
 
 
 def gap(before: str, text: str) -> str:
-    """Return the separator between the texts of two turns that are shown as one."""
+    """Return the separator between the texts of two turns that are shown as one text."""
     return "" if not before or before[-1].isspace() or text[:1].isspace() else "\n\n"
 
 
@@ -89,7 +89,7 @@ class Reading(ABC):
 
     @abstractmethod
     def message(self) -> bytes | None:
-        """Return the JSON of the message for a later request; None if it is empty."""
+        """Return the JSON of the message for a later request; None if the message is empty."""
 
     @abstractmethod
     def is_continuable(self) -> bool:
@@ -98,7 +98,7 @@ class Reading(ABC):
     def turn(self) -> Turn:
         calls = bool(self.injected or self.real_calls)
         return Turn(
-            # If a turn was cut off after a call, a part of that call may be missing.
+            # If a turn was cut off after a call, a part of this call may be missing.
             message=self.message() if self.finished or not calls else None,
             injected=tuple(self.injected),
             real_calls=tuple(self.real_calls),
@@ -127,7 +127,7 @@ class PieceTurns(Turns):
 
     @abstractmethod
     def join(self, document: Document) -> None:
-        """Edit a piece of a later turn, so that it looks like a part of the first turn's message."""
+        """Edit a piece of a later turn so that it looks like a part of the first turn's message."""
 
     def begin_turn(self) -> None:
         self.seen = self.new_reading()

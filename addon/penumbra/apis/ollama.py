@@ -1,9 +1,9 @@
 """This module has the format of requests and responses of Ollama's own chat API.
 
-A tool result is a message of role `tool` whose content is a string. Most results don't name their call. They
-answer the calls of the message before by tool name, or in order if they name no tool. Responses are JSON
-lines or one JSON document (`message_pieces.py`). The last line marks the end of the turn and has the token
-counts. The API has no keep-alive event.
+A tool result is a message of role `tool` with a string as content. Most results don't name their call. Such a
+result answers the next call of the message before. If the result names a tool, only calls of this tool count.
+Responses are JSON Lines or one JSON document (`message_pieces.py`). The last line marks the end of the turn
+and has the token counts. The API has no keep-alive event.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class OllamaFormat(ChatFormat):
 
 
 def call_token(document: Document, value: Raw) -> str:
-    """Return a short hash of name and arguments of a call, since many clients drop its id."""
+    """Return a short hash of the name and the arguments of a call. Many clients drop the id of a call."""
     function = document.members(document.members(value).get("function"))
     return short_hash(document.string(function.get("name")), document.plain(function.get("arguments")))
 
@@ -113,7 +113,7 @@ class OllamaReading(Reading):
         return Noted([message["content"]] if text else [], any(hidden), shows, ends)
 
     def _note_call(self, document: Document, call: Raw) -> bool:
-        """Store a call, and return whether it is a call of the injected tool."""
+        """Store a call. Return whether the call is one of the injected tool."""
         self.calls.append(document.source(call))
         members = document.members(call)
         function = document.members(members.get("function"))
@@ -208,7 +208,7 @@ def take_out(document: Document, injected_tool: str) -> None:
 
 
 def _identity(document: Document, call: dict[str, Raw], function: dict[str, Raw]) -> str:
-    """Return name and id of a call as a JSON object, with the keys of a result."""
+    """Return the name and the id of a call as a JSON object with the keys of a result."""
     named = {"tool_name": document.string(function.get("name"))}
     if call_id := document.string(call.get("id")):
         named["tool_call_id"] = call_id

@@ -3,15 +3,15 @@
 A tool result is a message of role `tool` (or `function`, the legacy form). Its content is a string or a list
 of parts. Only `text` parts may change. A result without an id answers the first call that has no result.
 
-A stream is a list of chunks, each with a delta for each choice. Tool calls arrive in fragments with an index.
-The fragments of the injected tool are removed and the other calls are renumbered. A call is delayed while its
-name may still become the injected tool's name. After a call of the injected tool, everything that ends a turn
-(finish reason, usage, `[DONE]`) is delayed. A response with several choices is not continued. An empty line
-separates the texts of two turns, which the client sees as one text.
+A stream is a list of chunks. Each chunk has a delta for each choice. Tool calls arrive in fragments with an
+index. The fragments of the injected tool are removed, and the other calls get new numbers. A call is delayed
+while its name may still become the injected tool's name. After a call of the injected tool, everything that
+ends a turn (finish reason, usage, `[DONE]`) is delayed. A response with several choices is not continued. The
+client sees the texts of two turns as one text, with an empty line between them.
 
-An assistant message is assembled from its deltas for later requests. Compatible APIs add members of their own
-(`reasoning_content`, `reasoning_details`, thought signatures in tool calls) and expect them in later
-requests. So all members of the deltas are kept, except those that no request may have.
+For later requests, an assistant message is assembled from its deltas. Compatible APIs add members of their
+own (`reasoning_content`, `reasoning_details`, thought signatures in tool calls) and expect them in later
+requests. Therefore all members of the deltas are kept, except members that no request may have.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from penumbra.wire.json_values import NotJson, decode, encode
 _NOT_RETURNED = ("annotations", "audio", "index")
 _SET_ONCE = ("id", "type", "index")
 _SHAPES = {"function": "arguments", "custom": "input"}
-"""Kinds of calls, each with the member that has the arguments."""
+"""The kinds of calls, and the member of each that has the arguments."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,8 @@ class ChatCall:
     pieces: list[str] = field(default_factory=list)
     """Pieces of a function's arguments."""
     is_real: bool | None = None
-    """True for a call of another tool, False for the injected tool; None while the name allows both."""
+    """True for a call of another tool; False for a call of the injected tool; None while the name allows
+    both."""
     shown: int | None = None
     """The number of the call in the events that the client gets."""
     waiting: list[bytes] = field(default_factory=list)
@@ -83,8 +84,8 @@ class ChatCall:
                 _merge(self.members, key, value)
 
     def decide(self, injected_tool: str, is_named: bool) -> None:
-        """Decide whether the call is one of the injected tool. `is_named` is true if the last fragment has a
-        piece of the name."""
+        """Decide whether the call is a call of the injected tool. `is_named` is true if the last fragment has
+        a piece of the name."""
         if self.name == injected_tool:
             self.is_real = False
         elif not self.is_real and (is_named or self.name):
@@ -120,7 +121,7 @@ class ChatMessage:
         return "".join([part if isinstance(part, str) else _part_text(part) for part in self._content])
 
     def add(self, delta: dict[str, Any]) -> None:
-        """Add a delta without the fragments of calls in it."""
+        """Add a delta. Fragments of calls in the delta are ignored."""
         for key, value in delta.items():
             if key == "content":
                 self._content += value if isinstance(value, list) else [value] if value is not None else []
@@ -143,7 +144,7 @@ class ChatMessage:
         return call
 
     def json(self) -> bytes | None:
-        """Return the JSON of the message for a later request; None if it is empty."""
+        """Return the JSON of the message for a later request; None if the message is empty."""
         if not any(self._content) and not self.calls and not self._members:
             return None
         parts = any(not isinstance(part, str) for part in self._content)
@@ -158,8 +159,8 @@ class ChatMessage:
 
 
 def is_another(name: object, before: str, *, begun: bool) -> bool:
-    """Return whether a fragment with this name belongs to another call than the fragments before it. No name
-    goes on after the arguments have begun."""
+    """Return whether a fragment with this name begins another call. No name continues after the arguments
+    have begun."""
     return begun and bool(name) and name != before
 
 
@@ -209,7 +210,7 @@ def _merge_item(items: list[Any], item: Any) -> None:
 
 
 def _number(item: dict[str, Any]) -> object:
-    """Return the key that all pieces of an item share, or a unique key for an item without an index."""
+    """Return the key that all pieces of an item share. An item without an index gets a unique key."""
     return (item["index"], item.get("type")) if "index" in item else object()
 
 
@@ -224,8 +225,8 @@ def _as_parts(content: list[Any]) -> list[Any]:
 
 
 def _object_text(text: str) -> str:
-    """Return the arguments if they are a JSON object, otherwise an empty object, since other values break the
-    prompt templates of some providers."""
+    """Return the arguments if they are a JSON object; otherwise an empty object, because other values break
+    the prompt templates of some providers."""
     try:
         return text if isinstance(decode(text.encode("utf-8", "surrogatepass")), dict) else "{}"
     except NotJson:
@@ -306,7 +307,7 @@ def _call(document: Document, value: Raw) -> Part:
 
 
 def _arguments_text(document: Document, arguments: Raw | None) -> str:
-    """Return a call's arguments as text. An object is converted to JSON."""
+    """Return a call's arguments as text. If they are an object, return its JSON."""
     text = document.string(arguments)
     return text if text is not None else document.source(arguments).decode() if arguments is not None else ""
 
@@ -410,7 +411,8 @@ class ChatTurns(Turns):
             document.replace(members[name], decode(self._head[name]))
 
     def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
-        """Store a delta without the injected tool's calls. Return whether the client gets any of it."""
+        """Store a delta, and remove the injected tool's calls from it. Return whether the client gets any
+        part of the delta."""
         delta = choice.get("delta")
         fields = document.plain(delta)
         if delta is None or not isinstance(fields, dict):
@@ -442,7 +444,7 @@ class ChatTurns(Turns):
         return any(value not in (b"null", b'""', b"[]") for value in new.values())
 
     def _tool_calls(self, document: Document, items: list[Raw]) -> list[bytes]:
-        """Return the fragments for the client, with the numbers for the client."""
+        """Return the fragments for the client, with new numbers."""
         kept: list[bytes] = []
         for item in items:
             fragment = document.plain(item)
@@ -560,7 +562,7 @@ def _says(document: Document) -> bool:
 
 
 def _stop(document: Document, choice: dict[str, Raw]) -> None:
-    """Replace the finish reason for calls, if the client gets no calls."""
+    """Replace the finish reason for calls if the client gets no calls."""
     reason = choice.get("finish_reason")
     if reason is not None and document.string(reason) == "tool_calls":
         document.replace(reason, "stop")
@@ -599,8 +601,8 @@ def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str,
 
 
 def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
-    """Return the JSON of the message for a later request. The message is rebuilt if the arguments of a call
-    are not a JSON object."""
+    """Return the JSON of the message for a later request. If the arguments of a call are no JSON object, the
+    message is rebuilt."""
     calls = document.items(message.get("tool_calls"))
     if all(_has_object(document, item) for item in calls):
         kept = {
@@ -647,7 +649,7 @@ class ChatArguments(CallArguments):
         return before
 
     def _choice(self, event: Event, document: Document, choice: dict[str, Raw], number: int) -> list[Event]:
-        """Edit one choice of a chunk; return the events to send before the chunk."""
+        """Edit one choice of a chunk. Return the events to send before the chunk."""
         ends = document.plain(choice.get("finish_reason")) is not None
         fragments: dict[tuple[int, int], list[Raw]] = {}
         for at, item in enumerate(document.items(document.members(choice.get("delta")).get("tool_calls"))):
@@ -699,7 +701,7 @@ class ChatArguments(CallArguments):
 
 
 def _only(key: tuple[int, int], shape: str, document: Document, text: str) -> None:
-    """Reduce a copy of a chunk to `text` as the arguments of one call."""
+    """Reduce a copy of a chunk to `text`, the arguments of one call."""
     members = document.top
     call = {"index": key[1], shape: {_SHAPES[shape]: text}}
     choice = {"index": key[0], "delta": {"tool_calls": [call]}, "finish_reason": None}

@@ -3,12 +3,12 @@
 The input is a string or a list of items. Each result of a client's tool is a separate item. Results of the
 provider's tools, reasoning, compaction and encrypted content never change. With `previous_response_id` the
 provider has the history, and the request has only new items. The request names the last response by the id
-that the client got, which may differ from the provider's id.
+that the client got. The provider's id may be another id.
 
 A response is a list of output items. Events of a stream name the index of their item. Calls of the injected
-tool are removed, and the other items and the events are renumbered. The last event repeats the whole
-response, and the first ones repeat the request's tools; the injected tool is removed from both. All events of
-a stream have the id of its first turn, which the client knows.
+tool are removed, and the other items and the events get new numbers. The last event repeats the whole
+response, and the first events repeat the request's tools. The injected tool is removed from all of these. All
+events of a stream have the id of its first turn, because the client knows this id.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ CALLS = {
     "shell_call": ("shell", "action"),
     "apply_patch_call": ("apply_patch", "operation"),
 }
-"""Types of calls that the client answers. The first value is the name of the tool if the item has none. The
-second value is the member with the arguments."""
+"""The types of calls that the client answers. The first value is the name of the tool if the item has no
+name. The second value is the member with the arguments."""
 _RESULTS = {
     "function_call_output",
     "custom_tool_call_output",
@@ -64,7 +64,7 @@ _RESULTS = {
     "apply_patch_call_output",
 }
 _RESULTS_WITHOUT_TEXT = {"mcp_approval_response": "approval_request_id", "tool_search_output": "call_id"}
-"""Types of results without texts to shorten. The value is the member that names the call."""
+"""The types of results without texts to shorten. The value is the member that names the call."""
 _FROM_CLIENT = {
     "additional_tools",
     "compaction_trigger",
@@ -72,7 +72,7 @@ _FROM_CLIENT = {
     "mcp_approval_response",
     "tool_search_output",
 }
-"""Types of the client's items other than messages and results."""
+"""The types of the client's items other than messages and results."""
 _OWN_TOOLS = ("function", "custom", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview")
 _BEFORE = "previous_response_id"
 _ELSEWHERE = -1
@@ -113,7 +113,8 @@ class ResponsesFormat(ApiFormat):
             yield Part(Kind.TEXT, text, texts=(text,))
 
     def tool_arrays(self, document: Document) -> Iterator[Raw | None]:
-        """Yield the array of the request's tools and those of items, in which Codex declares tools."""
+        """Yield the arrays that declare tools: the array of the request, and the arrays of items. Codex uses
+        such items."""
         top = document.top
         yield top.get("tools")
         for value in document.items(top.get("input")):
@@ -142,7 +143,7 @@ class ResponsesFormat(ApiFormat):
         for tool in _all_tools(request, self.prompt(request).tools):
             names.append(request.text_of(tool.get("name")))
             own += request.string(tool.get("type")) in _OWN_TOOLS
-        # A conversation object stores every response, also one that the client has not seen.
+        # A conversation object stores every response, even one that the client has not seen.
         elsewhere = bool(request.plain(top.get("background")) or request.plain(top.get("conversation")))
         stored = request.plain(top.get("store")) is not False
         return Tools(tuple(names), own, _forced(request, top), "input" in top and not elsewhere, stored)
@@ -223,7 +224,7 @@ class ResponsesFormat(ApiFormat):
         for place in sorted(places):
             before = max((other for other in kept if other < place), default=None)
             is_last = place + 1 == len(bounds)
-            # The comma before the item is removed, too. For the first item, the comma after it is removed
+            # The comma before the item is also removed. For the first item, the comma after it is removed
             # instead.
             if before is not None:
                 start, end = bounds[place - 1][1], bounds[place][1]
@@ -233,8 +234,8 @@ class ResponsesFormat(ApiFormat):
                 request.edits.append(Edit(start, end, b""))
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        # The API itself drops reasoning that is bound to another prefix. But it refuses reasoning at the end
-        # of a turn, where a missing hidden exchange may have left some.
+        # The API itself drops reasoning that is bound to another prefix. However, the API refuses reasoning
+        # at the end of a turn, and a missing hidden exchange may have left reasoning there.
         items = self.prompt(request).messages
         dropped = False
         for item, after in pairwise(items[max(first, 0) :]):
@@ -288,7 +289,7 @@ def kind(document: Document, item: Mapping[str, Raw]) -> str:
 
 
 def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
-    """Return the id with which the client answers a call; empty if the client does not answer it."""
+    """Return the id with which the client answers a call; empty if the client does not answer the call."""
     is_search = name == "tool_search_call" and document.string(item.get("execution")) == "client"
     if name in CALLS or name == "computer_call" or is_search:
         return _id(document, item)
@@ -296,7 +297,8 @@ def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
-    """Return an identifier of a reasoning item that does not depend on members that clients may leave out."""
+    """Return an identifier of a reasoning item. The identifier uses only members that clients never leave
+    out."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.text_of(item.get("id"))
 
@@ -314,7 +316,7 @@ def _id(document: Document, item: Mapping[str, Raw]) -> str:
 
 def _texts(document: Document, output: Raw | None) -> Iterator[Raw]:
     yield from text_values(document, output, TEXTS)
-    # A result of the shell tool has one entry for each of its commands.
+    # A result of the shell tool has an entry for each of its commands.
     for entry in document.items(output):
         members = document.members(entry)
         if "outcome" in members:
@@ -333,7 +335,7 @@ def _reference(document: Document, item: Message) -> str:
 
 
 def _all_tools(request: Document, arrays: Sequence[Raw]) -> Iterator[Mapping[str, Raw]]:
-    """Yield every tool of a request, also those in namespaces."""
+    """Yield every tool of a request, including tools in namespaces."""
     for value in (value for array in arrays for value in request.items(array)):
         tool = request.members(value)
         if request.string(tool.get("type")) == "namespace":
@@ -350,7 +352,7 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
 
 
 def storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
-    """Return the items that this request may send. Only ids of stored items may replace items."""
+    """Return the items that this request may send. An id may replace an item only if the item is stored."""
     if request.plain(request.top.get("store")) is not False:
         return list(messages)
     kept: list[bytes] = []
@@ -381,7 +383,7 @@ _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
 _KEPT = ("id", "created_at", _BEFORE)
-"""Members of a response whose values in the first turn replace those in all later turns."""
+"""The members of a response that keep the values of the first turn in all later turns."""
 
 
 @dataclass(slots=True)
@@ -499,7 +501,7 @@ class ResponsesTurns(Turns):
         return (event,)
 
     def _number(self, document: Document, members: dict[str, Raw]) -> None:
-        """Replace the sequence number of an event, if it has one, by the next number."""
+        """If an event has a sequence number, replace it by the next number."""
         number = document.plain(members.get("sequence_number"))
         if isinstance(number, int):
             wanted = number if self._sequence < 0 else self._sequence + 1
@@ -569,7 +571,7 @@ def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> N
 
 
 def name_before(document: Document, response: dict[str, Raw], before: str) -> None:
-    """Replace the id of the previous response in a response by `before`, the id that the client knows."""
+    """In a response, replace the id of the previous response by `before`, the id that the client knows."""
     named = response.get(_BEFORE)
     if before and named is not None and document.string(named) not in (None, before):
         document.replace(named, before)
@@ -594,7 +596,7 @@ def _set_items(document: Document, array: Raw, items: Sequence[bytes]) -> None:
 
 
 def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -> Turn:
-    """Return a turn. `items` are as the model wrote them, `end` is the finished response."""
+    """Return a turn. `items` are as the model wrote them, and `end` is the finished response."""
     injected: list[InjectedCall] = []
     real_calls: list[str] = []
     texts: list[str] = []
@@ -639,8 +641,8 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
 
 
 def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
-    """Return the items of a cut-off turn without unanswered calls and without reasoning at the end, which a
-    request can't contain."""
+    """Return the items of a cut-off turn. Unanswered calls, and reasoning at the end, are left out, because
+    no request may contain them."""
     kept: list[bytes] = []
     for source in reversed(items):
         document = Document(source)
@@ -652,7 +654,7 @@ def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
 
 
 def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> MadeCall | None:
-    """Return a call that the client answers, with the name and arguments that a request would have."""
+    """Return a call that the client answers, with the name and the arguments that a request would have."""
     if name not in CALLS:
         return None
     default, arguments = CALLS[name]
@@ -665,7 +667,7 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
 
 
 def _error(error: DescribedError) -> dict[str, str]:
-    """Return code and message of a response that failed."""
+    """Return the code and the message of a response that failed."""
     code = str(error.code) if isinstance(error.code, str) else ""
     other = "rate_limit_exceeded" if error.status == 429 else "server_error"
     return {"code": code or other, "message": error.message}

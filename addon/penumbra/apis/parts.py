@@ -2,7 +2,7 @@
 arguments.
 
 Positions are message indexes in the order of the request. Texts and arguments are `Raw` views of the document
-until a stage needs them.
+until a stage needs their values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ToolCall:
     id: str
     name: str
     arguments: Raw | None = None
-    """The arguments as the request has them: an object, or a string of JSON or free text."""
+    """The arguments in the form that the request has: an object, or a string of JSON or free text."""
     cached: str | None = None
     """Arguments from the tool-call cache, if the call is not in the request; otherwise None."""
     by_program: bool = False
@@ -39,17 +39,17 @@ class ToolCall:
 
 
 class OpenCalls:
-    """An `OpenCalls` has the calls without a result, in order. The time of its methods does not depend on the
-    number of calls, since a request may have very many."""
+    """An `OpenCalls` has the calls without a result, in order. A request may have very many calls, so no
+    method takes longer with more calls."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[int, ToolCall] = OrderedDict()
-        """Calls by `id()`. An ordered dict finds its first member at once, even after removals."""
+        """The calls by `id()`. An ordered dict finds its first member at once, even after removals."""
         self._by_id: dict[str, OrderedDict[int, ToolCall]] = {}
         self._by_name: dict[str, OrderedDict[int, ToolCall]] = {}
 
     def copy(self) -> OpenCalls:
-        """Return a copy. A call that is closed in one copy is still open in the other."""
+        """Return a copy. If a call is closed in one copy, the call stays open in the other copy."""
         copied = OpenCalls()
         copied.add(self._all.values())
         return copied
@@ -70,7 +70,7 @@ class OpenCalls:
         return next(iter(self._by_name.get(name, {}).values()), None)
 
     def close(self, call: ToolCall | None) -> None:
-        """Remove a call that is answered, if it is open."""
+        """Remove an answered call, if it is open."""
         if call is not None and self._all.pop(id(call), None) is not None:
             del self._by_id[call.id][id(call)]
             del self._by_name[call.name][id(call)]
@@ -78,17 +78,17 @@ class OpenCalls:
 
 @dataclass(frozen=True, slots=True)
 class ResultText:
-    """A `ResultText` is one text of a tool result: a JSON string of the document that may be replaced."""
+    """A `ResultText` is one text of a tool result: a JSON string in the document that may be replaced."""
 
     value: Raw
     call_id: str
-    """The call's id as the result spells it; empty if the result has none."""
+    """The call's id as the result spells it; empty if the result has no id."""
     call: ToolCall | None
     is_error: bool
     turn: int
     """Index of the message that contains the result."""
     container: Raw | None = None
-    """The whole result, if it is JSON and `value` one of its strings; None for a text."""
+    """The whole result if it is JSON and `value` is one of its strings; None if the result is a text."""
     part: tuple[int, int] | None = None
     """Start and end of the result within the string; None if the result is the whole string."""
     says_program: bool = False
@@ -108,13 +108,14 @@ class Conversation:
     results: tuple[ResultText, ...]
     messages: Raw | None
     last_response: int
-    """Index of the last message that the model wrote; -1 if there is none. The model has not read the results
-    after this message. If a client writes the beginning of the next response, that message does not count."""
+    """The index of the last message that the model wrote; -1 if there is no such message. The model has not
+    read later results. A message does not count if the client wrote it as the beginning of the next
+    response."""
     last_thinking: int
-    """Index of the last message with a thinking block that the API may bind to its prefix; -1 if there is
-    none."""
+    """The index of the last message with a thinking block that the API may bind to its prefix; -1 if there is
+    no such message."""
     opening: str
-    """Text of the first user message, which distinguishes conversations without ids."""
+    """The text of the first user message. It distinguishes conversations without ids."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
     """The calls that have an id, by id."""
 
@@ -143,13 +144,13 @@ def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> str:
-    """Return all texts of such a content as one text, with a line break between them."""
+    """Return all texts of such a content as one text, with line breaks between them."""
     return "\n".join(document.text_of(value) for value in text_values(document, content, kinds))
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield every string within a value, in order, except keys. If an object has a MIME type, only its text
-    is yielded."""
+    """Yield every string in a value, in order, except keys. If an object has a MIME type, only its text is
+    yielded."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()
@@ -165,7 +166,7 @@ def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
 
 
 def short_hash(name: str | None, arguments: object) -> str:
-    """Return 12 hex digits of a hash of a call. The hash ignores the order of arguments."""
+    """Return 12 hexadecimal digits of a hash of a call. The order of arguments does not matter."""
     canonical = json.dumps([name, arguments], sort_keys=True, ensure_ascii=True).encode("ascii")
     return hashlib.blake2b(canonical, digest_size=6).hexdigest()
 
@@ -184,7 +185,7 @@ def is_telling(call_id: str) -> bool:
 
 
 def is_elsewhere(request: Document) -> bool:
-    """Return whether the provider stores the older messages, so that the request has only new ones."""
+    """Return whether the provider stores the older messages. The request then has only new messages."""
     members = request.top
     thread = request.members(members.get("thread"))
     named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
@@ -192,8 +193,8 @@ def is_elsewhere(request: Document) -> bool:
 
 
 def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool = False) -> Any:
-    """Return the arguments of a call. Text that is not JSON is returned as text; None if nothing can be read.
-    With `came`, the arguments are returned without edits, as the client sent them."""
+    """Return the arguments of a call. Text that is no JSON is returned as text; None if nothing can be read.
+    With `came`, the arguments are returned as the client sent them, without edits."""
     if call is None or (call.arguments is None and call.cached is None):
         return None
     try:

@@ -1,11 +1,11 @@
-"""This module hashes the prefix before each message of a request, and the prompt's beginning.
+"""This module hashes the prefix before each message of a request, and the beginning of the prompt.
 
-Decisions about results and hidden parts of responses are stored under the hash of the history before them, so
-a request with another history does not find them. Clients may write the same history in several ways;
+Decisions about results, and hidden parts of responses, are stored under the hash of the history before them.
+A request with another history does not find them. Clients may write the same history in several ways.
 `rules/history.yaml` lists the differences that the hash ignores. The contribution of a message to the hash
-depends only on its bytes.
+depends only on the bytes of the message.
 
-`PromptHead` has the hashes of tools and system text, which are the beginning of a cached prompt.
+`PromptHead` has the hashes of tools and system text. A cached prompt begins with these.
 """
 
 from __future__ import annotations
@@ -35,19 +35,21 @@ _SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _SORTED = json.JSONEncoder(sort_keys=True)
 _PIECE = 1 << 20
 _STABLE = 100_000
-"""Greatest length of a text in which changing parts are looked for. A longer text is hashed unchanged."""
+"""The length of the longest text in which changing parts are looked for. A longer text is hashed
+unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A `Chain` has the hash of all messages before each message, and at its end the hash of all messages."""
+    """A `Chain` has, for each message, the hash of all earlier messages. Its last item is the hash of all
+    messages."""
 
     history: tuple[bytes, ...] = (START,)
     """Hashes of all texts, calls and results."""
     calls: tuple[bytes, ...] = (START,)
-    """Hashes of the calls alone, which don't change when a client clears old results."""
+    """The hashes of the calls alone. They stay the same when a client clears old results."""
     responses: bool = True
-    """True if the model's responses are hashed, too."""
+    """True if the model's responses are also hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Piece:
     calls: tuple[bytes, ...] = ()
     """Calls of a response."""
     digest: bytes = b""
-    """Digest of the client's message; empty if no part of it is hashed."""
+    """The digest of the client's message; empty if no part of the message is hashed."""
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ class Links:
     """A `Links` computes the hashes of the messages that are added to it."""
 
     referable: bool
-    """True if ids may stand for responses, so that only the client's messages are hashed."""
+    """True if ids may replace responses. Only the client's messages are then hashed."""
     _history: list[bytes]
     _calls: list[bytes] = field(default_factory=lambda: [START])
     _text: bytes = b""
@@ -98,14 +100,14 @@ class Links:
         return before
 
     def chain(self) -> Chain:
-        """Return the hashes before each added message and after the last one."""
+        """Return the hash before each added message, and the hash after the last message."""
         return Chain(tuple(self._history), tuple(self._calls), not self.referable)
 
 
 def links(document: Document, start: bytes = START) -> Links:
     """Return the hashes of a request before its first message is added. `start` is the hash of the history
     that the provider stores."""
-    # Ids of items that the provider stores may stand for responses.
+    # Ids of items that the provider stores may replace responses.
     top = document.top
     return Links("input" in top and document.plain(top.get("store")) is not False, [start])
 
@@ -137,8 +139,8 @@ def sent(history: bytes, digest: bytes) -> bytes:
 
 
 def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
-    """Return the history's hash after a response. Text beside calls is ignored, since some clients drop
-    it."""
+    """Return the history's hash after a response. If a response has calls, its text is ignored, because some
+    clients drop this text."""
     if calls:
         return _link(history, b"calls", *calls)
     return _link(history, b"text", text) if text else history
@@ -150,7 +152,7 @@ def plain(text: str) -> bytes:
 
 
 def _plain(text: str) -> Iterator[bytes]:
-    """Yield a text without white space, in pieces so small that other threads can run between them."""
+    """Yield a text without white space, in small pieces. Other threads can run between the pieces."""
     for begin in range(0, len(text), _PIECE):
         piece = text[begin : begin + _PIECE]
         if piece.isascii():
@@ -160,7 +162,7 @@ def _plain(text: str) -> Iterator[bytes]:
 
 
 def call(name: str, arguments: Any) -> bytes:
-    """Return the hash of a call. The hash ignores null arguments and the order of arguments."""
+    """Return the hash of a call. The order of arguments and null arguments don't matter."""
     if isinstance(arguments, str):
         try:
             decoded = decode(arguments.encode("utf-8", "surrogatepass"))
@@ -273,7 +275,7 @@ _AS_SPELLED = json.JSONDecoder(parse_int=_Number, parse_float=_Number, strict=Fa
 
 
 def _of_client(source: bytes, role: str) -> bytes:
-    """Return a hash of those parts of a message that count as history; empty if there are none."""
+    """Return a hash of the parts of a message that count as history; empty if there are no such parts."""
     words = _Words(hashlib.blake2b(digest_size=16, person=b"penumbra words"))
     words.read(_AS_SPELLED.decode(source.decode("utf-8")), role == "user")
     words.flush()
@@ -336,12 +338,13 @@ class _Words:
 _TOOLS = ("tools", "toolConfig", "tool_config")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _HEADS: LRUCache[bytes, bytes] = LRUCache(512)
-"""Hashes of texts without their changing parts, by the hashes of the whole texts."""
+"""The hashes of texts without their changing parts, by the hashes of the whole texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptHead:
-    """Hashes of tools and system text, without parts that change every turn (times, billing headers)."""
+    """The hashes of tools and system text. Parts that change every turn are left out, such as times and
+    billing headers."""
 
     tools: bytes = b""
     system: bytes = b""

@@ -1,8 +1,8 @@
 """This module has the classes for the prompt of a request of any API.
 
-A prompt is a system text, messages and tools. A message is made of parts: texts, calls, results, reasoning.
-Each part is read once, and all facts about a request are derived from the parts (`api_format.py`). Texts and
-arguments are `Raw` views of the document until a stage needs them.
+A prompt has a system text, messages and tools. A message has parts: texts, calls, results, reasoning. Each
+part is read once, and all facts about a request are derived from the parts (`api_format.py`). Texts and
+arguments are `Raw` views of the document until a stage needs their values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Kind(Enum):
     """Result of a call."""
     REASONING = auto()
     OTHER = auto()
-    """Other content, which only serves to distinguish messages."""
+    """Other content. It serves only to distinguish messages."""
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -38,26 +38,26 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """The smallest value that contains the whole part: a content block, an item, a call, or the text
     itself."""
     id: str = ""
-    """Id of the call, or of the call that the result answers; empty if there is none."""
+    """The id of the call, or of the call that the result answers; empty if there is no id."""
     name: str = ""
-    """Name of the tool; empty if the request has none."""
+    """The name of the tool; empty if the request has no name."""
     arguments: Raw | None = None
     """Arguments of a call: an object, or a string of JSON or free text."""
     texts: tuple[Raw, ...] = ()
-    """The part's texts. A result may have none, or more than one."""
+    """The texts of the part. A result may have no text or several texts."""
     container: Raw | None = None
     """The whole result if it is JSON; None if the result is a text."""
     is_error: bool = False
     signature: str | None = None
-    """Signature of reasoning, or an empty text for unsigned reasoning; None if the API has no signatures."""
+    """The signature of reasoning; empty for unsigned reasoning; None if the API has no signatures."""
     counts: bool = True
     """True if hidden exchanges are recognised by the call's id."""
     checked: bool = False
     """True if the API checks the shape of the call's arguments."""
     by_program: bool = False
-    """True if a program made the call and reads its result, which the model never sees."""
+    """True if a program made the call and reads its result. The model never sees the result."""
     is_text: bool = False
-    """True if the call's arguments are free text, False if JSON."""
+    """True if the call's arguments are free text; False if they are JSON."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -95,15 +95,15 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 _WRAPPERS = ("function", "toolSpec")
-"""Members that contain one declaration."""
+"""The members that contain one declaration."""
 _LISTS = ("functionDeclarations", "function_declarations", "tools")
-"""Members that contain several declarations, in Gemini and in namespaces of Responses."""
+"""The members that contain several declarations, in Gemini and in the namespaces of Responses."""
 _SCHEMAS = ("input_schema", "parameters", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
 _DEEPEST = 4
 
 
 def declared_schemas(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield name and top-level properties of each client tool with a schema in these arrays."""
+    """Yield the name and the top-level properties of each client tool with a schema in these arrays."""
     for array in arrays:
         for name, _, tool in _listed(document, array, 0):
             schema = next((tool[member] for member in _SCHEMAS if member in tool), None)
@@ -114,7 +114,7 @@ def declared_schemas(document: Document, arrays: Iterable[Raw]) -> Iterator[tupl
 
 
 def declarations(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and JSON text of each tool in the prompt, except for tools that are loaded later."""
+    """Yield the name and the JSON of each tool in the prompt. Tools that are loaded later are left out."""
     for array in arrays:
         for name, declaration, tool in _listed(document, array, 0):
             if document.plain(tool.get("defer_loading")) is not True:
@@ -122,7 +122,7 @@ def declarations(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[st
 
 
 def _listed(document: Document, value: Raw | None, depth: int) -> Iterator[tuple[str, Raw, dict[str, Raw]]]:
-    """Yield name, declaration and members of each tool with a name."""
+    """Yield the name, the declaration and the members of each tool that has a name."""
     if value is None or depth > _DEEPEST:
         return
     for item in document.items(value):

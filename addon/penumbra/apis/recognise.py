@@ -1,11 +1,12 @@
-"""This module recognises LLM calls, first by host, method, path and content type, then by members of the
+"""This module recognises LLM calls: first by host, method, path and content type, then by members of the
 body.
 
-`rules/providers.yaml` describes the calls, the other paths of LLM hosts (those that are sent on unchanged,
-those that are searched for secrets, and WebSockets), and the formats of errors.
+`rules/providers.yaml` describes the calls, the other paths of LLM hosts, WebSockets, and the formats of
+errors. Requests to the other paths are sent on unchanged or searched for secrets.
 
-If an upgrade to a WebSocket is refused with status 426, the client uses HTTP at once and sends the whole
-history in every request. After any other refusal, the client tries the WebSocket again for some seconds.
+If an upgrade to a WebSocket is refused with status 426, the client changes to HTTP at once and sends the
+whole history in every request. After any other refusal, the client tries the WebSocket again for some
+seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FIRST_BYTES = {
 
 
 _MODEL = LinearText(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|$))")
-"""The id of a model in a path. On Amazon Bedrock, the id may be an ARN, whose slash may be unescaped."""
+"""The id of a model in a path. On Amazon Bedrock, the id may be an ARN with an unescaped slash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Cache:
     """A `Cache` describes how a provider caches prompts."""
 
     explicit: bool
-    """True if a prefix is cached only up to a cache breakpoint of the request."""
+    """True if a prefix is cached only up to a cache breakpoint in the request."""
     marker: bytes
     """Bytes that a request with cache breakpoints contains."""
     minimum_tokens: int
@@ -99,7 +100,7 @@ def _hosts() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """Return whether LLM calls to a host are read. `extra` has further globs of the operator."""
+    """Return whether LLM calls to a host are read. `extra` has the operator's further globs."""
     return is_provider(host, extra) or is_loopback(host) or _is_one(host, _hosts()[1])
 
 
@@ -115,7 +116,8 @@ def provider(host: str) -> str:
 
 
 def is_signed(host: str, api: Api | None) -> bool:
-    """Return whether a host checks signatures of requests. `api` is None if the request is no LLM call."""
+    """Return whether a host checks the signatures of requests. `api` is None if the request is no LLM
+    call."""
     signed, owner = rules.load_as("providers.yaml", Providers).signed, provider(host)
     return owner in signed["providers"] or (not owner and api is not None and api.format in signed["formats"])
 
@@ -126,7 +128,8 @@ def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
 
 
 def model_in(path: str) -> str:
-    """Return the model in a path, for APIs whose bodies don't name a model; empty if there is none."""
+    """Return the model that a path names; empty if the path names none. In some APIs, the body names no
+    model."""
     match = _MODEL.search(normal(path))
     return (match[1] or match[2]) if match else ""
 
@@ -136,15 +139,15 @@ def model_in(path: str) -> str:
 def by_request_line(method: str, path: str) -> Api | None:
     """Return the API that a request to an LLM host may call, before its body is read; None if there is none.
 
-    `path` may contain a query. The content type is ignored: many servers accept JSON under any type, and
-    `curl -d` sends JSON as a form.
+    `path` may contain a query. The content type is ignored: many servers accept JSON with any content type,
+    and `curl -d` sends JSON as a form.
     """
     bare, method = normal(path), method.upper()
     return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)
 
 
 def claims_json(content_type: str) -> bool:
-    """Return whether a body of this content type, which may be empty, should be JSON."""
+    """Return whether a body of this content type should be JSON. The content type may be empty."""
     return not content_type or "json" in content_type.lower()
 
 
@@ -157,7 +160,7 @@ class Other:
     passes: bool
     """True if bodies are sent on unchanged."""
     files: bool
-    """True if bodies are files. Only batches of requests are then searched for secrets."""
+    """True if bodies are files. Only batches of requests in them are then searched for secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +232,8 @@ def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
 
 
 def is_socket(method: str, headers: Mapping[str, str]) -> bool:
-    """Return whether a request asks for a WebSocket. Header names are in lower case, or case is ignored."""
+    """Return whether a request asks for a WebSocket. Header names must be in lower case, or `headers` must
+    ignore case."""
     if method.upper() != "GET":
         return False
     asked = {name.strip().lower() for name in headers.get("upgrade", "").split(",")}

@@ -1,10 +1,10 @@
 """This module passes the responses of an API on to the client.
 
-    bytes ─► framing ─► event ─► turns ─► filters ─► framing ─► bytes
+bytes ─► framing ─► event ─► turns ─► filters ─► framing ─► bytes
 
 `Turns` removes the injected tool's calls and joins several turns into one response. Filters then edit the
-remaining events, one after the other. `ScaledUsage` is a filter that changes the reported input tokens,
-including those of the cache, and the totals by the same amount. Output tokens stay.
+remaining events, one filter after the other. `ScaledUsage` is a filter that changes the reported input
+tokens, including cached tokens. The totals change by the same amount. Output tokens stay.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 class Response:
     """A `Response` makes one message for the client, a stream or a document, from one or more turns.
 
-    `feed` takes the decoded bytes of each turn and returns bytes for the client. A document is returned at
-    its end. Without `turns`, nothing is hidden. No method raises on unexpected input.
+    `feed` takes the decoded bytes of each turn and returns bytes for the client. A document is returned when
+    it is complete. Without `turns`, no part is hidden. No method raises on unexpected input.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Response:
         self._turns = turns
         self._filters = list(filters)
         self.keep_alive = keep_alive
-        """Bytes that may be sent between two events; empty if the API has none."""
+        """The bytes that may be sent between two events; empty if the API has no such bytes."""
         self._reader = framing.reader()
         self._rest: list[Event] = []
         """Events from the last bytes of a turn, kept until the response is continued or ended."""
@@ -61,8 +61,8 @@ class Response:
         return self._write(self._read(self._reader.feed(data)))
 
     def end_turn(self) -> Turn:
-        """End the provider's response, and return its turn. Delayed events stay delayed. Half an event that
-        names the injected tool is dropped: no client can read it."""
+        """End the provider's response, and return its turn. Delayed events stay delayed. An incomplete event
+        that names the injected tool is dropped: no client can read it."""
         rest = self._read(self._reader.close())
         if self._turns is None:
             self._rest = rest
@@ -75,32 +75,32 @@ class Response:
         return self._turns.end_turn()
 
     def go_on(self) -> bytes:
-        """Continue the response; return the last bytes of this turn for the client."""
+        """Continue the response. Return the last bytes of this turn for the client."""
         rest, self._rest = self._rest, []
         events = [*rest, *self._turns.go_on()] if self._turns is not None else rest
         self._reader = self._framing.reader()
         return self._write(events)
 
     def restart(self) -> None:
-        """Drop the current turn, which is requested again. The client has received no part of it."""
+        """Drop the current turn, which is requested again. The client has received no part of this turn."""
         self._rest, self._reader = [], self._framing.reader()
         if self._turns is not None:
             self._turns.restart()
 
     def finish(self) -> bytes:
-        """End the response; return the end of the message, with the changes that hidden turns require."""
+        """End the response. Return the end of the message, with the changes that hidden turns require."""
         rest, self._rest = self._rest, []
         events = [*rest, *self._turns.finish()] if self._turns is not None else rest
         return self._write(events) + self._close()
 
     def fail(self, failure: Failure) -> bytes:
-        """End a response whose continuation failed. A document becomes an error body in the form of the API.
-        A stream ends with an error event if the provider sent one, and otherwise breaks off."""
+        """End a response whose continuation failed. A document becomes an error body in the API's form. A
+        stream ends with an error event if the provider sent one; otherwise the stream breaks off."""
         event = self._turns.fail(failure) if self._turns is not None else None
         return self._write([event] if event is not None else []) + self._close()
 
     def close(self) -> bytes:
-        """End a response that has one turn; return its last bytes."""
+        """End a response that has one turn. Return its last bytes."""
         self.end_turn()
         return self.finish()
 
@@ -116,7 +116,8 @@ class Response:
         return b"".join([self._framing.write(event) for event in events])
 
     def _close(self) -> bytes:
-        """Return the events that filters have delayed. Later filters edit the events of earlier ones."""
+        """Return the events that filters have delayed. Each filter also edits the delayed events of the
+        filters before it."""
         out = b""
         for number, filter in enumerate(self._filters):
             events: Iterable[Event] = filter.close()
@@ -154,7 +155,7 @@ class ScaledUsage:
         self._table = table
         self._count = count
         self.real: dict[str, int] = {}
-        """The provider's token counts in the last event that had some."""
+        """The provider's token counts in the last event that had counts."""
 
     def event(self, event: Event) -> Iterable[Event]:
         if event.document is not None:
@@ -208,12 +209,13 @@ class Responses:
     framing: Callable[[], Framing] = lambda: SSE
     """A function that returns the framing, which splits a stream into events."""
     keep_alive: bytes = b""
-    """Bytes that may be sent between two events of a stream; empty if the API has none."""
+    """The bytes that may be sent between two events of a stream; empty if the API has no such bytes."""
 
     def scaled_usage(self, count: Count) -> ScaledUsage:
         """Return a filter that changes the reported input tokens by `count`."""
         return ScaledUsage(self.turns.usage, count)
 
     def passed(self, filters: Sequence[Filter], *, stream: bool) -> Response:
-        """Return a reader of a response without hidden parts: `feed` takes its bytes, `close` ends it."""
+        """Return a reader of a response without hidden parts. `feed` takes the response's bytes, and `close`
+        ends the response."""
         return Response(self.framing() if stream else BODY, filters=filters)

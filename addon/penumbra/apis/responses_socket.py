@@ -1,13 +1,13 @@
-"""This module handles OpenAI Responses over WebSocket, where each frame is one request or one event of the
-HTTP API.
+"""This module handles OpenAI Responses over WebSocket. Each frame is one request or one event of the HTTP
+API.
 
-With any value of `store`, the provider keeps the last response of a connection until the connection closes. A
+The provider keeps the last response of a connection until the connection closes, whatever `store` says. A
 hidden turn is therefore continued by its id, and the request contains only results. Requests with the same
-`stream_id` are answered one after the other.
+`stream_id` are answered one by one.
 
-Frames have only new items, so this module keeps the client's whole conversation. A provider that refuses a
-request forgets the response that the request continues, unless the response is stored. The next request then
-contains the whole history, as on a new connection.
+Frames have only new items, so this module keeps the client's whole conversation. If a provider refuses a
+request, the provider forgets the response that the request continues, unless this response is stored. The
+next request then contains the whole history, as on a new connection.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed
 _BEFORE = "previous_response_id"
 _NAMED = (_BEFORE, "response_id")
 _MOST_BYTES = 64 << 20
-"""Greatest size in bytes of a history that is kept. No model has a larger context."""
+"""The size in bytes of the largest history that is kept. No model has a larger context."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An `Envelope` has members of a frame, which is not parsed as a whole. Missing ones are empty."""
+    """An `Envelope` has some members of a frame. The frame is not parsed as a whole. Missing members are
+    empty."""
 
     type: str = ""
     stream_id: str | None = None
@@ -48,7 +49,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
     @property
     def stream(self) -> str:
-        """Name of the frame's stream; frames of one stream are in order."""
+        """The name of the frame's stream. The frames of a stream are in order."""
         return self.stream_id or ""
 
     @property
@@ -58,12 +59,12 @@ class Envelope(msgspec.Struct, frozen=True):
 
     @property
     def has_content(self) -> bool:
-        """True if the frame has a part of a response, unlike the first frames, which only announce it."""
+        """True if the frame has a part of a response. The first frames only announce the response."""
         return self.type.startswith("response.") and self.type not in NAMING and not self.fails
 
     @property
     def ends(self) -> bool:
-        """True if the frame is the last one of a response."""
+        """True if the frame is the last frame of a response."""
         return self.type in _ENDS
 
 
@@ -71,7 +72,7 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
 def envelope(frame: bytes) -> Envelope | None:
-    """Return the envelope of a frame; None if the frame is not one of this API."""
+    """Return the envelope of a frame; None if the frame is no frame of this API."""
     try:
         envelope = _ENVELOPE.decode(frame)
         return envelope if envelope.type else None
@@ -87,14 +88,15 @@ def envelope(frame: bytes) -> Envelope | None:
 
 
 def response_id(frame: bytes) -> str:
-    """Return the id of the response that a frame begins; empty if it has none."""
+    """Return the id of the response that a frame begins; empty if there is no id."""
     document = Document(frame)
     response = document.members(document.top.get("response"))
     return document.text_of(response.get("id"))
 
 
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
-    """Return a frame with the ids of responses replaced. Without these ids, the same object is returned."""
+    """Return a frame with the ids of responses replaced. If the frame has none of these ids, return the same
+    object."""
     try:
         document = Document(frame)
     except NotJson:
@@ -137,8 +139,8 @@ class History:
         """The items of the conversation; None if some are unknown."""
 
     def before(self, response_id: str) -> list[bytes] | None:
-        """Return the items before a request that continues this response, or that begins a conversation; None
-        if they are not known."""
+        """Return the items before a request that continues this response or begins a conversation; None if
+        they are not known."""
         if not response_id:
             return []
         return self._items if response_id == self._response_id else None
@@ -149,14 +151,14 @@ class History:
         self._response_id, self._items = response_id, items if is_short else None
 
     def lose(self) -> None:
-        """Drop the items, since some items of the conversation are not known here."""
+        """Drop the items. Some items of the conversation are unknown here."""
         self._items = None
 
 
 class Transcript(History):
     """A `Transcript` has the items that the provider got.
 
-    When a request fails, the provider forgets the response before it. The request can then only be sent again
+    When a request fails, the provider forgets the response before it. The request can then be sent again only
     with the whole history.
     """
 
@@ -179,12 +181,12 @@ class Transcript(History):
 
 
 def _named(document: Document) -> str:
-    """Return the id of the response that a request continues; empty if it begins a conversation."""
+    """Return the id of the response that a request continues; empty if the request begins a conversation."""
     return document.text_of(document.top.get(_BEFORE))
 
 
 def _with_history(document: Document, items: Sequence[bytes]) -> bytes:
-    """Return a request in which these items replace the id of the response that it continues."""
+    """Return a request with these items in place of the id of the response that it continues."""
     top = document.top
     document.rewrite(top["input"], b"[" + b",".join(items) + b"]")
     document.remove_member(top[_BEFORE])
@@ -228,7 +230,7 @@ class SocketFormat(ResponsesFormat):
         return replace(super().tools(request), threaded=True)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
-        # The first message is the turn itself, which the provider already has.
+        # The first message is the turn itself. The provider already has it.
         document = Document(request)
         top = document.top
         document.rewrite(top["input"], b"[" + b",".join(messages[1:]) + b"]")
@@ -259,7 +261,7 @@ class SocketRequest:
 
     @property
     def before(self) -> str:
-        """The id of the response that the request continues; empty if it begins a conversation."""
+        """The id of the response that the request continues; empty if the request begins a conversation."""
         return _named(Document(self.frame))
 
     @property
@@ -289,7 +291,7 @@ class SocketHistory(History):
 
 
 def item_done(frame: bytes) -> bytes | None:
-    """Return the complete item of a frame; None if it has none."""
+    """Return the complete item in a frame; None if the frame has no complete item."""
     document = Document(frame)
     item = document.top.get("item")
     return None if item is None else document.source(item)

@@ -1,9 +1,9 @@
-"""This module converts a tool result of any shape into one JSON text, with all parts that may contain a
-secret.
+"""This module converts a tool result of any shape into one JSON text. The text has all parts that may contain
+a secret.
 
 The formats find the texts of a result that may be shortened. Other parts (documents, search hits, objects of
 any shape, names of members, numbers) are only searched for secrets. Ids, names, signatures, encrypted content
-and images must not change and are left out. `rules/results.yaml` lists them.
+and images must not change and are left out. `rules/results.yaml` lists the parts that are left out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HEAD = 1_024
 _DEEPEST = 24
 """The depth of objects that the API defines. Deeper objects come from tools."""
 _MESSAGE_LEVELS = 8
-"""The depth in a message to which results are looked for."""
+"""The depth in a message down to which results are looked for."""
 
 
 @cache
@@ -63,14 +63,14 @@ class Block:
     text: str
     """The result as JSON without white space. Texts that are left out are empty strings."""
     places: tuple[tuple[int, int] | None, ...]
-    """Offsets in the message of each string, number and literal in `text`; None for a fixed value."""
+    """The offsets in the message of each string, number and literal in `text`; None for a fixed value."""
     call_id: str
     answered: bool
     """True if the model or its provider wrote the message."""
 
 
 def values(text: bytes) -> list[bytes]:
-    """Return the strings, numbers and literals of a JSON text, names of members included, in order."""
+    """Return the strings, numbers and literals of a JSON text, in order. Names of members are included."""
     return _VALUE.findall(text)
 
 
@@ -94,8 +94,8 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[B
 def _signs() -> Any:
     """Return a pattern that matches in each message with results. Messages without a match are not parsed.
 
-    The pattern may also match in other messages. Names match in any case and with any underscores and dashes,
-    but not if they are escaped.
+    The pattern may also match in other messages. Names match in upper and lower case and with any underscores
+    and dashes, but not if they are escaped.
     """
     known = knowledge()["blocks"]
     names = ("[_-]*".join(("", *map(re.escape, name), "")) for name in (*known["roles"], *known["members"]))
@@ -146,7 +146,8 @@ def _fits(name: str, section: str) -> bool:
 
 
 def reads_result(caller: Any) -> bool:
-    """Return whether a program reads a call's result. `caller` is its decoded `caller`, or None."""
+    """Return whether a program reads a call's result. `caller` is the decoded `caller` of the call, or
+    None."""
     kind = caller.get("type") if isinstance(caller, Mapping) else caller
     return bool(kind) and kind not in knowledge()["callers"]
 
@@ -162,7 +163,7 @@ class _Reader:
 
     document: Document
     known: frozenset[int]
-    """Offsets of the texts that other code searches."""
+    """The offsets of the texts that other code searches."""
     pieces: list[bytes] = field(default_factory=list)
     places: list[tuple[int, int] | None] = field(default_factory=list)
     worthy: bool = False
@@ -219,7 +220,7 @@ class _Reader:
         return _ADDRESS.match(self.document.text_of(members.get("url", value))) is not None
 
     def _free(self, value: Raw) -> None:
-        """Write a value of any shape, names of members included."""
+        """Write a value of any shape. Names of members are included."""
         start, end = self.document.place(value)
         if start in self.known:
             self._add(b'""', None)

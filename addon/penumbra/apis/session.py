@@ -1,9 +1,9 @@
-"""This module finds the name of a request's conversation, and the working folder of the conversation.
+"""This module finds the name of a request's conversation and the working folder of the conversation.
 
 The client may give the name. Otherwise the name is derived from the opening of the conversation. If the
-provider stores the history and the client gives no name, all such conversations of a caller count as one. The
-name is used only in a hash with the caller. The folder is found in the texts before the model's first
-message.
+provider stores the history and the client gives no name, all such conversations of a caller count as one
+conversation. The name is used only in a hash with the caller. The folder is found in the texts before the
+model's first message.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from penumbra.wire.json_values import NotJson, decode
 _LONGEST_ID = 512
 _ELSEWHERE = "kept by the provider"
 _LONGEST_OPENING = 100_000
-"""Most characters of the opening that are read."""
+"""The greatest number of characters of the opening that are read."""
 
 
 def identify(headers: Mapping[str, str], document: Document, opening: str) -> str:
     """Return the name that all requests of a conversation share.
 
-    `headers` have names in lower case; `opening` is the text of the request's first user message.
+    The names in `headers` are in lower case. `opening` is the text of the request's first user message.
     """
     if named := _named(headers, document):
         return f"id {named}"
@@ -42,7 +42,8 @@ def identify(headers: Mapping[str, str], document: Document, opening: str) -> st
 
 
 def stable(text: str) -> str:
-    """Return a text without the parts that may change from request to request, with single spaces."""
+    """Return a text without the parts that may change from request to request. Runs of blanks become one
+    space."""
     return _stable(text[:_LONGEST_OPENING])
 
 
@@ -78,7 +79,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _may_continue_elsewhere(document: Document) -> bool:
-    """Return whether this request or its continuation may name its history by an id of the provider."""
+    """Return whether this request or its continuation may name the history by an id of the provider."""
     top = document.members(document.root)
     if "previous_response_id" in top or "thread" in top:
         return True
@@ -98,15 +99,15 @@ def _volatile() -> tuple[Any, ...]:
 
 
 _LONGEST_TEXT = 200_000
-"""Greatest size in bytes of a text (JSON) that is read."""
+"""The size in bytes of the largest text (JSON) that is read."""
 _LONGEST = 1_000
 """Number of characters of a folder that are used."""
 _STATED: LRUCache[bytes, str] = LRUCache(512)
-"""Folders by hashes of the texts that name them. The texts are long, and every turn repeats them."""
+"""The folders, by hashes of the texts that name them. These texts are long, and every turn repeats them."""
 
 
 def stated(prompt: Prompt, document: Document) -> str:
-    """Return the folder as the client writes it; empty if no text names one."""
+    """Return the folder as the client writes it; empty if no text names a folder."""
     return next((found for text in _texts(prompt) if (found := _in(document, text))), "")
 
 
@@ -131,7 +132,7 @@ def _in(document: Document, text: Raw) -> str:
 
 
 def find(text: str) -> str:
-    """Return the folder that a text names; empty if it names none."""
+    """Return the folder that a text names; empty if the text names no folder."""
     matches = (pattern.search(text) for pattern in _patterns())
     return next((match[1].strip()[:_LONGEST] for match in matches if match), "")
 

@@ -7,12 +7,12 @@
            └──────── finish ───┴────────────────┴───────────────► DONE
         anywhere ─ the provider's error, fail ──────────────────► FAILED
 
-READING and CONTINUED: the client gets events as they arrive. WAITING: the end of the turn is delayed, since
+READING and CONTINUED: the client gets events as they arrive. WAITING: the end of the turn is delayed, because
 the response may be continued. ASKING: the turn is over, and the tool loop gets the results. FAILED: the
-provider sent an error that was not passed to the client, which gets no further events of the provider.
+provider sent an error that the client did not get. The client gets no further events of the provider.
 
-Subclasses edit the events of their API. A response in one JSON document is treated as a stream with one
-event, which is delayed like the end of a turn: `Framing.is_whole`.
+Subclasses edit the events of their API. A response in one JSON document is treated as a stream with one event
+(`Framing.is_whole`). This event is delayed like the end of a turn.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Frame(SseEvent):
 
 @dataclass(slots=True)
 class BodyReader:
-    """A `BodyReader` reads a body as one event, which it returns at the end."""
+    """A `BodyReader` reads a body as one event. The event is returned at the end."""
 
     _body: bytearray = field(default_factory=bytearray)
 
@@ -100,19 +100,19 @@ class State(Enum):
 
 
 _SHORTEST_NAME = 6
-"""Length of the shortest id that is looked for. Servers that number calls write shorter ids, which other text
-may contain."""
+"""The length of the shortest id that is looked for. Servers that number calls write shorter ids, and other
+text may contain these."""
 
 
 class HiddenNames:
-    """The ids of hidden calls. Parts of a response that name one of them are removed."""
+    """The ids of hidden calls. Parts of a response that name such an id are removed."""
 
     def __init__(self) -> None:
         self._names: dict[str, bytes] = {}
 
     def note(self, names: Iterable[str], *, hidden: bool) -> None:
-        """Store the ids of a hidden call. Drop the ids of a call that the client sees, since servers that
-        number the calls of each turn use the same ids again."""
+        """Store the ids of a hidden call. Drop the ids of a call that the client sees: servers that number
+        the calls of each turn use the same ids again."""
         for name in names:
             if hidden and len(name) >= _SHORTEST_NAME:
                 self._names[name] = name.encode("utf-8", "replace")
@@ -124,8 +124,8 @@ class HiddenNames:
         return any(name in data for name in self._names.values()) if self._names else False
 
     def take_out(self, document: Document, value: Raw) -> None:
-        """Remove the parts of a value that name one of the ids: members with such a key or string, and items
-        of arrays that are such a string or have such a member."""
+        """Remove the parts of a value that name a hidden id. Such a part is a member with the id as its key
+        or string, or an item of an array that is the id or has such a member."""
         if not self.are_in(document.source(value)):
             return
         members, items = document.members(value), document.items(value)
@@ -155,7 +155,7 @@ class HiddenNames:
 
 
 class Turns(ABC):
-    """The turns of one response. No method raises on unexpected input."""
+    """A `Turns` has the turns of one response. No method raises on unexpected input."""
 
     usage: ClassVar[UsageTable]
     ends: ClassVar[EndingTable]
@@ -163,7 +163,8 @@ class Turns(ABC):
     """True if a response must be edited even if it has no hidden call."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
-        """`before` is the id by which the client knows the response that this one continues."""
+        """If the response continues another, `before` is the id by which the client knows the earlier
+        response."""
         self.framing = framing
         self.injected_tool = injected_tool
         self.before = before
@@ -198,7 +199,7 @@ class Turns(ABC):
         return self._unnamed(out)
 
     def end_turn(self) -> Turn:
-        """End the provider's response, and return its turn."""
+        """End the provider's response, and return the turn."""
         if self.state is State.WAITING:
             self.state = State.ASKING
         usage, ending = self.usage.of_turn(self.metrics), self.ending.ending()
@@ -210,7 +211,7 @@ class Turns(ABC):
         return replace(turn, usage=usage, ending=ending)
 
     def go_on(self) -> list[Event]:
-        """Continue the response, and return those delayed events that the client still gets."""
+        """Continue the response. Return the delayed events that the client still gets."""
         out: list[Event] = []
         for event in self.delayed:
             if self.framing.is_whole and event.document is not None:
@@ -230,7 +231,7 @@ class Turns(ABC):
         self.metrics: Metrics = {}
         self.ending = EndingReader(self.ends)
         self.finished = False
-        """True if the provider declared the turn complete."""
+        """True if the provider said that the turn is complete."""
         self.failed = False
         """True if the provider reported an error."""
         self.failure: Failure | None = None
@@ -240,7 +241,7 @@ class Turns(ABC):
         self.begin_turn()
 
     def finish(self) -> list[Event]:
-        """End the response, and return the delayed events with the changes that hidden turns require."""
+        """End the response. Return the delayed events, with the changes that hidden turns require."""
         delayed, self.delayed = self.delayed, []
         for event in delayed:
             if not self.framing.is_whole:
@@ -288,7 +289,7 @@ class Turns(ABC):
         return events
 
     def note_usage(self, document: Document, owner: Raw | None) -> None:
-        """Store the token counts, the model and the stop reason that an object of an event has."""
+        """Store the token counts, the model and the stop reason in an object of an event."""
         self.ending.note(document, owner)
         for holder, metrics in self.usage.read(document, owner).items():
             self.metrics.setdefault(holder, {}).update(metrics)
@@ -312,15 +313,15 @@ class Turns(ABC):
 
     @abstractmethod
     def read(self, event: Event, document: Document) -> Iterable[Event]:
-        """Read an event of a stream; edit, delay or drop it."""
+        """Read an event of a stream. Edit, delay or drop the event."""
 
     @abstractmethod
     def hides(self) -> bool:
-        """Return whether a part of the turn is hidden from the client, or may have to be hidden."""
+        """Return whether a part of the turn is hidden from the client or may have to be hidden."""
 
     @abstractmethod
     def turn(self) -> Turn:
-        """Return the turn's content, to which the caller adds errors and usage."""
+        """Return the content of the turn. The caller adds errors and usage."""
 
     @abstractmethod
     def is_error(self, event: Event) -> bool:
@@ -332,7 +333,7 @@ class Turns(ABC):
         """Return an error as the API writes it."""
 
     def error(self, error: DescribedError) -> Piece:
-        """Return an event of a stream that reports such an error."""
+        """Return an event of a stream that reports this error."""
         return self.framing.piece("", self.error_body(error))
 
     def no_json(self, event: Event) -> Iterable[Event]:
@@ -348,8 +349,8 @@ class Turns(ABC):
         return Failure(None, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def without_end(self, event: Event) -> Event | None:
-        """Return the part of a delayed event that the client gets even if the response is continued, or
-        None."""
+        """Return the part of a delayed event that the client gets even if the response is continued; None if
+        there is no such part."""
         return None
 
     @abstractmethod
@@ -372,7 +373,7 @@ class Turns(ABC):
 
     @abstractmethod
     def put_together(self, document: Document) -> None:
-        """Edit the last turn's document, so that it is the response of all turns."""
+        """Edit the last turn's document so that it becomes the response of all turns."""
 
     def owner(self, document: Document) -> Raw:
         """Return the object of a document that has the token counts."""

@@ -1,8 +1,7 @@
 """This module converts errors of hidden requests to errors for the client.
 
-The provider's message is about a request that the client did not make, and may quote that request, so the
-client does not get it. The client gets the fields that it needs for a reaction: the status, the type of
-error, and the delay.
+The provider's message is about a request that the client did not make, and may quote that request. Therefore
+the client does not get the message. The client gets only the status, the type of error, and the delay.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ANTHROPIC = {
     "overloaded_error": 529,
 }
 _OPENAI = {
-    # An exhausted quota is not in the table, since a quota does not recover soon.
+    # A quota is not in the table, because an exhausted quota does not recover soon.
     "context_length_exceeded": 400,
     "rate_limit_exceeded": 429,
     "server_error": 500,
@@ -79,9 +78,9 @@ class DescribedError:
 def described(failure: Failure, hidden: str) -> DescribedError:
     """Return the error for the client. `hidden` is the name of a tool that the client does not know.
 
-    A final refusal concerns a hidden request, since the client's own request was accepted. The client gets
-    "bad gateway" instead, after which clients try again. An error that the provider reported in a stream is
-    not changed.
+    The client's own request was accepted, so a final refusal is about a hidden request. The client then gets
+    "bad gateway" instead, so that it tries again. An error that the provider reported in a stream stays
+    unchanged.
     """
     error = _described(failure, hidden)
     keeps = failure.reported or error.status in PASSING
@@ -108,7 +107,7 @@ def status(failure: Failure) -> int | None:
 
 
 def words(failure: Failure) -> str:
-    """Return the provider's message on one line, shortened. It is not yet searched for secrets."""
+    """Return the provider's message in one line, shortened. The line may contain secrets."""
     error = _error(failure.body)
     names = [str(error[key]) for key in ("type", "code", "status") if error.get(key)]
     message = error.get("message") or error.get("Message") or ""
@@ -126,7 +125,7 @@ def openai_error(error: DescribedError) -> bytes:
 
 
 def _error(body: bytes) -> dict[str, Any]:
-    """Return the object that describes the error, in any of the places that APIs use."""
+    """Return the object that describes the error. APIs put this object in several places."""
     try:
         value = decode(body)
     except NotJson:
@@ -146,7 +145,7 @@ def _error(body: bytes) -> dict[str, Any]:
 
 
 def _name(value: object, hidden: str) -> str:
-    """Return a value that is the name of a kind of error; empty for any other text."""
+    """Return a value if it is the name of a kind of error; empty for any other text."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME or (hidden and hidden in value):
         return ""
     plain = value.replace("_", "").replace(".", "").replace("-", "")

@@ -1,7 +1,7 @@
-"""This module reads the token counts of responses. A `UsageTable` names their places in an API and adds them
-up over several turns.
+"""This module reads the token counts of responses. A `UsageTable` names the places of the counts in an API,
+and adds the counts of several turns.
 
-`BilledTokens` has the billed tokens of a turn. `Ending` has the model of a turn and the reason why it
+`BilledTokens` has the billed tokens of a turn. `Ending` has the model of a turn and the reason why the model
 stopped.
 """
 
@@ -17,7 +17,7 @@ from msgspec import Raw
 from penumbra.wire.document import Document
 
 _MOST, _LONGEST, _LEVELS = 100, 100, 4
-"""The greatest number of counts, length of a name, and depth of objects. No provider reaches any of them."""
+"""The greatest number of counts, length of a name, and depth of objects. No provider reaches these limits."""
 
 Metrics = dict[str, dict[str, int]]
 """Numbers by name, for each object with counts. Nested numbers have names such as `outer.inner`."""
@@ -31,23 +31,24 @@ class UsageTable:
     """
 
     inputs: tuple[str, ...]
-    """Members that count input tokens, or contain such counts by kind."""
+    """The members that count input tokens, or contain such counts by kind."""
     outputs: tuple[str, ...]
-    """Beginnings of the names (like `outer.inner`) of counts that are summed over turns."""
+    """The beginnings of the names of counts that are summed over turns. A name is like `outer.inner`."""
     holders: tuple[str, ...] = ("usage",)
-    """The members that contain counts; an empty name means the object itself."""
+    """The members that contain counts. An empty name means the object itself."""
     within: tuple[str, ...] = ("",)
-    """Members of an event that contain an object with counts; an empty name means the event itself."""
+    """The members of an event that contain an object with counts. An empty name means the event itself."""
     total: str = ""
     in_total: tuple[str, ...] = ()
-    """The inputs that the total contains."""
+    """The input counts that the total includes."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The beginnings of names of other numbers that are summed over turns, such as times, by the member that
-    contains the numbers."""
+    """Other numbers that are summed over turns, such as times: the beginnings of their names, by the member
+    that contains them."""
     names: tuple[str, ...] = ()
     """The names of counts that are mixed with other members; empty if all members are counts."""
     repeated: tuple[str, ...] = ()
-    """Input counts that a stream states at the beginning of the first turn and at the end of the last."""
+    """The input counts that a stream states at the beginning of the first turn and at the end of the last
+    turn."""
 
     def read(self, document: Document, owner: Raw | None) -> Metrics:
         """Return the counts of an object and its members."""
@@ -64,12 +65,12 @@ class UsageTable:
         return {name: number for holder in self.holders for name, number in metrics.get(holder, {}).items()}
 
     def summed(self, metrics: Metrics) -> Metrics:
-        """Return the counts of a turn of which the client sees the sum over all turns."""
+        """Return the counts of a turn for which the client sees the sum over all turns."""
         names = dict.fromkeys(self.holders, self.outputs) | dict(self.beside)
         return {holder: only(each, names[holder]) for holder, each in metrics.items()}
 
     def add(self, document: Document, owner: Raw | None, hidden: Metrics, last: Metrics) -> None:
-        """Add the counts of hidden turns to those of an object.
+        """Add the counts of hidden turns to the counts of an object.
 
         `last` has the counts of the turn that ends with this object.
         """
@@ -101,7 +102,8 @@ def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str
 
 
 def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
-    """Return the whole numbers of a provider's usage object. Nested ones have names such as `outer.inner`."""
+    """Return the whole numbers in a provider's usage object. Nested numbers have names such as
+    `outer.inner`."""
     found: dict[str, int] = {}
     for key, value in islice(usage.items(), _MOST) if isinstance(usage, dict) and levels else ():
         if len(key) > _LONGEST or not key.isprintable():
@@ -131,7 +133,7 @@ def together(first: Metrics, second: Metrics) -> Metrics:
 def added(
     usage: Mapping[str, Any], extra: Mapping[str, int], outer: str = "", levels: int = _LEVELS
 ) -> dict[str, Any]:
-    """Return a usage object with `extra` added to its numbers. Names that only `extra` has are ignored."""
+    """Return a usage object with `extra` added to its numbers. Names that are only in `extra` are ignored."""
     result: dict[str, Any] = {}
     for key, value in usage.items():
         name = outer + key
@@ -145,7 +147,7 @@ def added(
 
 
 _WITH_CACHED = ("prompt_tokens", "promptTokenCount")
-"""Names of input counts that include the tokens read from the cache."""
+"""The names of input counts that include tokens from the cache."""
 _CACHED_WITHIN = (
     "prompt_tokens_details.cached_tokens",
     "input_tokens_details.cached_tokens",
@@ -166,7 +168,7 @@ _OUTPUTS = (
 
 
 _IN_CONTEXT = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
-"""Names of counts, in all APIs, that together count each input and output token of a turn once."""
+"""The names of counts in all APIs. Together they count each input and output token of a turn once."""
 
 
 def context_tokens(metrics: Mapping[str, int]) -> int:
@@ -191,7 +193,7 @@ class BilledTokens:
 
     @classmethod
     def of(cls, usage: Mapping[str, int]) -> BilledTokens | None:
-        """Return the billed tokens of a turn with these counts; None if they have no input."""
+        """Return the billed tokens of a turn with these counts; None if the counts have no input."""
         if not any(name in usage for name in _INPUTS):
             return None
         within = max((usage.get(name, 0) for name in _CACHED_WITHIN), default=0)
@@ -202,7 +204,7 @@ class BilledTokens:
 
 
 _MOST_REASONS = 16
-"""Most reasons that are stored for one response."""
+"""The greatest number of reasons that are stored for one response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,17 +221,18 @@ NOT_READ = Ending()
 
 @dataclass(frozen=True, slots=True)
 class EndingTable:
-    """The places of model and stop reasons in an API, as paths from the object that also has the counts."""
+    """The places of the model and the stop reasons in an API. The places are paths from the object that has
+    the counts."""
 
     reasons: tuple[tuple[str, ...], ...]
-    """Paths to a string; the first one that exists counts."""
+    """The paths to a string. The first path that exists counts."""
     model: str = "model"
     choices: str = ""
-    """Name of the list whose items have a reason each; empty if there is no such list."""
+    """The name of the list whose items each have a reason; empty if there is no such list."""
 
 
 class EndingReader:
-    """An `EndingReader` reads model and stop reasons out of the events of one turn."""
+    """An `EndingReader` reads the model and the stop reasons from the events of one turn."""
 
     def __init__(self, table: EndingTable) -> None:
         self._table = table
@@ -237,7 +240,7 @@ class EndingReader:
         self._reasons: dict[int, str] = {}
 
     def note(self, document: Document, owner: Raw | None) -> None:
-        """Read an object. A later reason of a choice replaces an earlier one."""
+        """Read an object. A later reason of a choice replaces an earlier reason."""
         members = document.members(owner)
         self._model = document.string(members.get(self._table.model)) or self._model
         for number, holder in self._holders(document, owner, members):

@@ -1,7 +1,7 @@
 """This module finds tool results in the text of a user's message by the rules of `rules/user_results.yaml`.
 
-If a text consists only of results that the model's last message asks for, they are treated like all other
-results. Results in other texts are searched for secrets, but not shortened.
+If a text consists only of results for which the model's last message asks, these results are treated like all
+other results. Results in other texts are searched for secrets, but not shortened.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a string that is a result, or that may contain results."""
+    """A `Passage` is a part of a string that is a result or may contain results."""
 
     value: Raw
     start: int
     end: int
-    """Offset of the end of the passage in the string, like `start`."""
+    """The offset of the end of the passage in the string, as `start` is of its beginning."""
     turn: int
     certain: bool
     """True if the passage is a result and nothing else."""
@@ -47,7 +47,7 @@ class Passage:
     """The arguments of the call that the result answers, as the model wrote them."""
 
     def arguments(self) -> str | None:
-        """Return the arguments of the passage's call; None if its command is not known."""
+        """Return the arguments of the passage's call; None if the command of the call is not known."""
         if self.written:
             return self.written
         return encode({"command": self.command}).decode("utf-8") if self.command else None
@@ -88,13 +88,13 @@ def _transcripts() -> tuple[tuple[str, Any], ...]:
 
 
 def carries_transcript(texts: Iterable[str]) -> bool:
-    """Return whether one of the texts of a message quotes earlier results of tools."""
+    """Return whether any text of a message quotes earlier results of tools."""
     return any(need in text and shape.search(text) for text in texts for need, shape in _transcripts())
 
 
 @cache
 def _needed() -> tuple[str, ...]:
-    """Return literals of which each text with results contains at least one."""
+    """Return literals. Each text with results contains at least one of them."""
     return (_COMMAND, *(rule.needs for rule in _rules()[0]))
 
 
@@ -103,7 +103,7 @@ class Passages:
     """`Passages` finds the results in the user's texts of a conversation, message by message."""
 
     _before: Raw | None = None
-    """The model's message before the next one."""
+    """The model's last message before the next message."""
     _command: str = ""
     """The last command that the user ran."""
 
@@ -128,7 +128,7 @@ class Passages:
 
 
 class _MessageKind(Enum):
-    """Kinds of messages for a search of results in the user's texts."""
+    """The kinds of messages for a search of results in the user's texts."""
 
     NOTHING = auto()
     BY_MODEL = auto()
@@ -204,7 +204,7 @@ class _Reader:
             return
         end = len(text)
         if rule.closes is not None:
-            # The last closing mark counts, since earlier ones may be part of a tool's output.
+            # The last closing mark counts, because earlier marks may be part of a tool's output.
             end = max((close.start() for close in rule.closes.finditer(text, head.end())), default=end)
             if rule.opens.search(text, end):
                 end = len(text)
@@ -220,7 +220,7 @@ class _Reader:
         written = ""
         if number is not None and rule.calls is not None:
             tool, command, written = self._call(rule, *number)
-        # The result of an unknown call may be one that the model quotes later.
+        # An unknown call may have a result that the model quotes later.
         certain = number is not None and bool(tool or command) and self._asked(rule, tool)
         return Passage(value, start, end, self.turn, certain, tool, command or self.command, written)
 
@@ -232,7 +232,8 @@ class _Reader:
         return LinearText(pattern).search(self._words_before()) is not None
 
     def _call(self, rule: _Rule, index: int, count: int) -> tuple[str, str, str]:
-        """Return tool, command and arguments of the call that a result answers, as the model wrote it."""
+        """Return the tool, the command and the arguments of the call that a result answers, as the model
+        wrote them."""
         calls = [match[1] for match in rule.calls.finditer(self._words_before())]
         if len(calls) != count:
             return "", "", ""
@@ -252,7 +253,7 @@ class _Reader:
 
 
 def _exact(text: str, rule: _Rule, head: Any) -> Iterator[tuple[int, int, Any]]:
-    """Yield (start, end, head) of each result, if the text is results and nothing else."""
+    """Yield (start, end, head) of each result, if the text has only results."""
     if rule.closes is None or (rule.only_next and not rule.closes.search(text, head.end())):
         if head.start() == 0 and not rule.opens.search(text, head.end()):
             yield head.end(), len(text), head
