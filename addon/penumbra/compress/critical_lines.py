@@ -9,7 +9,7 @@ critical, because the name of a passed test may be "reports an error".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -18,8 +18,7 @@ from typing import Any
 import re2
 
 from penumbra import rules
-from penumbra.compress.size import encode
-from penumbra.linear import Linear, quiet
+from penumbra.linear import NOWHERE, Linear, quiet
 
 _LINE_LIMIT = 4_000
 """Number of characters at the beginning of a line that are searched. Longer lines are data, not messages."""
@@ -105,9 +104,14 @@ def _marks(line: bytes) -> Sequence[int]:
     return marks
 
 
+def _searched(line: str) -> bytes:
+    """Return the part of a line that is searched, in UTF-8."""
+    return line[:_LINE_LIMIT].encode("utf-8", "surrogatepass")
+
+
 def is_critical(line: str) -> bool:
     """True if a line reports an error or a failure, names the location of a failure, or is a summary."""
-    data = encode(line[:_LINE_LIMIT])
+    data = _searched(line)
     return bool(_patterns().critical.search(data)) and not _is_passing(_marks(data))
 
 
@@ -141,7 +145,7 @@ def _severity(line: bytes, marks: Sequence[int]) -> Severity:
 
 def says_as_much(line: str, other: str) -> bool:
     """True if `other`, a new form of the critical line `line`, is critical and at least as severe."""
-    data, others = encode(line[:_LINE_LIMIT]), encode(other[:_LINE_LIMIT])
+    data, others = _searched(line), _searched(other)
     return is_critical(other) and severity(others) <= severity(data)
 
 
@@ -200,28 +204,30 @@ def next_match(data: bytes, start: int) -> tuple[int, int] | None:
     return max(left, data.rfind(b"\n", left, right - 1) + 1), right
 
 
-def critical_lines(lines: Sequence[str]) -> Iterator[int]:
-    """Yield the positions of the critical lines, in order. The search takes less time than `is_critical` for
+def critical_lines(lines: Sequence[str]) -> list[int]:
+    """Return the positions of the critical lines, in order. The search takes less time than `is_critical` for
     each line."""
-    data = encode("\n".join([line[:_LINE_LIMIT] for line in lines]))
-    patterns = _patterns()
+    data = "\n".join([line[:_LINE_LIMIT] for line in lines]).encode("utf-8", "surrogatepass")
+    critical, some_pass = _patterns().critical, _patterns().some_pass
+    found: list[int] = []
     position = start = 0
-    some_pass: bool | None = None
-    while (match := patterns.critical.search(data, start)) is not None:
-        left, right = match.span()
+    may_pass: bool | None = None
+    while (span := critical.place(data, start, len(data))) != NOWHERE:
+        left, right = span
         position += data.count(b"\n", start, left)
-        if some_pass is None:
-            some_pass = patterns.some_pass.search(data, data.rfind(b"\n", 0, left) + 1) is not None
-        if data.find(b"\n", left, right) >= 0:
+        end = data.find(b"\n", left)
+        if may_pass is None:
+            may_pass = some_pass.search(data, data.rfind(b"\n", 0, left) + 1) is not None
+        if 0 <= end < right:
             # The match crosses a line end, so the line alone may have no match.
             if is_critical(lines[position]):
-                yield position
-        elif not some_pass or not _is_passing(_marks(encode(lines[position][:_LINE_LIMIT]))):
-            yield position
-        end = data.find(b"\n", left)
+                found.append(position)
+        elif not may_pass or not _is_passing(_marks(_searched(lines[position]))):
+            found.append(position)
         if end < 0:
-            return
+            break
         position, start = position + 1, end + 1
+    return found
 
 
 def normal(line: str) -> str:
@@ -241,5 +247,5 @@ class CriticalLines:
         places, known = [*positions], self._known
         new = [line for line in dict.fromkeys([lines[at] for at in places]) if line not in known]
         known.update(dict.fromkeys(new, False))
-        known.update((new[at], True) for at in critical_lines(new))
+        known.update(dict.fromkeys([new[at] for at in critical_lines(new)], True))
         return {at for at in places if known[lines[at]]}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
@@ -246,18 +246,19 @@ class LineIndex:
         latest = self._latest
         return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 
-    def places(self, line: str) -> Iterator[tuple[EarlierText, int]]:
-        """Yield the latest places of a line, the latest first. A place is a text and a position in the
+    def places(self, line: str) -> list[tuple[EarlierText, int]]:
+        """Return the latest places of a line, the latest first. A place is a text and a position in the
         text."""
-        position, found = self._latest.get(line.strip(), -1), 0
+        places: list[tuple[EarlierText, int]] = []
+        position = self._latest.get(line.strip(), -1)
         for _ in range(_MOST_STEPS):
-            if position < 0 or found == _MOST_PLACES:
-                return
-            text = self._text(position)
+            if position < 0 or len(places) == _MOST_PLACES:
+                break
+            text = self._texts[bisect_right(self._starts, position) - 1]
             if text.output[position - text.start] == line:
-                found += 1
-                yield text, position - text.start
+                places.append((text, position - text.start))
             position = self._before.get(position, -1)
+        return places
 
     def shown(self, bare: str) -> tuple[bytes, bool] | None:
         """Return the key of the last text with the stripped line `bare`, and whether the line has other times

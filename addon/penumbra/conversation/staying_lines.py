@@ -101,7 +101,7 @@ class StayingLines:
         stated = set() if call.shows_files else set(_acknowledging(lines))
         staying: set[int] = set()
         if not quotes(call):
-            critical = list(critical_lines(lines))
+            critical = critical_lines(lines)
             failures = failing(lines, critical)
             for position in failures:
                 staying.update(_belonging(lines, headings, position))
@@ -161,35 +161,27 @@ def _headings(lines: Sequence[str]) -> list[list[int]]:
     return [form for form in places if form]
 
 
-def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> Iterator[int]:
-    """Yield the lines of the paragraph around a failure, and the headings above it."""
+def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> list[int]:
+    """Return the lines of the paragraph around a failure, the headings above it, and the lines above it that
+    enclose it by their indentation."""
+    belonging: list[int] = []
     for step in (-1, 1):
         for distance in range(1, _AROUND + 1):
             beside = position + step * distance
             if not 0 <= beside < len(lines) or not lines[beside].strip():
                 break
-            yield beside
-    for form in headings:
-        above = bisect_left(form, position)
-        if above:
-            yield form[above - 1]
-    yield from _enclosing(lines, position)
-
-
-def _enclosing(lines: Sequence[str], position: int) -> Iterator[int]:
-    """Yield the lines above a line that enclose it by their indentation."""
-    indentation, levels = _indentation(lines[position]), 0
+            belonging.append(beside)
+    belonging += [form[above - 1] for form in headings if (above := bisect_left(form, position))]
+    indentation, levels = len(lines[position]) - len(lines[position].lstrip()), 0
     for above in range(position - 1, max(-1, position - _ABOVE - 1), -1):
         if not indentation or levels == _LEVELS:
-            return
-        if lines[above].strip() and _indentation(lines[above]) < indentation:
-            indentation = _indentation(lines[above])
+            break
+        bare = lines[above].lstrip()
+        if bare and len(lines[above]) - len(bare) < indentation:
+            indentation = len(lines[above]) - len(bare)
             levels += 1
-            yield above
-
-
-def _indentation(line: str) -> int:
-    return len(line) - len(line.lstrip())
+            belonging.append(above)
+    return belonging
 
 
 _CONTAINER = re.compile(

@@ -390,7 +390,9 @@ class Document:
 
     def source(self, value: Raw) -> bytes:
         """Return the bytes of a value in the document, including amendments."""
-        if self.known is None and not self._amended and self._structure is self.data:
+        # A value that contains the known prefix lacks it in memory.
+        is_whole = self.known is None or (value is not self.root and value is not self._array)
+        if is_whole and not self._amended and self._structure is self.data:
             return bytes(value)
         if self._amended and (read := self._read_in(value))[0] is not self:
             return read[0].source(read[1])
