@@ -199,7 +199,7 @@ class ApiFormat(ABC):
         return False
 
     def brings(self, request: Document, tool: Tool) -> bool:
-        """Return whether the provider has put a summary into the request that declares the tool."""
+        """Return whether the request has a summary by the provider that already declares the tool."""
         return False
 
     def may_declare_after(self, request: Document) -> bool:

@@ -1,4 +1,4 @@
-"""This module bounds and decodes the bodies of requests, and reads the bodies of responses, whole or as they
+"""This module limits and decodes the bodies of requests. Bodies of responses are read whole or as they
 arrive."""
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Bound(NamedTuple):
     most: int
     """The limit in bytes, before decoding."""
     refuse: Callable[[Flow], None]
-    """A function that answers a flow's request. It must not refer to the flow, which would never be freed if
-    the client left before the end of the body."""
+    """A function that answers a flow's request. The function must not refer to the flow: if the client left
+    before the end of the body, the flow would never be freed."""
 
 
 BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()
-"""Bounds of requests that are arriving."""
+"""The bounds of the requests that are arriving."""
 
 
 async def decoded(request: HttpRequest, limit: int) -> bytes:
-    """Return the decoded body, of at most `limit` bytes. Raises NotDecodable, TooLarge."""
+    """Return the decoded body. It may have at most `limit` bytes. Raises NotDecodable, TooLarge."""
     coding = request.headers.get("content-encoding", "")
     raw = request.raw_content or b""
     if coding:
@@ -69,7 +69,7 @@ def ask_for_codings(request: HttpRequest) -> None:
 
 
 def stream_plainly(flow: Flow, response: HttpResponse) -> None:
-    """Prepare the headers of a stream that is sent without content coding and known length."""
+    """Prepare the headers of a stream that is sent without content coding and without a known length."""
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
     if flow.request.http_version == "HTTP/1.1" and response.http_version != "HTTP/1.0":
@@ -107,15 +107,15 @@ def stream_continuation(response: HttpResponse, body: bytearray, state: FlowStat
 
 
 def let_go(flow: Flow) -> None:
-    """Drop the reader of an ended stream, which refers to the request, since flows may be kept as long as
+    """Drop the reader of an ended stream. The reader refers to the request, and flows may be kept as long as
     mitmproxy runs."""
     if flow.response is not None and callable(flow.response.stream):
         flow.response.stream = True
 
 
 class LiveDecoding:
-    """A `LiveDecoding` decodes a stream as it arrives. A response that can't be decoded, or is too large,
-    breaks off for the client, and no exception is raised."""
+    """A `LiveDecoding` decodes a stream as it arrives. A response that is too large or can't be decoded
+    breaks off for the client. No exception is raised."""
 
     def __init__(self, decode: content_encoding.Decode, state: FlowState) -> None:
         """Make a decoder. `state` is the state of the response's flow."""
@@ -123,7 +123,7 @@ class LiveDecoding:
         self._state = state
 
     def feed(self, data: bytes, then: Callable[[bytes], bytes] = bytes) -> bytes:
-        """Decode the next bytes and return the result of `then` for them. `then` must not raise."""
+        """Decode the next bytes, and return the result of `then` for them. `then` must not raise."""
         if self._state.broken:
             return b""
         try:
@@ -134,7 +134,8 @@ class LiveDecoding:
             return b""
 
     def end(self, rest: Callable[[], bytes]) -> bytes:
-        """End the stream, and return the delayed bytes from `rest`. A broken response has none."""
+        """End the stream, and return the delayed bytes from `rest`. For a broken response, return no
+        bytes."""
         return b"" if self._state.broken else rest()
 
 
@@ -151,7 +152,7 @@ def plain_body(flow: Flow, body: bytes) -> bytes | None:
 
 
 def content(flow: Flow) -> bytes:
-    """Return the decoded body of a flow's response; empty if there is none."""
+    """Return the decoded body of a flow's response; empty if there is no response."""
     body = flow.response.raw_content if flow.response else None
     return plain_body(flow, body or b"") or b"" if flow.response else b""
 
@@ -169,13 +170,13 @@ def replace_document(flow: Flow, done: Done) -> None:
 
 
 def is_stream(flow: Flow) -> bool:
-    """Return whether a flow's response is a stream, by its headers."""
+    """Return whether the headers of a flow's response say that it is a stream."""
     headers = flow.response.headers if flow.response else {}
     return framing.is_stream(headers.get("content-type", ""), flow.request.path)
 
 
 def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:
-    """Replace the response by one that reports the failure, since nothing has been sent yet."""
+    """Replace the response by one that reports the failure. No part of the response has been sent yet."""
     failure = replace(failure, reported=False)
     body = prepared.wire.body(prepared.tool).fail(failure)
     status = upstream_error.described(failure, "").status or 502
@@ -183,10 +184,10 @@ def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:
 
 
 def failure(flow: Flow, error: str | None, stream: bool, body: bytes) -> tuple[Failure | None, float | None]:
-    """Return why a continuation can't be used (None if it can) and the seconds after which the request may be
-    sent again (None for never).
+    """Return the failure of a continuation, or None if the continuation can be used. Also return the seconds
+    after which the request may be sent again; None means never.
 
-    `body` is the decoded body of its response.
+    `body` is the decoded body of the continuation's response.
     """
     response = flow.response
     if error is not None or response is None:
@@ -199,7 +200,7 @@ def failure(flow: Flow, error: str | None, stream: bool, body: bytes) -> tuple[F
 
 
 def pause(failure: Failure) -> float | None:
-    """Return the seconds after which a failed request may be sent again; None for never."""
+    """Return the seconds after which a failed request may be sent again; None means never."""
     status = upstream_error.status(failure)
     if (failure.body and status is None) or (status is not None and status not in upstream_error.PASSING):
         return None
@@ -208,7 +209,7 @@ def pause(failure: Failure) -> float | None:
 
 
 def copy_retry_headers(flow: Flow, continuation: Flow | None) -> None:
-    """Copy the provider's headers that say when to try again into the client's response."""
+    """Copy the headers in which the provider says when to try again into the client's response."""
     refused = continuation.response if continuation is not None else None
     if refused is not None and flow.response is not None and refused.status_code != flow.response.status_code:
         return
@@ -219,7 +220,7 @@ def copy_retry_headers(flow: Flow, continuation: Flow | None) -> None:
 
 
 def _wanted_pause(response: HttpResponse) -> float | None:
-    """Return the seconds that the provider asks clients to wait; None if it gives no number."""
+    """Return the seconds that the provider asks clients to wait; None if it names no number."""
     try:
         wanted = float(response.headers.get("retry-after", ""))
     except ValueError:

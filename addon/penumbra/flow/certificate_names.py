@@ -1,7 +1,7 @@
-"""This module limits the names in mitmproxy's certificates to those for which the CA may sign.
+"""This module limits the names in mitmproxy's certificates to the names for which the CA may sign.
 
-mitmproxy copies the names in the upstream's certificate, which may be for other hosts than the API. Clients
-refuse a certificate if the CA may not sign for any one of its names.
+mitmproxy copies all names in the upstream's certificate. Some of these may be names of other hosts than the
+API. Clients refuse a certificate if the CA may not sign for one of its names.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from penumbra.flow.mitm import addon
 
 
 class CertificateNames(Guarded):
-    """A child addon that limits the names in mitmproxy's store of certificates, and in each new store that
-    mitmproxy makes when its options change."""
+    """A child addon that limits the names in mitmproxy's store of certificates. When options change,
+    mitmproxy may make a new store, which is also limited."""
 
     def __init__(self) -> None:
         self._store: object = None
@@ -35,7 +35,7 @@ class CertificateNames(Guarded):
 
     @staticmethod
     def limited(store: Any) -> Any:
-        """Return the store, changed so that it makes certificates only for permitted names."""
+        """Return the store, changed to make certificates only for permitted names."""
         allowed = constraints_of(store.default_ca._cert)
         if allowed is not None:
             store.get_cert = partial(_limited, store.get_cert, allowed)
@@ -49,11 +49,11 @@ def _limited(
     names: Iterable[x509.GeneralName],
     *more: Any,
 ) -> Any:
-    """Return mitmproxy's certificate with only the permitted names. If no name is permitted, it has all
-    names, so that the client reports the error."""
+    """Return mitmproxy's certificate with only the permitted names. If no name is permitted, the certificate
+    has all names, so that the client reports the error."""
     names = list(names)
     kept = [name for name in names if is_permitted(name, allowed)]
-    # BoringSSL can't check name constraints of addresses, and refuses certificates with an address.
+    # BoringSSL can't check name constraints for addresses, and refuses a certificate with an address.
     kept = [name for name in kept if isinstance(name, x509.DNSName)] or kept
     if not kept:
         return get_cert(common_name, x509.GeneralNames(names), *more)
@@ -61,7 +61,7 @@ def _limited(
 
 
 def constraints_of(certificate: x509.Certificate) -> list[x509.GeneralName] | None:
-    """Return the names for which a CA may sign, or None for all names."""
+    """Return the names for which a CA may sign; None if it may sign for all names."""
     try:
         limits = certificate.extensions.get_extension_for_class(x509.NameConstraints).value
     except x509.ExtensionNotFound:

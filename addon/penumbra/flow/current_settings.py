@@ -1,8 +1,8 @@
-"""This module keeps the current settings (mitmproxy's options, the environment, the watched YAML file) and
-their engine.
+"""This module keeps the current settings and their engine. Settings come from mitmproxy's options, the
+environment and the watched YAML file.
 
-A request gets a handle on the current settings and engine at its beginning, and uses these until its end,
-also after a change. A replaced engine closes when its last handle ends.
+At its beginning, a request gets a handle on the current settings and engine. The request uses these until its
+end, even if the settings change. A replaced engine closes when its last handle ends.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from penumbra.redaction import RuleError, ruleset
 
 @dataclass(eq=False)
 class _SharedEngine:
-    """A `_SharedEngine` is an engine with the number of its handles."""
+    """A `_SharedEngine` is an engine and the number of its handles."""
 
     engine: Engine
     handles: int = 0
     is_retired: bool = False
 
 
-# These engines belong to the process and not to the addon, since a reload of the script makes a new addon
-# while responses continue.
+# These engines belong to the process and not to the addon: a reload of the script makes a new addon while
+# responses continue.
 _DRAINING: set[_SharedEngine] = set()
 """Engines that were replaced and still have handles."""
 
@@ -85,7 +85,7 @@ class Engines:
     """An `Engines` keeps the current engine. All methods run on the event loop."""
 
     def __init__(self, metrics: ExternalMetrics, listening: Callable[[], Collection[int]]) -> None:
-        """Keep the arguments for each new `Engine`."""
+        """Keep the arguments for new engines."""
         self._metrics = metrics
         self._listening = listening
         self.current: _SharedEngine | None = None
@@ -117,7 +117,7 @@ class Engines:
             self.current = self._replaced(old, old.engine.settings)
 
     def close(self, *, at_once: bool) -> None:
-        """Close all engines when no request uses them, or with `at_once` now."""
+        """Close each engine when no request uses it. With `at_once`, close all engines now."""
         if self.current is not None:
             _retire(self.current)
             self.current = None
@@ -141,21 +141,21 @@ _log = logging.getLogger(__name__)
 
 
 class CurrentSettings:
-    """A `CurrentSettings` keeps the settings and their rules. All parts are replaced together or not at
-    all."""
+    """A `CurrentSettings` keeps the settings and their rules. All parts are replaced together, or no part
+    is."""
 
     def __init__(self) -> None:
         self.settings = Settings()
         self.made_with = EngineSettings.of(self.settings)
-        """The part of the settings with which an engine is made."""
+        """The part of the settings that makes an engine."""
         self._filter: flowfilter.TFilter | None = None
         self._rules: str | None = None
-        """The setting with the user's folder of rules that is in use."""
+        """The name of the user's folder of rules that is in use."""
         self._file_state: tuple[int, int] | None = None
         self._logged: set[str] = set()
 
     def report_unknown(self) -> None:
-        """Log unknown options, since a misspelt option would otherwise have no effect."""
+        """Log unknown options. A misspelt option would otherwise have no effect."""
         names = ctx.options.deferred
         for line in unknown_options(names) + unprefixed_options(names, ctx.options.keys()):
             _log.error(line)
@@ -227,7 +227,8 @@ class CurrentSettings:
         self._rules = settings.rules
 
     def _user_rules(self, settings: Settings) -> ruleset.Loaded | None:
-        """Return the rules of the user's gitleaks.toml. The file is read again only for a new name."""
+        """Return the rules of the user's gitleaks.toml. The file is read again only if the settings name
+        another file."""
         now = self.settings
         if (settings.gitleaks_config, settings.gitleaks_only) == (now.gitleaks_config, now.gitleaks_only):
             return self.made_with.user_rules

@@ -1,4 +1,4 @@
-"""This module finds the destination of a request by its connection, and not by its headers."""
+"""This module finds the destination of a request by its connection, not by its headers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from penumbra.errors import one_line
 from penumbra.flow.mitm import Flow, HttpRequest, option
 
 _ADDRESSED = ("transparent", "local", "wireguard", "tun")
-"""Modes in which clients connect to an address and don't tell the proxy a name."""
+"""The modes in which clients connect to an address and tell the proxy no name."""
 _LONGEST = 253
 """The length in characters of the longest name."""
 
@@ -17,8 +17,8 @@ def mode(client: object) -> str:
 
 
 def host(flow: Flow) -> str:
-    """Return the host of the connection: the name for which the certificate is checked, or the address from
-    the client or the operator."""
+    """Return the host of the connection: the name for which the certificate is checked, or the address that
+    the client or the operator gave."""
     request = flow.request
     if mode(flow.client_conn) == "reverse" or option("ssl_insecure"):
         return request.host
@@ -26,23 +26,23 @@ def host(flow: Flow) -> str:
 
 
 def secured(flow: Flow) -> tuple[str | None, ...]:
-    """Return the names in the server's and in the client's TLS, if both belong to one tunnel."""
+    """Return the names in the server's and the client's TLS; empty unless both belong to one tunnel."""
     request, server = flow.request, flow.server_conn
     is_tunnel = server.address is not None and tuple(server.address[:2]) == (request.host, request.port)
-    # In other modes the client's TLS may end at the proxy itself, so the client may use any name.
+    # In other modes the client's TLS may end at the proxy itself. The client may then use any name.
     return (server.sni, flow.client_conn.sni) if is_tunnel and request.scheme == "https" else ()
 
 
 def shown(flow: Flow) -> str:
-    """Return the client's name for the host in a form that is safe in a log line."""
+    """Return the client's name for the host in a form that is safe in logs."""
     return one_line(flow.request.pretty_host[:_LONGEST])
 
 
 def claimed(flow: Flow) -> str:
-    """Return the name in the headers if no other name is known; otherwise an empty text.
+    """Return the name in the headers if no other name is known; otherwise empty.
 
     Without TLS, or with an unchecked certificate, the connected host is an address. The claimed name is never
-    trusted, but requests are searched for secrets if it belongs to an LLM host.
+    trusted. However, if the name belongs to an LLM host, requests are searched for secrets.
     """
     unchecked = flow.request.scheme != "https" or option("ssl_insecure")
     if not unchecked or mode(flow.client_conn) not in _ADDRESSED:
@@ -65,17 +65,17 @@ def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
 
 
 def _hosts(flow: Flow) -> list[str]:
-    """Return all names of the host: those of the connection, or else the name in the headers."""
+    """Return all names of the host: the names of the connection, and the claimed name."""
     names = (host(flow), flow.request.host, *secured(flow), claimed(flow))
     return [name for name in names if name]
 
 
 def headers_of(request: HttpRequest) -> dict[str, str]:
-    """Return headers by their names in lower case."""
+    """Return the headers by their lower-case names."""
     return {name.lower(): value for name, value in request.headers.items()}
 
 
 def query_of(request: HttpRequest) -> dict[str, str]:
-    """Return the values of the query by their keys. All values of a repeated key count: which of them the
-    provider reads is unknown."""
+    """Return the values of the query by key. All values of a repeated key count, because it is not known
+    which of them the provider reads."""
     return {name: "&".join(request.query.get_all(name)) for name in request.query}

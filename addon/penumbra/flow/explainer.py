@@ -1,4 +1,4 @@
-"""This module explains flows in the view "Penumbra" of mitmproxy's programs and by the commands
+"""This module explains flows in the view "Penumbra" of mitmproxy's programs and with the commands
 `:penumbra.*`."""
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ PRIORITY = 3.0
 _OWN_FRAME = "Penumbra: a frame of its own: the client has not sent it, and does not see it."
 _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
-"""Name of the metadata of observed requests."""
+"""The name of the metadata of observed requests."""
 NOT_OURS = -2.0
-"""A priority below all others. No other view may have this priority, since mitmproxy 11 would then compare
-the views themselves."""
+"""A priority below all others. No other view may have this priority: mitmproxy 11 would then compare the
+views themselves."""
 
 
 class Explainer:
@@ -62,18 +62,19 @@ class Explainer:
         handle: Callable[[], EngineHandle],
         settings: Callable[[], Settings],
     ) -> None:
-        """`handle` gives the rules that redact secrets. `settings` returns the current settings."""
+        """`handle` returns the rules that redact secrets. `settings` returns the current settings."""
         self._memory = memory
         self._texts = texts
         self._handle = handle
         self._settings = settings
 
     def priority(self, flow: object, message: object) -> float:
-        """Return the priority of the view for a request, a response or a frame; below 0 for no text."""
+        """Return the priority of the view for a request, a response or a frame; below 0 if there is no text
+        about it."""
         return PRIORITY if isinstance(flow, http.HTTPFlow) and self._is_ours(flow, message) else NOT_OURS
 
     def lines(self, flow: object, message: object, body: bytes) -> list[Line]:
-        """Return the text about a message with the decoded `body`. Never raises."""
+        """Return the text about a message. `body` is its decoded body. Never raises."""
         if not isinstance(flow, http.HTTPFlow) or (api := _api(flow)) is None:
             return [note("Penumbra: this is no call of an LLM.")]
         if isinstance(message, WebSocketMessage):
@@ -95,7 +96,8 @@ class Explainer:
         return self._made(partial(response_text.frame_lines, body, _earlier(flow, message)))
 
     def of_flow(self, flow: http.HTTPFlow) -> list[Line]:
-        """Return the text about a flow's request and response, or about the latest ones of a WebSocket."""
+        """Return the text about a flow's request and response. For a WebSocket, return the text about its
+        latest messages."""
         if flow.websocket is not None:
             return self._of_socket(flow, flow.websocket.messages)
         shown = self.lines(flow, flow.request, _content(flow.request))
@@ -125,7 +127,7 @@ class Explainer:
         return isinstance(message, http.Request) and flow.websocket is None
 
     def learn(self, flow: http.HTTPFlow) -> None:
-        """Remember the results that a flow from a file lists, for later flows of its session."""
+        """Remember the results that a flow from a file lists, for later flows in its session."""
         for name in ("penumbra", _WOULD):
             described = _described(flow, name)
             if isinstance(session := described.get("session"), str):
@@ -178,7 +180,7 @@ def _api(flow: http.HTTPFlow) -> Api | None:
 
 
 def _earlier(flow: http.HTTPFlow, message: WebSocketMessage) -> Iterator[bytes]:
-    """Return the frames that the client got before a frame, the latest first."""
+    """Return the frames that the client got before a frame. The latest frame comes first."""
     messages = iter(reversed(flow.websocket.messages if flow.websocket is not None else ()))
     for each in messages:
         if each is message:
@@ -200,8 +202,8 @@ def _content(message: http.Message) -> bytes:
 
 
 def _described(flow: http.HTTPFlow, name: str = "penumbra") -> dict[str, Any]:
-    """Return the metadata that Penumbra wrote into a flow, checked, since the flow may come from an untrusted
-    file."""
+    """Return the metadata that Penumbra wrote into a flow. The flow may come from an untrusted file, so the
+    type is checked."""
     described = flow.metadata.get(name)
     return described if isinstance(described, dict) else {}
 
@@ -233,11 +235,11 @@ def _response_context(flow: http.HTTPFlow) -> ResponseContext:
     return ResponseContext(line, hidden, _word(described.get("declared")))
 
 
-# Views of mitmproxy 12 return a text, those of mitmproxy 11 lines of marked texts. Each version has its own
-# base class for views.
+# A view of mitmproxy 12 returns a text, and a view of mitmproxy 11 returns lines of marked texts. Each
+# version has its own base class for views.
 NAME = "Penumbra"
 _EMPTY = " "
-"""Text of an empty line: mitmweb gives a line without text no height."""
+"""The text of an empty line. mitmweb gives a line without text no height."""
 _STYLES = {
     Mark.HEAD: "header",
     Mark.TEXT: "text",
@@ -245,7 +247,7 @@ _STYLES = {
     Mark.REMOVED: "error",
     Mark.ADDED: "Token_Name_Tag",
 }
-"""Names of colours in mitmproxy 11, by kind of text."""
+"""The names of colours in mitmproxy 11, by kind of text."""
 
 
 class View:
@@ -258,7 +260,8 @@ class View:
         self.explainer = explainer
 
     def render_priority(self, data: bytes, metadata: Metadata | None = None, **more: Any) -> float:
-        """Return a priority above all others for LLM calls, and below all others for other flows."""
+        """Return a priority above all others for LLM calls, and a priority below all others for other
+        flows."""
         facts = more if metadata is None else vars(metadata)
         return self.explainer.priority(facts.get("flow"), _message(facts)) if data else NOT_OURS
 
@@ -280,8 +283,7 @@ def _message(metadata: dict[str, Any]) -> Any:
     return metadata.get("websocket_message") or metadata.get("http_message")
 
 
-# The view belongs to the process, like mitmproxy's list of views, since a reload of the script makes a new
-# addon.
+# The view belongs to the process, like mitmproxy's list of views: a reload of the script makes a new addon.
 _VIEWS: list[View] = []
 
 
@@ -360,12 +362,12 @@ class Commands:
 
     @command.command("penumbra.expansions")
     def expansions(self) -> str:
-        """Return how often the model asked for originals, and the cost."""
+        """Return how often the model asked for originals, and the cost of these calls."""
         return "\n".join(totals.expansion_lines(self._journal))
 
     @command.command("penumbra.explain")
     def explain(self, flows: Sequence[flow.Flow]) -> Sequence[str]:
-        """Return the text of the view Penumbra about the requests and responses of flows."""
+        """Return the text of the view Penumbra for the requests and responses of flows."""
         text: list[str] = []
         for each in flows:
             if isinstance(each, http.HTTPFlow):
@@ -374,8 +376,8 @@ class Commands:
 
     @command.command("penumbra.references")
     def references(self) -> Sequence[str]:
-        """Return the references that penumbra.expand can show. There are none unless
-        penumbra_page_originals=on."""
+        """Return the references that penumbra.expand can show. Without penumbra_page_originals=on there are
+        none."""
         numbers = self._memory.references()
         return sorted(ref for ref, number in numbers.items() if self._texts.get(number) is not None)
 
@@ -398,7 +400,7 @@ class Commands:
     @command.command("penumbra.export")
     @command.argument("table", type=types.Choice("penumbra.tables"))
     def export(self, table: str, path: types.Path) -> None:
-        """Write figures to a file: everything as JSON, or one of penumbra.tables as CSV."""
+        """Write figures to a file: all figures as JSON, or one of penumbra.tables as CSV."""
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
@@ -422,7 +424,7 @@ class Commands:
 
     @command.command("penumbra.forget")
     def forget(self) -> None:
-        """Delete all data about conversations in memory and on disk, except for figures."""
+        """Delete all data about conversations in memory and on disk. Figures stay."""
         self._forget()
         self._texts.clear()
         self._memory.clear()

@@ -1,8 +1,8 @@
 """This module keeps exceptions of hooks away from mitmproxy.
 
 After an exception, mitmproxy continues as if the hook did not exist. A request that must be searched for
-secrets would be sent unchanged, and the hooks of later scripts would not be called. So each addon decides
-about the flow or connection of a failed hook.
+secrets would be sent unchanged, and the hooks of later scripts would not be called. Therefore each addon
+decides what happens to the flow or connection of a failed hook.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from penumbra.errors import place
 
 LIFE = ("load", "configure", "running", "update", "done")
-"""Hooks of the addon itself. Their errors are shown to the operator."""
+"""The hooks of the addon itself. Their errors are shown to the operator."""
 _OUTWARD = ("next_layer", "server_connect", "http_connect", "requestheaders", "request", "websocket_message")
-"""Hooks after which data goes to a server."""
+"""The hooks after which data goes to a server."""
 _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _REFUSAL = b'{"type":"error","error":{"message":"Penumbra failed and did not send this request"}}'
 _log = logging.getLogger(__name__)
@@ -40,9 +40,9 @@ class Guarded:
                 setattr(cls, name, _guarded(name, method))
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Handle the flow or connection of a hook that raised, and return whether the exception is logged.
+        """Handle the flow or connection of a hook that raised. Return whether the exception has been logged.
 
-        By default, flows are forwarded unchanged. If this method raises, too, nothing is sent to a server.
+        By default, flows are forwarded unchanged. If this method also raises, no data is sent to a server.
         """
         return False
 
@@ -74,7 +74,7 @@ def _guarded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_end(error: BaseException) -> bool:
-    """Return whether the process or the hook's task ends, so that no caller waits for the hook."""
+    """Return whether the process or the hook's task ends. No caller then waits for the hook."""
     if not isinstance(error, asyncio.CancelledError):
         return isinstance(error, _ENDS)
     with contextlib.suppress(RuntimeError):
@@ -98,7 +98,7 @@ def _caught(addon: Guarded, hook: str, subject: Any, error: BaseException) -> No
 
 
 def stop(subject: Any) -> None:
-    """Keep a hook's flow or connection away from all servers, by code that can't fail."""
+    """Keep the flow or connection of a hook away from all servers. This code can't fail."""
     if isinstance(subject, layer.NextLayer):
         subject.layer = Closed(subject.context)
     elif isinstance(subject, ServerConnectionHookData):
@@ -120,7 +120,8 @@ class Closed(layer.Layer):
 
 
 def closing(context: Context, work: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
-    """Do a layer's work. After an exception, close the client's connection, which would stay open."""
+    """Do a layer's work. After an exception, close the client's connection, because it would otherwise stay
+    open."""
     try:
         yield from work
     except Exception as error:

@@ -1,8 +1,8 @@
-"""This module runs hidden requests, which the client does not see.
+"""This module runs hidden requests. The client does not see these requests.
 
-The splice runs hidden requests if responses can be spliced. Otherwise they run as replays of mitmproxy. A
-replay goes through mitmproxy's core (all hooks, upstream mode, TLS options) on a connection of its own.
-mitmproxy does not cancel replays when the client goes away, so `client_disconnected` does.
+If responses can be spliced, the splice runs the hidden requests. Otherwise they run as replays of mitmproxy.
+A replay goes through mitmproxy's core (all hooks, upstream mode, TLS options) on a connection of its own.
+mitmproxy does not cancel replays when the client goes away, but `client_disconnected` does.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class HiddenRequest:
     client_id: str
     """Id of the client's connection."""
     body: bytearray = field(default_factory=bytearray)
-    """Bytes of the response that have arrived."""
+    """The bytes of the response that have arrived."""
     end: asyncio.Future[None] | None = None
-    """A future that is set at the end of a request that runs as a replay."""
+    """The future that is set when a replay ends."""
 
 
-# These ids belong to the process and not to the addon, since a reload of the script makes a new addon while
+# These ids belong to the process and not to the addon: a reload of the script makes a new addon while
 # responses continue.
 _CLIENTS: set[str] = set()
-"""Ids of open connections that may have led to hidden requests."""
+"""The ids of open connections that may have caused hidden requests."""
 
 
 def watch(client: connection.Client) -> None:
@@ -45,7 +45,8 @@ def watch(client: connection.Client) -> None:
 
 
 def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> http.HTTPFlow:
-    """Return the flow of a hidden request, linked to the client's flow, whose state is `state`."""
+    """Return the flow of a hidden request. `state` is the state of the client's flow, to which the new flow
+    is linked."""
     flow = http.HTTPFlow(parent.client_conn, parent.server_conn)
     flow.request = parent.request.copy()
     for name in _NOT_REPEATED:
@@ -64,7 +65,7 @@ def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> 
 
 
 async def run(flow: http.HTTPFlow) -> str | None:
-    """Send a hidden request and wait for its end. Returns the error, if there was one."""
+    """Send a hidden request and wait for its end. Return the error, or None."""
     state = states.of(flow)
     if state is None or (hidden := state.get(HiddenRequest)) is None:
         return "the flow has ended"
@@ -90,7 +91,7 @@ async def run(flow: http.HTTPFlow) -> str | None:
 
 
 def headers(flow: http.HTTPFlow, hidden: HiddenRequest, state: FlowState) -> None:
-    """Read the response to a hidden request as it arrives, if it is a stream."""
+    """If the response to a hidden request is a stream, read it as it arrives."""
     if flow.response is None or flow.response.status_code != 200:
         return
     if bodies.is_stream(flow):
@@ -98,7 +99,7 @@ def headers(flow: http.HTTPFlow, hidden: HiddenRequest, state: FlowState) -> Non
 
 
 def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
-    """End the wait for a hidden request, whose response is complete or will never come."""
+    """End the wait for a hidden request. Its response is complete or will never come."""
     if flow.response is not None and hidden.body:
         flow.response.data.content = bytes(hidden.body)
     if hidden.end is not None and not hidden.end.done():
@@ -106,11 +107,11 @@ def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
 
 
 async def client_disconnected(client: connection.Client) -> None:
-    """Cancel the hidden requests of a client that has gone, and wait a moment before mitmproxy cancels the
+    """Cancel the hidden requests of a client that has gone. Wait a moment before mitmproxy cancels the
     upstream connections.
 
-    From Python 3.12 on, a second cancellation while the first one still waits for a hook would leave the
-    upstream's socket open.
+    From Python 3.12 on, the upstream's socket would stay open if a second cancellation came while the first
+    waits for a hook.
     """
     if client.id not in _CLIENTS:
         return

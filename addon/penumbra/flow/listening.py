@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 
 
 class Listening(Guarded):
-    """A child addon that reports if other machines can reach the proxy, and closes connections to mitmweb
-    through the proxy, since mitmweb would take every client for one on this machine."""
+    """A child addon that reports if other machines can reach the proxy. It also closes connections to mitmweb
+    through the proxy, because mitmweb would take each of their clients for a client on this machine."""
 
     def running(self) -> None:
         """Report addresses that other machines can reach, once all servers listen."""
@@ -34,7 +34,7 @@ class Listening(Guarded):
 
     async def server_connect(self, data: ServerConnectionHookData) -> None:
         """Refuse a connection to mitmweb's own port. Names are looked up here, and the connection goes to the
-        found address, since a later lookup could give another one."""
+        address that was found. A later lookup could find another address."""
         address = data.server.address
         if address is None or address[1] != _web_port():
             return
@@ -47,14 +47,14 @@ class Listening(Guarded):
             data.server.address = (addresses[0], address[1])
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Refuse a tunnel to mitmweb's port, also if an upstream proxy would open the connection."""
+        """Refuse a tunnel to mitmweb's port, even if an upstream proxy would open the connection."""
         await self._refuse(flow)
 
     async def requestheaders(self, flow: http.HTTPFlow) -> None:
         await self._refuse(flow)
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Stop a connection to mitmweb's port whose hook failed."""
+        """Refuse a connection to mitmweb's port if its hook raised."""
         address = (
             subject.server.address
             if isinstance(subject, ServerConnectionHookData)
@@ -82,7 +82,7 @@ def ports() -> frozenset[int]:
 
 
 def proxy() -> str:
-    """Return the host and port of the proxy for programs on this machine; empty unless it is a regular or
+    """Return the host and port of the proxy for programs on this machine; empty if the proxy is no regular or
     upstream proxy."""
     proxyserver = addon("proxyserver")
     for instance in proxyserver.servers if proxyserver else ():
@@ -99,7 +99,7 @@ def is_wide(host: str) -> bool:
 
 
 def is_any(host: str) -> bool:
-    """Return whether a host stands for all addresses of this machine."""
+    """Return whether a host means all addresses of this machine."""
     return host in ("", "0.0.0.0", "::")
 
 
@@ -113,7 +113,7 @@ async def leads_here(host: str) -> bool:
 
 
 async def _lookup(host: str, port: int) -> list[str]:
-    """Return the addresses of a host. If there are none, no connection can be made."""
+    """Return the addresses of a host. Without an address, no connection can be made."""
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

@@ -1,5 +1,5 @@
 """This module has the part of mitmproxy that the steps of requests and responses use: flows, messages,
-options, addons.
+options and addons.
 
 The modules that take part in mitmproxy's connections use more: `splice.py`, `guarded.py`, `only_http.py`,
 `hidden_requests.py`, `websocket_streams.py` and the child addons.
@@ -31,5 +31,5 @@ def option(name: str) -> Any:
 
 
 def addon(name: str) -> Any:
-    """Return an addon of mitmproxy by its name; None if this program does not have it."""
+    """Return an addon of mitmproxy by its name; None if this program lacks the addon."""
     return ctx.master.addons.get(name)

@@ -1,6 +1,6 @@
 """This module allows only HTTP on connections to LLM hosts.
 
-If the first bytes of a connection do not look like a request (an empty line, or half of a first line),
+If the first bytes of a connection don't look like a request (an empty line, or half of a first line),
 mitmproxy assumes another protocol and passes all bytes on unread.
 """
 
@@ -19,11 +19,11 @@ from penumbra.flow import destination, guarded
 from penumbra.flow.mitm import addon
 
 _UNREAD = (layers.TCPLayer, layers.UDPLayer, layers.DNSLayer, layers.RawQuicLayer)
-"""Layers that pass bytes on without a hook for HTTP."""
+"""The layers that pass bytes on without a hook for HTTP."""
 _TLS = b"\x16\x03"
 _METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}")
 _LONGEST_LINE = 8_192
-"""Greatest length in bytes of a first line."""
+"""The length in bytes of the longest first line."""
 
 
 class OnlyHttp:
@@ -35,14 +35,16 @@ class OnlyHttp:
         is_searched: Callable[[str], bool],
         is_provider: Callable[[str], bool],
     ) -> None:
-        """The functions take a host: `is_llm_host` returns whether LLM calls to it are read, `is_searched`
-        whether its requests are searched for secrets, and `is_provider` whether it serves LLM calls alone."""
+        """Each function takes a host. `is_llm_host` returns whether LLM calls to the host are read.
+        `is_searched` returns whether its requests are searched for secrets. `is_provider` returns whether it
+        serves only LLM calls."""
         self._is_llm_host = is_llm_host
         self._is_searched = is_searched
         self._is_provider = is_provider
 
     def next_layer(self, data: layer.NextLayer) -> None:
-        """Replace a layer that would pass bytes on unread. Scripts run before mitmproxy's own choice."""
+        """Replace a layer that would pass bytes on unread. Scripts run before mitmproxy's own choice of a
+        layer."""
         chooser = addon("nextlayer")
         if data.layer is None and chooser is not None:
             chooser.next_layer(data)
@@ -52,7 +54,8 @@ class OnlyHttp:
         names, is_tcp = _names(context), context.client.transport_protocol == "tcp"
         if is_tcp and starts_like_tls_record(data.data_client()):
             return  # The operator ignores these messages but still wants to see them.
-        # The operator lets connections pass unread by `ignore_hosts` (the layer has no flow) or by these.
+        # The operator lets connections pass unread by `ignore_hosts` (the layer then has no flow) or by these
+        # options.
         unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts
         if getattr(chosen, "flow", chosen) is None or _is_named(names, unread):
             return
@@ -78,7 +81,8 @@ class OnlyHttp:
 
 
 class FirstLine(layer.Layer):
-    """A layer that reads HTTP or TLS from the client's first bytes on, which may arrive in any pieces."""
+    """A layer that reads HTTP or TLS from the client's first bytes on. These bytes may arrive in any
+    pieces."""
 
     def __init__(self, context: Context, other: layer.Layer | None) -> None:
         """`other` is the layer for other protocols; None if they are not allowed."""
@@ -88,7 +92,7 @@ class FirstLine(layer.Layer):
         self._begun: layer.Layer | None = None
         """The layer that takes all events when the protocol is known."""
         self._first_bytes: bytes | None = b""
-        """First bytes from the client; None when the protocol is known."""
+        """The first bytes from the client; None when the protocol is known."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         yield from guarded.closing(self.context, super().handle_event(event))
@@ -107,7 +111,7 @@ class FirstLine(layer.Layer):
             # Servers accept blanks before the first line.
             read, self._first_bytes = self._first_bytes.lstrip() if is_http else self._first_bytes, None
             if is_http and self._begun is not None and self._begun is self._other:
-                # A server that sends first may still accept requests.
+                # A server that speaks first may still accept requests.
                 chosen, self._begun = guarded.Closed(self.context), None
             elif self._begun is None and starts_like_tls_record(read):
                 chosen = layer.NextLayer(self.context)
@@ -127,7 +131,7 @@ class FirstLine(layer.Layer):
 
 
 def _names(context: Context) -> list[str]:
-    """Return the names of a connection's host by its address and by the client's TLS."""
+    """Return the names of a connection's host: its address, and the name in the client's TLS."""
     address = context.server.address
     return [name for name in (str(address[0]) if address else "", context.client.sni) if name]
 
@@ -140,8 +144,8 @@ def _is_named(names: list[str], patterns: Sequence[str]) -> bool:
 def _is_http(data: bytes, *, is_free: bool) -> bool | None:
     """Return whether the first bytes of a client are read as a request; None if more bytes are needed.
 
-    The result is always True unless `is_free`, in which case the client may use another protocol. Servers
-    accept blanks before the first line and any blanks in it. Some accept a line without a version.
+    With `is_free`, the client may use another protocol. Otherwise the result is always True. Servers accept
+    blanks before the first line and any blanks in it. Some servers accept a line without a version.
     """
     line, end, _ = data.lstrip().partition(b"\n")
     words, is_whole = line.split(None, 2), bool(end) or len(line) > _LONGEST_LINE

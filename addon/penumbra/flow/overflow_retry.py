@@ -1,8 +1,8 @@
 """This module sends another request in place of one that the provider refuses as too large or unacceptable.
 
-Such a response is read before any of its bytes reach the client: streams are delayed until their first events
-(`retry/first_events.py`), other responses until they are complete. If no other request could work, the client
-gets the first response, byte for byte.
+Such a response is read before any of its bytes reach the client. Streams are delayed until their first events
+(`retry/first_events.py`), and other responses until they are complete. If no other request could work, the
+client gets the first response, byte for byte.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ from penumbra.retry.retry import Retry
 from penumbra.wire import content_encoding
 
 _PATIENCE = 1.0
-"""Greatest number of seconds for which the head of a stream waits for its first content."""
+"""The greatest number of seconds for which the head of a stream waits for the stream's first content."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
-"""The same limit for large requests, which are refused more often and later."""
+"""The same limit for large requests. Large requests are refused more often and later."""
 _FIRST_BYTES = 1_048_576
-"""Greatest number of decoded bytes of a stream that are read. A stream with more bytes before its first
+"""The greatest number of decoded bytes of a stream that are read. A stream with more bytes before its first
 content is no refusal."""
 _SMALL_RESPONSE = 8_192
-"""The size in bytes up to which a response with status 200 may still be an error."""
+"""The size in bytes of the largest response with status 200 that may still be an error."""
 _log = logging.getLogger(__name__)
 
 
 def _patience(accepted: Accepted) -> float:
-    """Return the seconds by which the beginning of a stream may be delayed; 0 if the request is small."""
+    """Return the number of seconds by which the beginning of a stream may be delayed; 0 if the request is
+    small."""
     body = accepted.rewritten.body
     if not accepted.bounds.is_near(body) and not is_elsewhere(accepted.request.document):
         return 0.0
@@ -56,20 +57,20 @@ class WatchedRequest:
     incoming: Incoming
     accepted: Accepted
     patience: float
-    """Seconds by which the beginning of a stream may be delayed; 0 for no delay."""
+    """The number of seconds by which the beginning of a stream may be delayed; 0 for no delay."""
     count: int = 0
     """Number of requests that were sent again."""
     refusal: Refusal | None = None
     """The refusal for which the request was last sent again."""
     asked: bool = False
-    """True if the splice delays responses until they are checked here."""
+    """True if the splice delays responses until this module has checked them."""
     restored: bool = False
     """True if the client gets the first response."""
     events: FirstEvents | None = None
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
-        """Take the first bytes of a stream, and return whether the stream begins with an error; None if
-        unknown."""
+        """Take the first bytes of a stream. Return whether the stream begins with an error; None if that is
+        not known yet."""
         if self.events is None:
             decode = content_encoding.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
             self.events = FirstEvents(headers.get("content-type", ""), decode)
@@ -81,12 +82,12 @@ class OverflowRetry(Step):
     """An `OverflowRetry` sends another request instead of one that was refused."""
 
     def __init__(self, turns: Turns, tool_loop: ToolLoopStep, edits: ResponseEdits) -> None:
-        """`tool_loop` and `edits` handle a retry like the refused request."""
+        """`tool_loop` and `edits` handle a retry as they handle the refused request."""
         self._turns = turns
         self._tool_loop = tool_loop
         self._edits = edits
         self.recovered = 0
-        """Number of requests that were refused and then accepted in another form."""
+        """The number of requests that were accepted in another form after a refusal."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Watch a request that may be refused for a reason that another request avoids."""
@@ -97,8 +98,8 @@ class OverflowRetry(Step):
         state.guard = WatchedRequest(state.handle, incoming, accepted, _patience(accepted))
 
     async def refused(self, refused: Refused) -> None:
-        """Check a response before the client gets any of it. Then send another request, restore the first
-        response, or forward the response."""
+        """Check a response before the client gets any part of it. Then send another request, restore the
+        first response, or forward the response."""
         state, response = states.of(refused.flow), refused.flow.response
         watched = state.guard if state is not None else None
         if state is None or not isinstance(watched, WatchedRequest):
@@ -125,7 +126,7 @@ class OverflowRetry(Step):
             await self._settle(flow, watched)
 
     async def _smaller(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> Retry | None:
-        """Return the request to send instead; None if the response is no refusal, or no other request would
+        """Return the request to send instead; None if the response is no refusal or no other request would
         help."""
         refusal = self._error_in(watched, response, body)
         if refusal is None:
@@ -180,7 +181,8 @@ class OverflowRetry(Step):
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
     async def _replace(self, flow: Flow, state: FlowState, watched: WatchedRequest) -> None:
-        """Retry by separate requests with complete responses, since this response can't be delayed."""
+        """Send further requests and read each response whole. This response can't be delayed by the
+        splice."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""
@@ -194,7 +196,7 @@ class OverflowRetry(Step):
             watched.first(response.headers, body)
             if self._is_taken(watched, response, body):
                 flow.response = response
-                # The model may ask for originals in this response, which no step has read yet.
+                # The model may ask for originals in this response. No step has read the response yet.
                 self._tool_loop.headers(flow, state, response)
                 return
         watched.restored = watched.count > 0

@@ -1,4 +1,4 @@
-"""This module refuses requests. A refused request is not sent: the client gets Penumbra's response, and the
+"""This module refuses requests. A refused request is not sent. The client gets Penumbra's response, and the
 log gets a line."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def refuse(flow: Flow, refused: Refused, journal: Journal) -> None:
 
 
 def count(flow: Flow, refused: Refused, journal: Journal) -> None:
-    """Count and log a refused request, or frame of a WebSocket."""
+    """Count and log a refused request or a refused frame of a WebSocket."""
     journal.refused()
     _log.warning(f"Penumbra refused a request to {destination.shown(flow)}: {refused.reason}")
 
@@ -42,8 +42,8 @@ def refuse_websocket(flow: Flow) -> None:
 
 
 def of_failure(flow: Flow, api: Api | None, error: BaseException) -> Refused:
-    """Return the refusal of a request or frame that could not be searched for secrets, in the error format of
-    the API or, without an API, of the host."""
+    """Return the refusal of a request or frame that could not be searched for secrets. The error has the
+    format of the API or, without an API, of the host."""
     if not isinstance(error, RedactionError):
         error = RedactionError(errors.place(error))
     message = message_of(error)

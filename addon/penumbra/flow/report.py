@@ -1,7 +1,7 @@
-"""This module reports requests by a log line, the flow's comment, mark and metadata, an event, and an entry
-in the journal.
+"""This module reports requests: by a log line, by the flow's comment, mark and metadata, by an event, and by
+an entry in the journal.
 
-The frames of a WebSocket are added up in one flow.
+The figures of a WebSocket's frames are added up in one flow.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from penumbra.wire.document import Document
 
 MARK = ":new_moon:"
 _STEP = 256
-"""Number of new results that are counted before other work runs."""
+"""The number of new results that are counted before other work runs."""
 _log = logging.getLogger(__name__)
 
 
@@ -60,7 +60,7 @@ class _Frames:
 
     summary: Summary = field(default_factory=Summary)
     comment: str = ""
-    """The flow's comment about the frames."""
+    """The part of the flow's comment that is about the frames."""
 
 
 class Reports:
@@ -82,8 +82,8 @@ class Reports:
     def accepted(
         self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
     ) -> None:
-        """Report a request, or a frame of a socket, that is sent on. `handle` is the one that rewrote the
-        request. (The handle in a socket's flow has ended.) Never raises, since a request that can't be
+        """Report a request, or a frame of a socket, that is sent on. `handle` is the handle that rewrote the
+        request, because the handle in a socket's flow has ended. Never raises: a request that can't be
         reported must still be sent."""
         try:
             self._report_all(flow, state, handle, incoming, accepted)
@@ -106,8 +106,8 @@ class Reports:
             for entry in islice((entry for entry in rewritten.shown if entry.new), MOST_IN_FLOW)
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
-        # The flow shows the changes at once. Counting and logging can wait until the request is sent. A frame
-        # is counted at once, since the figures of the next frames go to its entry in the journal.
+        # The flow shows the changes at once. Counting and logging can wait until the request is sent. Only a
+        # frame is counted at once, because the figures of the next frames go to its entry in the journal.
         steps = self._account(flow, state, handle.share(), incoming, accepted, summary, new)
         if incoming.socket:
             next(steps, None)
@@ -123,7 +123,7 @@ class Reports:
         summary: Summary,
         new: list[ResultFacts],
     ) -> Iterator[None]:
-        """Count and log a request, in steps of `_STEP` results. Ends the handle."""
+        """Count and log a request, in steps of `_STEP` results. End the handle."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         shown = [entry for entry in rewritten.shown if entry.new]
         with handle:
@@ -153,8 +153,8 @@ class Reports:
             self._event(flow, entry, accepted)
 
     def observed(self, flow: Flow, incoming: Incoming, accepted: Accepted, handle: EngineHandle) -> None:
-        """Report the changes that would be made in a request that was sent unchanged. `handle` made the
-        observation."""
+        """Report the changes that Penumbra would make to a request that was sent unchanged. `handle` is the
+        handle of the observation."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         summary = Summary.of(rewritten.shown, accepted.hidden)
         of_new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
@@ -170,7 +170,7 @@ class Reports:
             sent_request(host, incoming, accepted, summary, new, changed=changed), is_observed=True
         )
         if accepted.request.settings.observe:
-            # No request has waited for this work.
+            # No request waits for this work.
             turn = self._journal.sent(replace(entry, milliseconds=0.0))
             self.await_response(flow, turn)
             results = turn.results
@@ -183,7 +183,7 @@ class Reports:
         self._event(flow, entry, accepted)
 
     def await_response(self, flow: Flow, turn: TurnRecord) -> None:
-        """Complete the journal's entry when the response arrives, which may already have happened."""
+        """Complete the journal's entry when the response arrives. The response may already have arrived."""
         if (state := states.of(flow)) is not None:
             state.turn = turn
         elif flow.error is None and flow.response is not None:
@@ -205,7 +205,7 @@ class Reports:
         *,
         is_observed: bool = False,
     ) -> None:
-        """Remember the facts about results for later requests that contain the results."""
+        """Remember the facts about results, for later requests that contain these results."""
         shown = accepted.rewritten.shown
         sent = (lambda entry: entry.item.text) if is_observed else accepted.sent
         is_known = self._memory.knows(session)
@@ -250,7 +250,7 @@ class Reports:
             metadata["frames"] = earlier.get("frames", 0) + 1
         if metadata["changed"]:
             comment, before = f"Penumbra: {summary.line()}", frames.comment
-            # Notes about responses in between stay after the new comment.
+            # Notes about responses, added since the last frame, stay after the new comment.
             flow.comment = comment + flow.comment.removeprefix(before) if before else comment
             flow.marked = flow.marked or MARK
             if incoming.socket:
@@ -258,8 +258,8 @@ class Reports:
 
 
 def do_afterwards(steps: Iterator[None]) -> None:
-    """Run steps after the current data has been written to its connection, and before later input is read, or
-    at once if no event loop runs. Other work of the loop runs between two steps."""
+    """Run steps after the current data has been written to its connection and before later input is read.
+    Without an event loop, run the steps at once. Other work of the loop runs between two steps."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -275,7 +275,7 @@ def _go_on(loop: asyncio.AbstractEventLoop, steps: Iterator[None]) -> None:
 
 
 def _is_step(steps: Iterator[None]) -> bool:
-    """Take the next step. Return False if no step was left."""
+    """Take the next step. Return False if no step is left."""
     try:
         return next(steps, steps) is None
     except Exception as error:
@@ -286,11 +286,11 @@ def _is_step(steps: Iterator[None]) -> bool:
 _AGENT = re.compile(r"[A-Za-z][\w.-]{0,39}", re.ASCII)
 _BREAKPOINT = re.compile(rb',? ?"cache_control": ?\{[^{}]{0,100}\}')
 _TOOLS: LRUCache[bytes, tuple[DeclaredTool, ...]] = LRUCache(64)
-"""Declared tools by a hash of all declarations."""
+"""The declared tools, by a hash of all declarations."""
 _MOST_TOOLS = 400
 _BYTES_A_TOKEN = 4
 _ON_REQUEST = ("anthropic", "bedrock", "bedrock_invoke")
-"""Formats in which the client marks the prefix that the provider caches."""
+"""The formats in which the client marks the prefix that the provider caches."""
 
 
 def sent_request(
@@ -303,7 +303,7 @@ def sent_request(
     changed: bool,
     most: int | None = None,
 ) -> SentRequest:
-    """Return the journal's entry of a request that is sent on, with at most `most` of its `new` results.
+    """Return the journal's entry of a request that is sent on, with at most `most` of the results in `new`.
     `host` is the name to show."""
     request = accepted.request
     model = request.conversation.model
@@ -344,7 +344,7 @@ def agent(user_agent: str) -> str:
 
 
 def _new_results(request: Request, shown: Sequence[Shown]) -> list[NewResult]:
-    """Return, for the journal, the results that got their form in this request."""
+    """Return the results that got their form in this request, for the journal."""
     return [_new(request, entry) for entry in shown]
 
 
@@ -374,7 +374,7 @@ def _prompt(incoming: Incoming, accepted: Accepted, prices: Prices) -> Prompt:
 
 
 def _tools(incoming: Incoming, request: Request, show: ShowName) -> tuple[DeclaredTool, ...]:
-    """Return the client's tools. Equal declarations in later requests are not read again."""
+    """Return the client's tools. If a later request has equal declarations, they are not read again."""
     arrays = tuple(FORMATS[incoming.api.format].prompt(request.document).tools)
     source = hashlib.blake2b(digest_size=16)
     for array in arrays:
@@ -389,7 +389,7 @@ def _tools(incoming: Incoming, request: Request, show: ShowName) -> tuple[Declar
 
 
 def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
-    """Return digests of the messages of a prompt, if the provider is asked to compare it."""
+    """Return the digests of a prompt's messages if the client asks the provider to compare the prompt."""
     document, wire = request.document, FORMATS[incoming.api.format]
     if (named := wire.compared_with(document)) is None:
         return None
@@ -398,7 +398,7 @@ def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
     digests = [hashlib.blake2b(digest_size=8) for _ in (*messages, None)]
     is_edited = [False] * len(digests)
     for edit in sorted(document.edits, key=lambda edit: (edit.start, edit.end)):
-        # An insertion after a message, such as a hidden exchange, belongs to the message before it.
+        # An insertion after a message, such as a hidden exchange, belongs to this message.
         index = bisect_right(places, (edit.start, len(document.data))) - 1
         if index < 0 or edit.start > places[index][1] + 1:
             index = len(messages)
@@ -411,7 +411,7 @@ def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
 
 
 def _without_breakpoints(_: Document, message: Raw) -> bytes:
-    """Return a digest of a message without `cache_control`, which providers don't compare."""
+    """Return a digest of a message without `cache_control`. Providers don't compare that member."""
     source = _BREAKPOINT.sub(b"", memoryview(message))
     return hashlib.blake2b(source, digest_size=8).digest()
 
@@ -431,12 +431,12 @@ def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) ->
 
 def _put_back(accepted: Accepted) -> int:
     exchanges = accepted.prepared.replayed.exchanges if accepted.prepared is not None else ()
-    # `hidden.last` is not counted, since the client sends its visible part again.
+    # The client sends the visible part of `hidden.last` again, so `hidden.last` is not counted.
     return sum(len(part) for hidden in exchanges for part in (*hidden.before, *hidden.results))
 
 
 SECONDS = 5.0
-"""Shortest time in seconds between two writes."""
+"""The shortest time in seconds between two writes."""
 
 
 class HistoryWriter:
@@ -457,7 +457,7 @@ class HistoryWriter:
             self._due = asyncio.get_running_loop().call_later(SECONDS, self._write_if_it_answers)
 
     def _write_if_it_answers(self) -> None:
-        """Write the figures, or only add them up while the disk hangs."""
+        """Write the figures. While the disk does not answer, only add them up."""
         self._due = None
         with self._handle() as handle:
             hangs = handle.engine.database.hangs
@@ -467,7 +467,7 @@ class HistoryWriter:
             self.write()
 
     def write(self) -> None:
-        """Pass the figures to the database, which writes them after its earlier work."""
+        """Pass the figures to the database. The database writes them after its earlier work."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -490,23 +490,22 @@ class HistoryWriter:
 
 def _report(written: Future[None]) -> None:
     if (error := written.exception()) is not None:
-        # No request waits for this.
+        # No request waits for this write.
         _log.debug("Penumbra could not write its history: %s", error)
 
 
 _MOST = 32
-"""Greatest number of requests that are observed at once. Further ones are not observed."""
+"""The greatest number of requests that are observed at once. Further requests are not observed."""
 
 _MEMORY_BYTES = 64_000_000
-"""Greatest size in bytes of decisions and originals in an observation's database."""
+"""The greatest size in bytes of the decisions and originals in an observation's database."""
 
 
 class Observation:
-    """An `Observation` rewrites copies of requests that are sent unchanged, to report the changes that would
-    be made.
+    """An `Observation` rewrites copies of requests that are sent unchanged, and reports the changes.
 
-    No request waits for an observation. The database of its engine is in memory and ends with the process,
-    since a form that was never sent must not count as the first form of its result.
+    No request waits for an observation. A form that was never sent must not count as the first form of its
+    result. The database of the observation's engine is therefore in memory and ends with the process.
     """
 
     def __init__(self, engines: Engines, made_with: Callable[[], EngineSettings], reports: Reports) -> None:
@@ -517,11 +516,11 @@ class Observation:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, flow: Flow, incoming: Incoming, settings: Settings) -> None:
-        """Begin to rewrite a copy of a request, which may be sent meanwhile."""
+        """Begin to rewrite a copy of a request. The request may be sent meanwhile."""
         if len(self._tasks) >= _MOST:
             return
-        # An external compressor would cost money without use, and would get texts meant only for the
-        # provider.
+        # An external compressor would cost money without any use, and would get texts that only the provider
+        # may get.
         alone = replace(settings, strategy="pipeline") if settings.external_strategy else settings
         made_with = self._made_with()
         most_bytes = min(made_with.database_max_bytes, _MEMORY_BYTES)

@@ -1,9 +1,9 @@
 """This module has the steps of a request on its way to the provider, from mitmproxy's hook to the sent bytes.
 
 `request` undoes all changes after a failure. `_decide` checks whether the request concerns Penumbra, has an
-unambiguous head, switches Penumbra off, opens a WebSocket or calls an LLM. In `_call` the body is decoded and
-the engine rewrites it. `_send` puts the new body in and signs the request. `OtherRequests` only searches all
-other requests for secrets. `Signing` knows Amazon's signatures.
+unambiguous head, switches Penumbra off, opens a WebSocket or calls an LLM. `_call` decodes the body and lets
+the engine rewrite it. `_send` puts the new body into the request and signs the request. `OtherRequests`
+searches all other requests for secrets. `Signing` knows Amazon's signatures.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from penumbra.wire import content_encoding, request_path, sigv4
 from penumbra.wire.request_path import normal
 
 Read = Callable[[Iterable[tuple[str, str]]], str]
-"""A function that returns why headers are ambiguous; empty if they are not."""
+"""A function that returns the reason why headers are ambiguous; empty if they are not ambiguous."""
 _log = logging.getLogger(__name__)
 
 
 class RequestWay:
-    """A `RequestWay` takes requests through these steps. The state of a flow is in its `FlowState`."""
+    """A `RequestWay` takes requests through these steps. The state of each flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class RequestWay:
         journal: Journal,
         observation: Observation,
     ) -> None:
-        """`handle` returns a handle on the settings and engine for a request that begins now."""
+        """`handle` returns a handle on the settings and the engine for a request that begins now."""
         self._current = current
         self._handle = handle
         self._response_way = response_way
@@ -76,11 +76,12 @@ class RequestWay:
         self.others = OtherRequests(handle, self._signing, journal)
 
     def begins(self, flow: Flow) -> None:
-        """Limit the body of a request that must be searched. A larger body is dropped as it arrives."""
+        """Limit the body of a request that must be searched. The bytes of a larger body are dropped as they
+        arrive."""
         request, settings = flow.request, self._current.settings
         api = recognise.by_request_line(request.method, request.path)
         says_json = recognise.claims_json(request.headers.get("content-type", ""))
-        # These headers may ask for no search or no change.
+        # These headers may ask for no search or for no change.
         names = (SWITCH_HEADER, request_path.HEADER)
         if (
             api is None
@@ -95,9 +96,10 @@ class RequestWay:
             bodies.BOUNDS[flow] = bodies.Bound(most, refuse)
 
     async def request(self, flow: Flow) -> None:
-        """Rewrite, search or refuse a request that concerns Penumbra. An exception undoes all changes."""
+        """Rewrite, search or refuse a request that concerns Penumbra. After an exception, all changes are
+        undone."""
         if request_path.is_ours(flow.request.headers.get(request_path.HEADER, "")):
-            # This is a call to an external compressor, which another proxy has sent back here.
+            # This is a call to an external compressor. Another proxy has sent the call back to this proxy.
             del flow.request.headers[request_path.HEADER]
             return
         if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
@@ -144,12 +146,12 @@ class RequestWay:
         return destination.is_llm_host(flow, settings.hosts) and self._current.select(flow)
 
     def _check(self, flow: Flow, state: FlowState, read: Read) -> None:
-        """Raise Unreadable if a request's head can be read in two ways."""
+        """Raise Unreadable if the head of a request is ambiguous."""
         if state.handle.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
             raise Unreadable(why)
 
     def _switch(self, flow: Flow, state: FlowState, api: Api | None) -> bool:
-        """Apply the request's own switch. Returns False if the request is refused for an unknown word."""
+        """Apply the request's own switch. Return False if the request is refused for an unknown word."""
         word = flow.request.headers.pop(SWITCH_HEADER, None)
         if word is None:
             return True
@@ -164,7 +166,7 @@ class RequestWay:
         return True
 
     def _is_websocket(self, flow: Flow, state: FlowState, is_switched: bool) -> bool:
-        """Prepare a WebSocket, or send its client back to HTTP, and return whether nothing is left to do."""
+        """Prepare a WebSocket, or send its client back to HTTP. Return whether no step is left."""
         request, settings = flow.request, state.handle.settings
         if settings.websocket == "pass":
             return False
@@ -180,7 +182,7 @@ class RequestWay:
             return False
         # Secrets are restored only in responses over HTTP.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
-        # A switch in the upgrade's header is meant for one request, but a WebSocket has many.
+        # A switch in the upgrade's header is meant for one request, but a WebSocket has many requests.
         may_change = websocket_streams.can_change() and not is_switched
         if state.is_searched and request.raw_content:
             raise Unreadable("it opens a WebSocket and has a body")
@@ -192,7 +194,7 @@ class RequestWay:
         return True
 
     async def _call(self, flow: Flow, state: FlowState, api: Api) -> None:
-        """Rewrite an LLM call, and refuse it or send it on."""
+        """Rewrite an LLM call. Then refuse the call or send it on."""
         incoming = await self._incoming(flow, state, api)
         if incoming is None:
             return
@@ -208,7 +210,7 @@ class RequestWay:
             await self.others.request(flow, state.handle, api)
 
     async def _incoming(self, flow: Flow, state: FlowState, api: Api) -> Incoming | None:
-        """Return the decoded request; None if the request can't be decoded and needs no search.
+        """Return the decoded request; None if the request can't be decoded but needs no search.
 
         Raises RedactionError.
         """
@@ -237,14 +239,14 @@ class RequestWay:
             await bodies.put(request, body)
         self._response_way.sent(flow, state, incoming, accepted)
         if changed or fields != request.headers.fields:
-            # The signature comes last, since it also covers headers.
+            # The signature comes last, because it also covers headers.
             sign(request, state.handle.settings)
         self._reports.accepted(flow, state, state.handle, incoming, accepted)
 
     # Requests that go on byte for byte
 
     async def _observe(self, flow: Flow, state: FlowState, api: Api | None) -> None:
-        """Send a request unchanged, and observe the changes that would be made."""
+        """Send a request unchanged, and observe the changes that Penumbra would make."""
         settings = state.handle.settings
         flow.request.headers.pop(SWITCH_HEADER, None)
         state.is_untouched = api is not None
@@ -261,7 +263,8 @@ class RequestWay:
     async def frame(
         self, flow: Flow, api: Api, frame: bytes, handle: EngineHandle
     ) -> Accepted | Refused | None:
-        """Return the outcome for a request that is a frame of a WebSocket; None if the frame stays."""
+        """Return the outcome for a request that is a frame of a WebSocket; None if the frame stays
+        unchanged."""
         settings = handle.settings
         outcome: Accepted | Refused | None
         try:
@@ -269,7 +272,7 @@ class RequestWay:
                 raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
             incoming = described(flow, api, frame, socket=True)
             outcome = await handle.engine.process(incoming, settings)
-            # No hook announces the beginning of a response on a socket.
+            # On a socket, no hook announces the beginning of a response.
             await handle.engine.stores.written()
             if isinstance(outcome, Accepted) and (state := states.of(flow)) is not None:
                 self._reports.accepted(flow, state, handle, incoming, outcome)
@@ -298,7 +301,8 @@ class RequestWay:
         return (is_read and self._current.settings.must_search) or self.must_search(flow)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:
-        """Refuse a request whose hook raised if it had to be searched, and return whether it was refused."""
+        """If the hook of a request raised, refuse the request if it had to be searched. Return whether the
+        exception has been logged."""
         settings = self._current.settings
         if flow.response is not None or flow.error is not None:
             return False
@@ -314,7 +318,7 @@ class RequestWay:
 
 
 def described(flow: Flow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
-    """Return a request, or a frame of a WebSocket, in the form for the engine."""
+    """Return a request, or a frame of a WebSocket, in the form that the engine takes."""
     request, peer, state = flow.request, flow.client_conn.peername, states.of(flow)
     return Incoming(
         api=api,
@@ -334,8 +338,9 @@ _MOST_WARNINGS = 1_000
 
 
 class OtherRequests:
-    """An `OtherRequests` removes secrets from requests to LLM hosts that are no LLM calls or do not look like
-    one. The setting `unknown_paths` decides about unknown paths. The log names each once."""
+    """An `OtherRequests` removes secrets from requests to LLM hosts that are no LLM calls or don't look like
+    LLM calls. The setting `unknown_paths` decides about unknown paths. The log names each unknown path
+    once."""
 
     def __init__(self, handle: Callable[[], EngineHandle], signing: Signing, journal: Journal) -> None:
         """`handle` returns a handle on the rules for a frame that arrives now."""
@@ -345,7 +350,7 @@ class OtherRequests:
         self._warned: set[str] = set()
 
     async def request(self, flow: Flow, handle: EngineHandle, unfit: Api | None = None) -> None:
-        """Search a request. `unfit` is the API that the path names, if the body is no call of this API."""
+        """Search a request. If the body is no call of the API that the path names, `unfit` is this API."""
         path = recognise.by_path(flow.request.path) if unfit is None else None
         settings = handle.settings
         if not settings.redact_secrets or not flow.request.raw_content or (path and path.passes):
@@ -363,7 +368,7 @@ class OtherRequests:
             leave(flow, error)
 
     def must_search(self, flow: Flow, settings: Settings) -> bool:
-        """Return whether a request to an LLM host that is no LLM call may be sent only after a search."""
+        """Return whether a request that is no LLM call may be sent to an LLM host only after a search."""
         path = recognise.by_path(flow.request.path)
         if path is not None:
             return not path.passes
@@ -372,8 +377,8 @@ class OtherRequests:
     async def frame(self, flow: Flow, frame: bytes, kind: str, *, known: bool, strict: bool) -> bytes:
         """Return a frame of a client's WebSocket without its secrets. Raises RedactionError.
 
-        `kind` is its content type. `known` is true if the socket's path is known, and `strict` if the socket
-        accepts only JSON.
+        `kind` is the content type of the frame. `known` is true if the socket's path is known. `strict` is
+        true if the socket accepts only JSON.
         """
         with self._handle() as handle:
             return await self._frame(flow, handle, frame, kind, known=known, strict=strict)
@@ -420,8 +425,8 @@ class OtherRequests:
     def _to_send(
         self, flow: Flow, data: bytes, searched: Searched, settings: Settings, *, known: bool
     ) -> bytes:
-        """Return the body to send after a search. Raises Unreadable if requests to an unknown path are
-        refused."""
+        """Return the body to send after a search. Raises Unreadable if the path is unknown and the settings
+        refuse such requests."""
         changed, policy = searched.body is not data, settings.unknown_paths
         if not known and (changed or searched.results):
             self._warn(flow, policy)
@@ -450,8 +455,8 @@ class OtherRequests:
         )
 
     def _warn(self, flow: Flow, policy: str) -> None:
-        """Warn of an unknown path once for each host and kind of path. Names that are long or contain digits
-        count as ids."""
+        """Warn about an unknown path, once for each host and kind of path. A part that is long or contains
+        digits counts as an id."""
         pattern = "/".join(
             "*" if _VARIABLE.fullmatch(part) else part for part in normal(flow.request.path).split("/")
         )
@@ -465,10 +470,10 @@ class OtherRequests:
         )
 
 
-# Requests to Amazon that are signed: left alone, or signed again with the client's own keys
+# Signed requests to Amazon: they stay unchanged, or are signed again with the client's own keys.
 
 _MOST_HOSTS = 1_000
-"""Greatest number of hosts with a warning."""
+"""The greatest number of hosts with a warning."""
 
 
 class Signing:
@@ -479,9 +484,9 @@ class Signing:
         self._warned: set[str] = set()
 
     def forbids_changes(self, flow: Flow, api: Api | None, settings: Settings) -> bool:
-        """Return whether a signature forbids every change, and warn of it once for each host.
+        """Return whether a signature forbids every change. If so, warn once for each host.
 
-        Only Amazon reads such signatures. For all other hosts, their header has no meaning.
+        Only Amazon reads such signatures. For all other hosts, the signature's header has no meaning.
         """
         request = flow.request
         if not sigv4.covers_body(request.headers) or not recognise.is_signed(destination.host(flow), api):
@@ -501,14 +506,14 @@ class Signing:
 
 
 def sign(request: HttpRequest, settings: Settings, date: str = "") -> None:
-    """Sign a changed request with the keys of the client's signature. An empty `date` stands for the date of
-    that signature."""
+    """Sign a changed request with the keys of the client's signature. An empty `date` means the date of that
+    signature."""
     if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
         request.headers.update(keys.sign(_signable(request), date))
 
 
 def sign_now(request: HttpRequest, settings: Settings) -> None:
-    """Sign a hidden request with the present date, since the client's signature may be old."""
+    """Sign a hidden request with the present date. The client's signature may be too old."""
     sign(request, settings, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
 
 

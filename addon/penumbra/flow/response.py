@@ -1,7 +1,7 @@
 """This module has the steps of a response on its way to the client, in order.
 
 The splice delays a stream's first events until the first step knows that they are no refusal. A step can read
-a stream as it arrives, from `headers` on, and any complete response in `complete`.
+a stream as it arrives (from `headers` on), and every complete response in `complete`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ MARK = ":warning:"
 METADATA = "penumbra_placeholders_written"
 _ON_SOCKETS = "openai_responses"
 _MOST_BYTES = 4_000_000
-"""Size in bytes of the largest response that is read for its token figures after its end."""
+"""The size in bytes of the largest response that is read for its token figures after its end."""
 _log = logging.getLogger(__name__)
 
 
 class ResponseWay:
-    """A `ResponseWay` takes responses through the steps. The state of a flow is in its `FlowState`."""
+    """A `ResponseWay` takes responses through the steps. The state of each flow is in its `FlowState`."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class ResponseWay:
         edits = ResponseEdits()
         self.overflow_retry = OverflowRetry(self.turns, self.tool_loop, edits)
         self.steps: tuple[Step, ...] = (
-            # This step is first, so that the other steps see the response to a retry and not the refusal.
+            # This step is first. The other steps then see the response to a retry and not the refusal.
             self.overflow_retry,
             # This step makes one response from several turns. Later steps see only the client's response.
             self.tool_loop,
             # This step follows the tool loop, which adds up the usage of all turns. Hidden turns also go back
-            # to the provider, where secrets must not be put back.
+            # to the provider, and they must not contain the secrets that are put back.
             edits,
             # This step follows the tool loop, which reports the turns that it has read.
             ResponseUsage(journal),
@@ -72,7 +72,7 @@ class ResponseWay:
             tracing,
             # This step follows restoration, which removes the placeholders that need no warning.
             PlaceholderWarning(),
-            # This step follows all steps that read the flow's bodies, since it may empty them.
+            # This step follows all steps that read the flow's bodies, because it may empty them.
             self.privacy,
         )
 
@@ -83,8 +83,8 @@ class ResponseWay:
             step.sent(flow, state, incoming, accepted)
 
     async def begins(self, flow: Flow) -> None:
-        """Take the head of a response. The decisions about the request must be on disk before the client gets
-        any of the response, which makes them final."""
+        """Take the head of a response. A part of the response that reaches the client makes the decisions
+        about its request final. These decisions must therefore be on disk before."""
         if (state := states.of(flow)) is not None:
             with _contained():
                 await state.handle.engine.stores.written()
@@ -101,13 +101,13 @@ class ResponseWay:
         if (state := states.of(flow)) is None:
             return
         if state.broken:
-            # The client gets documents whole, so a broken one can be cut off only here.
+            # The client gets documents whole, so a broken document can be cut off only here.
             flow.kill()
         for step in self.steps:
             if flow.response is not None:
                 with _contained():
                     await step.complete(flow, state, flow.response)
-        # This call may put Penumbra's own response into the flow, so it comes after all steps.
+        # This call may put Penumbra's own response into the flow, so it follows all steps.
         websocket_streams.opening_answered(flow, state)
         bodies.let_go(flow)
         if flow.websocket is None:
@@ -123,7 +123,7 @@ class ResponseWay:
         states.forget(flow)
 
     def abandoned(self, flow: Flow, *, must_search: Callable[[Flow], bool]) -> None:
-        """Forget a flow whose last hook raised an exception, and close a WebSocket that no code reads."""
+        """Forget a flow whose last hook raised an exception. Close a WebSocket that no code reads."""
         state = states.of(flow)
         if websocket_streams.is_unread(flow, state) and must_search(flow):
             flow.websocket = None
@@ -132,7 +132,7 @@ class ResponseWay:
             states.forget(flow)
 
     def _filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
-        """Return a stream that the tool loop reads, with the edits of later steps."""
+        """Return a stream that the tool loop reads. The edits of later steps are attached to it."""
         for step in self.steps:
             response = step.filtered(flow, state, response)
         return response
@@ -140,7 +140,7 @@ class ResponseWay:
 
 @contextlib.contextmanager
 def _contained() -> Iterator[None]:
-    """Log an exception of a step, so that the other steps still run."""
+    """Log an exception of a step. The other steps then still run."""
     try:
         yield
     except Exception as error:
@@ -177,7 +177,7 @@ class ResponseUsage(Step):
 
 
 def _read(flow: Flow, state: FlowState) -> Turn:
-    """Return a whole response as a turn, with the provider's token figures and not the scaled ones."""
+    """Return a whole response as a turn, with the provider's token figures and not the scaled figures."""
     try:
         body = bodies.content(flow)
         if len(body) > _MOST_BYTES:
@@ -195,7 +195,7 @@ def _read(flow: Flow, state: FlowState) -> Turn:
 
 
 class PlaceholderWarning(Step):
-    """A `PlaceholderWarning` warns of tool calls in which the model repeats placeholders of secrets."""
+    """A `PlaceholderWarning` warns about tool calls in which the model repeats placeholders of secrets."""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """Count the calls with placeholders in a complete response."""
@@ -211,7 +211,7 @@ class PlaceholderWarning(Step):
 
 
 def look_at_message(flow: Flow, message: bytes | None) -> None:
-    """Warn of calls with placeholders in a message of a WebSocket."""
+    """Warn about calls with placeholders in a message of a WebSocket."""
     try:
         _warn(flow, placeholder.within(FORMATS[_ON_SOCKETS], message))
     except Exception as error:
@@ -230,10 +230,9 @@ def _warn(flow: Flow, count: int) -> None:
 
 class FlowPrivacy(Step):
     """A `FlowPrivacy` keeps bodies and secrets out of mitmproxy's flows. The setting decides which bodies are
-    blanked. Placeholders are shown in place of secrets that were put back. A body that is not sent yet is
-    passed to the splice. Without the splice, the body stays in the flow. The setting is read at the end of
-    the flow.
-    """
+    blanked, and is read at the end of the flow. Placeholders are shown in place of secrets that were put
+    back. A body that is not sent yet is passed to the splice. Without the splice, the body stays in the
+    flow."""
 
     def __init__(self, blank_flows: Callable[[], str]) -> None:
         self._blank_flows = blank_flows

@@ -1,8 +1,8 @@
 """This module edits responses on their way to the client. One filter puts secrets back into the model's edits
-of files (`redaction/restore`), another scales the reported input tokens (`conversation/context_windows.py`).
-In a stream that the tool loop reads, the filters follow the loop. Other streams are edited as they arrive,
-and documents before they are sent. A response without edits is forwarded unchanged.
-"""
+of files (`redaction/restore`). Another filter scales the reported input tokens
+(`conversation/context_windows.py`). In a stream that the tool loop reads, the filters follow the loop. Other
+streams are edited as they arrive, and documents before they are sent. A response without edits is forwarded
+unchanged."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class EditedResponse:
     readers: Responses
     """The readers of the API's responses."""
     restoration: Restoration | None = None
-    """The secrets of the placeholders that the response may write; None if no secret is put back."""
+    """The secrets for the placeholders that the response may contain; None if no secret is put back."""
     scale: UsageScale | None = None
     """The scale for the client's input tokens; None if they are not scaled."""
     usage: ScaledUsage | None = None
-    """The filter for the scale, with the real figures."""
+    """The filter for the scale. It also has the unscaled figures."""
     looped: HttpResponse | None = None
     """The stream that the tool loop reads."""
     live: bytearray | None = None
-    """The bytes sent so far of a stream that is edited as it arrives."""
+    """The bytes that were sent so far, of a stream that is edited as it arrives."""
 
     def filters(self) -> list[Filter]:
-        """Return the edits in order."""
+        """Return the filters that edit the response, in order."""
         opened = self.restoration.open if self.restoration is not None else None
         restored = [self.readers.arguments(opened)] if opened is not None else []
         return [*restored, *([self.usage] if self.usage is not None else [])]
@@ -62,8 +62,8 @@ class ResponseEdits(Step):
     """A `ResponseEdits` edits the responses of flows with an `EditedResponse`."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Note the edits of the response to an accepted request. The secrets of the client's request are put
-        back, even if another request is sent in its place."""
+        """Note the edits of the response to an accepted request. The secrets of the client's own request are
+        put back, even if another request is sent instead."""
         found, api = state.get(EditedResponse), FORMATS.get(accepted.request.api.format)
         restoration = found.restoration if found is not None else accepted.restoration
         scale = accepted.usage_scale if api is not None else None
@@ -122,7 +122,7 @@ class ResponseEdits(Step):
 
 def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
     """Put the edited body into the flow. A live stream has already been sent, so only mitmproxy's copy is
-    set."""
+    replaced."""
     if record.live is not None:
         response.data.content = bytes(record.live)
         return

@@ -1,13 +1,13 @@
 """The splice makes one response for the client from several upstream responses, as they arrive.
 
 Only this file uses mitmproxy's proxy core below its public interface. When an upstream response ends, the
-client's stream runs one awaited hook, `penumbra_turn_end`. If the hook names a request, the request runs as a
-second stream of the client's own HTTP layer. The second stream reuses the upstream connection or opens one in
-the same mode with the same TLS options, and its flow passes all hooks. The second stream's events for the
-client become events of the client's stream. No function is patched: `install` changes the class of layers in
-the public `next_layer` hook.
+client's stream runs one awaited hook, `penumbra_turn_end`. If the hook names a request, this request runs as
+a second stream of the client's own HTTP layer. The second stream reuses the upstream connection, or opens a
+connection in the same mode with the same TLS options. Its flow passes all hooks. The second stream's events
+for the client become events of the client's stream. No function is patched: `install` changes the class of
+layers in the public `next_layer` hook.
 
-Before any use, `incompatible` checks mitmproxy for all parts that this file needs.
+Before the first use, `incompatible` checks that mitmproxy has all parts that this file needs.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class PenumbraTurnEndHook(commands.StartHook):
 
 @dataclass
 class PenumbraRefusedHook(commands.StartHook):
-    """The hook for a response that is complete or begins with an error, before the client has got any of
-    it."""
+    """The hook for a response that is complete or begins with an error. The client has not got any part of
+    the response yet."""
 
     refused: Refused
 
 
 KEEP_ALIVE_SECONDS = 5.0
 TURN_SECONDS = 0.005
-"""The number of seconds for which one connection may work, and the length of the pause after that, in which
-other connections work."""
+"""The number of seconds for which one connection may work, and the length in seconds of the pause after that.
+Other connections work in the pause."""
 SMALLEST_PIECE, LARGEST_PIECE = 256, 4_096
-"""Smallest and greatest number of bytes that are read at once."""
+"""The smallest and the greatest number of bytes that are read at once."""
 
 
 def _guard(flow: http.HTTPFlow) -> Guard | None:
@@ -93,7 +93,8 @@ class Purpose(Enum):
 
 @dataclass
 class Running:
-    """A `Running` is a hidden request until the end of its response. The client's stream has at most one.
+    """A `Running` is a hidden request until the end of its response. A client's stream has at most one hidden
+    request.
 
         none ── refused ───► INSTEAD ── refused again ──► INSTEAD
           │                     └── its response ends ──► none
@@ -104,7 +105,7 @@ class Running:
 
     purpose: Purpose
     id: int
-    """Id of the request's stream."""
+    """The id of the request's stream."""
     flow: http.HTTPFlow
     shown: bool = False
     """True if the client has got a part of the response."""
@@ -123,13 +124,13 @@ class SpliceStream(HttpStream):
     session: Session | None = None
     wakeup: commands.RequestWakeup | None = None
     quiet = True
-    """True if the client got no bytes since the last time for a keep-alive."""
+    """True if the client has got no bytes since the last time at which a keep-alive was due."""
     headers: http.Headers | None = None
     """Headers of the response as they arrived."""
     original: tuple[http.Response, bytes] | None = None
     """The first response, if another request was sent."""
     delayed: list[events.Event]
-    """First events of a stream that may be a refusal."""
+    """The first events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
     """The timer after which the delayed events are sent."""
     too_large: bodies.Bound | None = None
@@ -144,7 +145,7 @@ class SpliceStream(HttpStream):
                 event_for_client = command.event
                 event_for_client.stream_id = self.parent_id
                 if isinstance(event_for_client, ResponseHeaders):
-                    # The response is copied, since the two flows may be streamed in different ways.
+                    # The response is copied, because the two flows may be streamed in different ways.
                     event_for_client.response = event_for_client.response.copy()
                 yield ReceiveHttp(event_for_client)
             else:
@@ -157,7 +158,7 @@ class SpliceStream(HttpStream):
             elif event.command is self.patience and self.server_state == self.state_look:
                 yield from self._release()
         elif isinstance(event, RequestProtocolError) and self.running is not None:
-            # The client is gone, so the hidden request must end.
+            # The client has gone, so the hidden request must end.
             gone, self.running, self.wakeup = self.running.id, None, None
             yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
             yield from super()._handle_event(event)
@@ -171,10 +172,11 @@ class SpliceStream(HttpStream):
         else:
             yield from self._stock_event(event)
 
-    # One of the two connections breaks
+    # The client's or the upstream connection breaks
 
     def _replacement_broken(self, event: ResponseProtocolError) -> layer.CommandGenerator[None]:
-        """Ask for another request, or return to the first response if no other response has been sent yet."""
+        """Ask for another request. If there is none, return to the first response, unless a part of another
+        response has been sent."""
         if self.server_state in (self.state_stream_response_body, self.state_done, self.state_errored):
             yield from self._broken(event)
             return
@@ -258,7 +260,7 @@ class SpliceStream(HttpStream):
             yield from self._stock_event(event)
 
     def _send_again(self, body: bytes, error: str | None = None) -> layer.CommandGenerator[bool]:
-        """Ask the hook for another request, and return whether one is sent or the flow has ended."""
+        """Ask the hook for another request. Return whether a request is sent or the flow has ended."""
         refused = Refused(self.flow, body, error)
         response, headers = self.flow.response, self.headers
         yield PenumbraRefusedHook(refused)
@@ -286,7 +288,7 @@ class SpliceStream(HttpStream):
         self.server_state = self.state_wait_for_response_headers
 
     def _go_on(self, event: ResponseEndOfMessage) -> layer.CommandGenerator[None]:
-        """Send the client the first response, which is in the buffer."""
+        """Send the client the first response. The response is in the buffer."""
         self.server_state = self.state_consume_response_body
         yield from super().state_consume_response_body(event)
 
@@ -312,7 +314,7 @@ class SpliceStream(HttpStream):
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
         """Pass bytes on after a change of protocol. If one side of a WebSocket ends without a closing frame,
-        the other side ends likewise, whereas mitmproxy would send the code of a regular end."""
+        the other side also ends without one. mitmproxy would send the code of a regular end."""
         for command in super().passthrough(event):
             socket = self.flow.websocket
             is_broken = socket is not None and socket.close_code == CloseReason.ABNORMAL_CLOSURE
@@ -332,7 +334,7 @@ class SpliceStream(HttpStream):
         self.quiet &= not isinstance(event, ResponseData)
         yield from super().state_stream_response_body(event)
         if isinstance(event, ResponseData) and (yield from self._break_off()):
-            # The upstream may continue for a long time.
+            # The upstream may go on sending for a long time.
             code = RequestProtocolError.code
             gone = RequestProtocolError(self.stream_id, "the response can't be read", code)
             yield SendHttp(gone, self.context.server)
@@ -357,7 +359,7 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(event)
 
     def state_continue(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Take the continuation's events as events of the first response."""
+        """Pass the continuation's events on as events of the first response."""
         assert self.session is not None
         assert self.running is not None
         if isinstance(event, ResponseHeaders):
@@ -399,8 +401,8 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(end)
 
     def _break_off(self) -> layer.CommandGenerator[bool]:
-        """If the response can't be completed, break it off in the way in which mitmproxy handles a broken
-        upstream connection. Returns whether it was broken off."""
+        """If the response can't be completed, break it off as mitmproxy does after a broken upstream
+        connection. Return whether the response was broken off."""
         state = states.of(self.flow)
         if state is None or not state.broken:
             return False
@@ -439,13 +441,13 @@ class SpliceHttpLayer(HttpLayer):
     """The HTTP layer of one client connection, with streams that can be continued."""
 
     parents: dict[int, int]
-    """The id of the client's stream by the id of the continuation's stream."""
+    """The id of the client's stream, by the id of the continuation's stream."""
     waiting: deque[events.Event]
     """Events of the client that wait for their turn."""
     pause: commands.RequestWakeup | None = None
     """The pause after which the next event is read."""
     piece: int
-    """Number of bytes that are read at once."""
+    """The number of bytes that are read at once."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         yield from guarded.closing(self.context, self._in_turns(event))
@@ -532,7 +534,7 @@ _STREAM_METHODS = (
 
 
 def incompatible() -> str | None:
-    """Return why this version of mitmproxy can't be spliced; None if it can."""
+    """Return the reason why this version of mitmproxy can't be spliced; None if it can."""
     for owner, names in ((HttpLayer, ("make_stream", "event_to_child")), (HttpStream, _STREAM_METHODS)):
         for name in names:
             method = getattr(owner, name, None)

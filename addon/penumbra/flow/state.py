@@ -1,9 +1,9 @@
-"""This module keeps the state of each flow in one object, which is made with the flow's request and forgotten
-at its end.
+"""This module keeps the state of each flow in one object. The object is made with the flow's request and
+forgotten at its end.
 
-Each step of a response (`Step`, in the order of `response.py`) keeps its own record there, which this module
-does not know. The splice uses such records as `Session` and `Guard`. The splice's hooks pass `TurnEnd` and
-`Refused` to the steps.
+Each step of a response (`Step`, in the order of `response.py`) keeps its own record in the state. This module
+does not know the classes of these records. The splice uses two of them as `Session` and `Guard`. The splice's
+hooks pass `TurnEnd` and `Refused` to the steps.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.metrics.sessions import TurnRecord
 
 MOST_FLOWS = 10_000
-"""The number of flows above which the oldest are checked, since mitmproxy may have missed their end."""
+"""If there are more flows, the oldest are checked: mitmproxy may have missed their end."""
 LONGEST = 86_400.0
-"""Seconds after which a flow counts as ended if there are too many. Younger flows stay, since without the
-state the client would see hidden parts of the response."""
+"""If there are too many flows, a flow counts as ended after this number of seconds. Younger flows stay:
+without the state, the client would see hidden parts of the response."""
 T = TypeVar("T")
 
 
@@ -33,11 +33,11 @@ class Session(Protocol):
     spliceable: bool
     """True if the response can be spliced. The layer sets this when the response's headers arrive."""
     live: bool
-    """True if the response is streamed through `feed`, False if it is one document."""
+    """True if the response is streamed through `feed`; False if it is one document."""
 
     @property
     def is_delayed(self) -> bool:
-        """True if events are delayed, so that a keep-alive is needed if nothing else is sent."""
+        """True if events are delayed. A keep-alive is then needed if no other bytes are sent."""
         ...
 
     def feed(self, data: bytes) -> bytes:
@@ -45,7 +45,7 @@ class Session(Protocol):
         ...
 
     def keep_alive(self) -> bytes:
-        """Return a keep-alive, which the caller sends."""
+        """Return a keep-alive for the caller to send."""
         ...
 
 
@@ -53,7 +53,7 @@ class Guard(Protocol):
     """A `Guard` reads a response before the client gets any of it."""
 
     patience: float
-    """Seconds by which a stream's head and beginning may be delayed; 0 for no delay."""
+    """The number of seconds by which a stream's head and beginning may be delayed; 0 for no delay."""
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
         """Take the first bytes of a stream with these headers, piece by piece. Return True for a refusal,
@@ -77,13 +77,13 @@ class TurnEnd:
     encoded: bytes = b""
     """The continuation's encoded body, if the body could not be read as it arrived."""
     body: bytes = b""
-    """For a response that is one document: before the hook, the bytes of the first response; after the hook,
-    the bytes for the client."""
+    """The body of a response that is one document: before the hook, the bytes of the first response; after
+    the hook, the bytes for the client."""
     following: Flow | None = None
     """The next request, which the hook sets."""
     out: bytes = b""
-    """The client's bytes of a live response, which the hook sets. The response then breaks off if `broken` in
-    the flow's state has a reason."""
+    """The bytes of a live response for the client, which the hook sets. If `broken` in the flow's state has a
+    reason, the response then breaks off."""
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Refused:
     following: Flow | None = None
     """The request to send instead, which the hook sets."""
     restore: bool = False
-    """True if the client gets the first response. The hook sets this."""
+    """True if the client gets the first response. The hook sets this field."""
 
 
 @dataclass
@@ -111,7 +111,7 @@ class FlowState:
     guard: Guard | None = None
     """The overflow retry's record of the request; None if no other request can replace this one."""
     format: str = ""
-    """Format of the API that the request calls; empty until the request is sent."""
+    """The format of the API that the request calls; empty until the request is sent."""
     has_placeholders: bool = False
     """True if the request contains placeholders."""
     is_searched: bool = False
@@ -119,22 +119,22 @@ class FlowState:
     observed: Settings | None = None
     """The settings for the observation of the request; None if the request is not observed."""
     is_untouched: bool = False
-    """True if the request is an LLM call that was sent unchanged. The response to such a request is not
-    changed either."""
+    """True if the request is an LLM call that was sent unchanged. The response to such a request also stays
+    unchanged."""
     threshold: str | None = None
-    """The threshold in the request that opened a WebSocket, for all of its frames."""
+    """The threshold in the request that opened a WebSocket. It counts for all frames."""
     spliced: bool = False
-    """True if the client's response may differ from the flow's."""
+    """True if the client's response may differ from the response in the flow."""
     body_to_send: bytes | None = None
-    """The body for the client, if that is not the flow's body."""
+    """The body for the client; None if this is the body in the flow."""
     broken: str = ""
-    """The reason why the response breaks off for the client; empty if it does not."""
+    """The reason why the response breaks off for the client; empty if it does not break off."""
     turn: TurnRecord | None = None
     """The journal's entry of the request, or of the last frame of a WebSocket."""
     response_format: str = ""
-    """Format of the response for reading its usage; empty if the usage is not counted."""
+    """The format in which the usage of the response is read; empty if the usage is not counted."""
     conversation: bytes = b""
-    """Keyed hash of the response's conversation; empty if the request only counts tokens."""
+    """The keyed hash of the response's conversation; empty if the request only counts tokens."""
     begun: float = field(default_factory=time.monotonic)
     _records: dict[type, object] = field(default_factory=dict)
 
@@ -154,14 +154,14 @@ class FlowState:
         self.handle.end()
 
 
-# The states belong to the process and not to the addon, since a reload of the script makes a new addon while
-# flows continue.
+# The states belong to the process and not to the addon: a reload of the script makes a new addon while flows
+# continue.
 _STATES: dict[str, FlowState] = {}
-"""States by the id of their flow, the oldest first."""
+"""The states by the id of their flow. The oldest state comes first."""
 
 
 def begin(flow: Flow, handle: EngineHandle) -> FlowState:
-    """Make the state of a flow, which owns the handle."""
+    """Make the state of a flow. The state owns the handle."""
     forget(flow)
     while len(_STATES) >= MOST_FLOWS and next(iter(_STATES.values())).begun < time.monotonic() - LONGEST:
         _STATES.pop(next(iter(_STATES))).end()
@@ -170,7 +170,7 @@ def begin(flow: Flow, handle: EngineHandle) -> FlowState:
 
 
 def of(flow: Flow) -> FlowState | None:
-    """Return the state of a flow; None if the flow has none, or has ended."""
+    """Return the state of a flow; None if the flow has no state or has ended."""
     return _STATES.get(flow.id)
 
 
@@ -194,14 +194,14 @@ def add_note(flow: Flow, note: str) -> None:
 
 
 class Step:
-    """A `Step` is one step of a response. The flow's state has the record of each step. The methods here do
-    nothing."""
+    """A `Step` is one step of a response. The flow's state has the record of each step. The methods of this
+    base class do nothing."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Note a request that will be sent. Only its headers may be changed."""
+        """Note a request that will be sent. Only headers of the request may still change."""
 
     def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """Decide how to read a response, when its headers have arrived."""
+        """Decide how to read a response. Its headers have arrived."""
 
     def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
         """Return a stream that the tool loop reads, with the edits of this step."""

@@ -1,9 +1,9 @@
 """This module handles responses in which the model may call `expand_context`. Hidden requests answer the
 calls.
 
-A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, for both HTTP and
-WebSocket. In the step `ToolLoopStep`, responses are continued in place if mitmproxy can be spliced
-(`splice.py`), and otherwise when they are complete (`hidden_requests.py`).
+A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, for HTTP and for
+WebSocket. If mitmproxy can be spliced (`splice.py`), the step `ToolLoopStep` continues responses as they
+arrive. Otherwise it continues them when they are complete (`hidden_requests.py`).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 
 @dataclass
 class LoopedResponse:
-    """A `LoopedResponse` is a response in which the injected tool may be called. It is the splice's
-    session."""
+    """A `LoopedResponse` is a response in which the model may call the injected tool. The splice uses it as
+    its session."""
 
     handle: EngineHandle
     prepared: Prepared
@@ -58,7 +58,7 @@ class LoopedResponse:
     plain: bytes | None = None
     """The decoded body of the first response, if it is one document."""
     shown: bytearray = field(default_factory=bytearray)
-    """Bytes of a live response that the client has got."""
+    """The bytes of a live response that the client has got."""
     provided: set[str] = field(default_factory=set)
     answered: list[Answered] = field(default_factory=list)
     continuations: list[str] = field(default_factory=list)
@@ -95,14 +95,14 @@ class LoopedResponse:
 
 MOST_RETRIES = 2
 _LARGE = 100_000
-"""Size in bytes of a request and its response from which work on them runs in a thread."""
+"""The size in bytes of a request and its response from which work on them runs in a thread."""
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 async def beside(work: Callable[[], T], size: int) -> T:
-    """Return the result of `work`, which runs in a thread if it reads or writes many bytes. The splice does
-    not change the response meanwhile."""
+    """Return the result of `work`. If the work reads or writes many bytes, it runs in a thread. The splice
+    does not change the response meanwhile."""
     return await asyncio.to_thread(work) if size > _LARGE else work()
 
 
@@ -133,7 +133,7 @@ class Turns:
     async def smaller(
         self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
     ) -> bytes | None:
-        """Return the request with smaller texts if a continuation was refused as too large; otherwise
+        """If a continuation was refused as too large, return the request with smaller texts; otherwise
         None."""
         host, size = destination.shown(flow), len(loop.request) // 4
         refusal = refusals.classify(failure.status or 200, failure.body, host, size)
@@ -153,7 +153,7 @@ class Turns:
 
     async def keep(self, looped: LoopedResponse, done: Done) -> None:
         """Store a response. The end of a response with hidden turns waits for the disk, so that the client's
-        next request is understood, also after a restart."""
+        next request is understood even after a restart."""
         if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
             await _remember(looped, done)
             await looped.handle.engine.stores.written()
@@ -161,8 +161,8 @@ class Turns:
             self.later(_remember(looped, done), looped.handle)
 
     async def give_up(self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure) -> Done:
-        """End a response that can't be continued with an error for the client, and log the provider's
-        message."""
+        """End a response that can't be continued. The client gets an error, and the provider's message is
+        logged."""
         words = upstream_error.words(failure)
         try:
             words = await looped.handle.engine.cleaned(words)
@@ -175,7 +175,7 @@ class Turns:
         return loop.failed(failure)
 
     def interrupted(self, flow: Flow, looped: LoopedResponse, turn: TurnRecord | None) -> None:
-        """Store the part of a response that its client got before it went away."""
+        """Store the part of a response that the client got before it went away."""
         if looped.done is None and looped.loop is not None and (looped.live or flow.websocket):
             self.later(_remember(looped, looped.loop.interrupted()), looped.handle)
         self.report(flow, looped, turn)
@@ -211,16 +211,16 @@ class Turns:
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
     def taken(self, turn: TurnRecord) -> None:
-        """Count a request as accepted, since a part of its response has arrived."""
+        """Count a request as accepted. A part of its response has arrived."""
         self._journal.taken(turn)
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
-        """Report the provider's figures of all turns."""
+        """Report the provider's figures for all turns."""
         if loop.turns:
             self._journal.responded(turn, 200, loop.turns)
 
     def recovered(self, flow: Flow, rule: str, level: int) -> None:
-        """Report a request that was refused and then accepted in its `level`-th form."""
+        """Report a request that was refused and then accepted in the form with the number `level`."""
         state = states.of(flow)
         self._journal.recovered(state.turn if state is not None else None, rule, level)
         host = destination.shown(flow)
@@ -241,7 +241,7 @@ class Turns:
 
 
 async def _texts(looped: LoopedResponse, ask: Ask, limit: int | None) -> list[str]:
-    """Return the texts that answer the calls, with at most `limit` bytes together."""
+    """Return the texts that answer the calls. All texts together have at most `limit` bytes."""
     expansions, prepared, find = looped.expansions, looped.prepared, looped.find
     texts, answered = await expansions.texts(prepared, find, ask, looped.provided, limit)
     looped.answered += answered
@@ -256,7 +256,7 @@ def _asked(answered: Answered) -> str:
 
 
 async def _remember(looped: LoopedResponse, done: Done) -> None:
-    """Store hidden exchanges. After a failure, only the next request loses its cached prefix."""
+    """Store hidden exchanges. If this fails, only the next request loses its cached prefix."""
     try:
         await looped.expansions.remember(looped.prepared, done)
     except Exception as error:
@@ -283,7 +283,7 @@ class ToolLoopStep(Step):
     # Work before there are flows
 
     def running(self) -> None:
-        """Check whether this version of mitmproxy can be spliced, and warn if it can't."""
+        """Check whether this version of mitmproxy can be spliced. If it can't, log a warning."""
         try:
             splice = importlib.import_module("penumbra.flow.splice")
             reason = splice.incompatible()
@@ -298,7 +298,7 @@ class ToolLoopStep(Step):
             self._splice = splice
 
     def next_layer(self, data: NextLayer) -> None:
-        """Replace HTTP layers by ones that can splice. Scripts run before mitmproxy chooses the layer."""
+        """Replace HTTP layers by layers that can splice. Scripts run before mitmproxy chooses the layer."""
         if self._splice is None:
             return
         if data.layer is None:
@@ -367,7 +367,7 @@ class ToolLoopStep(Step):
     # Turns
 
     async def turn_end(self, turn: TurnEnd) -> None:
-        """Continue a response whose upstream turn has ended, or end it."""
+        """Continue or end a response whose upstream turn has ended."""
         state = states.of(turn.flow)
         looped = looped_by(state) if state is not None else None
         if state is None or looped is None or looped.loop is None:

@@ -1,4 +1,5 @@
-"""This module sends spans of LLM calls by OpenTelemetry, which is imported when the setting is switched on.
+"""This module sends spans of LLM calls by OpenTelemetry. OpenTelemetry is imported when the setting is
+switched on.
 
 OpenTelemetry's own environment variables set the destination and the share of spans.
 """
@@ -36,7 +37,7 @@ class Tracing(Step):
         self._is_on = is_on
         self._provider: TracerProvider | None = None
         self._is_broken = False
-        """True if the start failed. Tracing must be switched off before the next try."""
+        """True if the start failed. The next try comes only after tracing is switched off."""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         await self.failed(flow, state)
@@ -46,8 +47,8 @@ class Tracing(Step):
             self.ended(state.turn, flow.request.headers)
 
     def ended(self, turn: TurnRecord, headers: Mapping[str, str]) -> None:
-        """Record the span of a client's request that has ended, with its hidden requests. Errors are logged,
-        and no request waits for the span."""
+        """Record the span of a client's request that has ended, with its hidden requests. Errors are logged.
+        No request waits for the span."""
         self.follow()
         if self._provider is None or turn.is_observed:
             return
@@ -57,7 +58,7 @@ class Tracing(Step):
             _log.error("penumbra: a span could not be made: %s", errors.place(error))
 
     def follow(self) -> None:
-        """Start or stop sending spans, as the setting says."""
+        """Start or stop sending spans, according to the setting."""
         if not self._is_on():
             self.close()
             self._is_broken = False
@@ -71,7 +72,7 @@ class Tracing(Step):
                 )
 
     def close(self) -> None:
-        """Send the waiting spans. A collector that does not accept them is given up after a moment."""
+        """Send the waiting spans. If the collector does not accept them in a moment, they are dropped."""
         provider, self._provider = self._provider, None
         if provider is not None:
             ending = threading.Thread(target=provider.shutdown, name="penumbra-traces", daemon=True)

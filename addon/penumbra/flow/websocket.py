@@ -1,9 +1,7 @@
 """This module handles the Responses API over WebSocket. The client's frames are rewritten one by one like
-bodies, and the injected tool is removed from the provider's frames. When the model asks for originals,
-Penumbra sends them to the provider in its own frame on the same socket, and the client sees one response. The
-client's frames of other APIs are searched for secrets and otherwise forwarded unchanged. A frame that can't
-be searched is refused.
-"""
+bodies, and the injected tool is removed from the provider's frames. If the model asks for originals, Penumbra
+sends them to the provider in its own frame on the same socket. The client sees one response. For other APIs,
+the client's frames are only searched for secrets. A frame that can't be searched is refused."""
 
 from __future__ import annotations
 
@@ -43,13 +41,13 @@ _log = logging.getLogger(__name__)
 
 
 class WebSockets:
-    """The hooks for WebSockets. On sockets of other APIs, the clients' frames are only searched for secrets.
+    """The hooks for WebSockets. On sockets of other APIs, only the client's frames are searched for secrets.
     The state of a connection is in its flow's `FlowState`."""
 
     def __init__(
         self, handle: Callable[[], EngineHandle], requests: RequestWay, responses: ResponseWay
     ) -> None:
-        """`handle` returns a handle on the settings and engine for a request that begins now."""
+        """`handle` returns a handle on the settings and the engine for a request that begins now."""
         self._handle = handle
         self._requests = requests
         self._turns, self._privacy, self._tracing = responses.turns, responses.privacy, responses.tracing
@@ -82,8 +80,8 @@ class WebSockets:
                 websocket_streams.put(message, frame)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:
-        """Refuse a client's frame whose hook raised if it had to be searched, and return whether the error is
-        logged."""
+        """If the hook of a client's frame raised, refuse the frame if it had to be searched. Return whether
+        the error has been logged."""
         assert flow.websocket is not None
         message = flow.websocket.messages[-1]
         if not message.from_client or message.injected:
@@ -92,7 +90,7 @@ class WebSockets:
             refusal.leave(flow, error)
             return True
         frame, state = message.content, states.of(flow)
-        # The frame is dropped even if the code below fails.
+        # The frame stays dropped even if the code below fails.
         message.drop()
         if state is not None and (socket := state.get(Socket)) is not None:
             refused = refusal.of_failure(flow, socket.api, error)
@@ -107,7 +105,7 @@ class WebSockets:
         return True
 
     def end(self, flow: Flow) -> None:
-        """Store the responses that a closed WebSocket interrupted, and forget the flow."""
+        """Store the responses that a closed WebSocket interrupted. Forget the flow."""
         if (state := states.of(flow)) is None:
             return
         self._privacy.websocket_end(flow, state)
@@ -141,7 +139,7 @@ class WebSockets:
     async def _sent(
         self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope, is_text: bool
     ) -> bytes:
-        """Return the frame for the provider; empty if nothing is sent."""
+        """Return the frame for the provider; empty if no frame is sent."""
         stream = socket.streams.setdefault(envelope.stream, SocketStream())
         if envelope.type == CREATE and stream.is_busy:
             stream.delayed.append((frame, is_text))
@@ -151,7 +149,7 @@ class WebSockets:
         return self._renamed(socket, await self._searched(flow, socket, frame, envelope))
 
     async def _searched(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """Return a frame other than a request without its secrets; empty if the frame is refused."""
+        """Return a frame that is no request, without its secrets; empty if the frame is refused."""
         try:
             return await self._requests.others.frame(flow, frame, "", known=True, strict=True)
         except RedactionError as error:
@@ -162,7 +160,7 @@ class WebSockets:
     async def _request(
         self, flow: Flow, socket: Socket, stream: SocketStream, frame: bytes, envelope: Envelope
     ) -> bytes:
-        """Return the frame for the provider in place of a client's request; empty if the request is
+        """Return the frame for the provider that replaces a client's request; empty if the request is
         refused."""
         asked = stream.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
@@ -210,7 +208,7 @@ class WebSockets:
     # From the provider
 
     async def received(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """Return the frame for the client in place of a frame of the provider; empty if nothing is sent."""
+        """Return the frame for the client that replaces a provider's frame; empty if no frame is sent."""
         stream = socket.streams.get(envelope.stream)
         waiting = self._answered(stream, envelope) if stream is not None else None
         if stream is None or waiting is None:
@@ -243,20 +241,21 @@ class WebSockets:
         return shown or rest
 
     def _answered(self, stream: SocketStream, envelope: Envelope) -> Waiting | None:
-        """Return the request that a frame of the provider answers; None if no request waits."""
+        """Return the request that a frame of the provider answers; None if no request waits for a
+        response."""
         if envelope.type == BEGIN:
             if stream.waiting and stream.waiting[0].begun and not stream.waiting[0].loop.rounds:
-                # The frame that ended the response before this one was of an unknown type.
+                # A frame of an unknown type has ended the response before this one.
                 stream.waiting.popleft().handle.end()
             if not stream.waiting and stream.latest is not None:
-                # The provider continues the last response without a new request, after words of the client.
+                # After words of the client, the provider continues the last response without a new request.
                 stream.waiting.append(self._waiting(stream.latest, self._handle()))
             if stream.waiting:
                 stream.waiting[0].begun = True
         return stream.waiting[0] if stream.waiting else None
 
     async def _ended(self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting) -> bytes:
-        """End a turn, and continue or end the response. Return the last bytes for the client."""
+        """End a turn. Then continue or end the response. Return the last bytes for the client."""
         step = await self._step(flow, socket, stream, waiting)
         if step is None:
             return b""
@@ -294,7 +293,7 @@ class WebSockets:
     async def _step(
         self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting
     ) -> Continue | Done | None:
-        """Return the next step of the loop; None if the same request is sent again a moment later."""
+        """Return the next step of the loop; None if the request is sent again a moment later."""
         loop, looped = waiting.loop, waiting.looped
         sent, turns = loop.request, len(loop.turns)
         step: Ask | Broken | Continue | Done
@@ -324,7 +323,8 @@ class WebSockets:
         loop: ToolLoop,
         broken: Broken,
     ) -> bool:
-        """If a continuation was refused as too large, send smaller texts. Returns whether there were any."""
+        """If a continuation was refused as too large, send smaller texts. Return whether smaller texts were
+        sent."""
         smaller = await self._turns.smaller(flow, looped, loop, broken.failure)
         request = stream.transcript.whole(smaller) if smaller is not None else None
         if request is None:
@@ -336,8 +336,8 @@ class WebSockets:
     async def _resent(
         self, flow: Flow, socket: Socket, waiting: Waiting, sending: Sending, refusal: bytes
     ) -> bool:
-        """Send a smaller request if one was refused before its response began. Returns whether one was
-        sent."""
+        """If a request was refused before its response began, send a smaller request. Return whether a
+        smaller request was sent."""
         if sending.has_begun or waiting.loop.rounds:
             return False
         if not await self._retry.smaller(flow, socket.api, sending, refusal):
@@ -356,7 +356,7 @@ class WebSockets:
     def _again(
         self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting, broken: Broken
     ) -> bool:
-        """Send a continuation again if that may help, and return whether it was sent."""
+        """Send a continuation again if that may help. Return whether the continuation was sent."""
         pause = bodies.pause(broken.failure)
         if pause is None or waiting.shown or waiting.retries >= MOST_RETRIES:
             return False
@@ -365,12 +365,12 @@ class WebSockets:
             return False
         waiting.retries += 1
         waiting.loop.again(request)
-        # Other streams of the socket continue meanwhile.
+        # Other streams on the socket continue meanwhile.
         self._turns.later(_inject_later(flow, socket, request, pause * waiting.retries), waiting.handle)
         return True
 
     async def _remember(self, flow: Flow, waiting: Waiting) -> None:
-        """Store the calls of a response, which later frames do not repeat."""
+        """Store the calls of a response. Later frames do not repeat them."""
         turn = waiting.loop.turns[-1] if waiting.loop.turns else None
         caller = waiting.accepted.request.caller
         if turn is None or caller is None or not turn.finished:
@@ -400,7 +400,7 @@ def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
 
 
 def _steering() -> Api:
-    """Return the API for frames with words of the client during a response. Such frames ask for no new
+    """Return the API for frames with the client's words during a response. Such frames ask for no new
     response."""
     return next(api for api in apis() if api.id == "openai-responses-count")
 

@@ -1,10 +1,10 @@
-"""This module has the requests on a WebSocket of the Responses API, and handles frames of any WebSocket.
+"""This module has the requests on a WebSocket of the Responses API, and handles the frames of any WebSocket.
 
-A connection has streams of requests that wait for their responses. A request that is refused as too large is
-sent again in a smaller form. The client then gets the announcement of the refused response and the response
+A connection has streams of requests that wait for their responses. If a request is refused as too large, a
+smaller form is sent. The client then gets the announcement of the refused response, followed by the response
 to the smaller request. If no other request helps, the client gets the provider's first refusal.
 
-Frames are also changed, dropped, inserted and bounded here.
+This module also changes, drops, inserts and limits frames.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Sending:
-    """A `Sending` is a request of the client, with the requests that were sent instead."""
+    """A `Sending` is a request of the client, together with the requests that were sent instead."""
 
     asked: SocketRequest
     accepted: Accepted
@@ -62,7 +62,7 @@ class Sending:
     first: bytes = b""
     """The provider's first refusal, if another request was sent."""
     count: int = 0
-    """Number of other requests."""
+    """The number of requests that were sent instead."""
     refusal: Refusal | None = None
     """The refusal for which another request was last sent."""
     has_begun: bool = False
@@ -77,7 +77,7 @@ class Sending:
         return self.asked.before if self.count else ""
 
     def take(self, outside: Envelope, shown: bytes) -> None:
-        """Take a frame of the response. `shown` is the client's frame."""
+        """Take a frame of the response. `shown` is the frame for the client."""
         self.has_begun |= outside.has_content
         if shown and outside.type == ITEM_DONE and (item := item_done(shown)) is not None:
             self.asked.got.append(item)
@@ -91,7 +91,7 @@ class WebSocketRetry:
         self._recovered = recovered
 
     async def smaller(self, flow: Flow, api: Api, sending: Sending, refusal: bytes) -> bool:
-        """Return whether to send another request, which then is `sending.accepted`.
+        """Return whether to send another request. If so, the request is `sending.accepted`.
 
         `refusal` is the frame that ended the response before its first content.
         """
@@ -136,7 +136,7 @@ class WebSocketRetry:
         return await retry.instead(engine, incoming, settings, sent, sending.count, status, refusal)
 
     async def settle(self, flow: Flow, sending: Sending) -> None:
-        """Make the forms of results final, since the provider has accepted the request."""
+        """Make the forms of results final. The provider has accepted the request."""
         if sending.refusal is None or sending.settled:
             return
         sending.settled = True
@@ -163,12 +163,12 @@ class Waiting:
 
     accepted: Accepted
     handle: EngineHandle
-    """The request's own handle, since the handle of the opening may have ended."""
+    """The request's own handle. The handle of the opening request may have ended."""
     loop: ToolLoop
     looped: LoopedResponse | None
     """The response with the tool loop; None if frames are only read."""
     sending: Sending | None = None
-    """The client's request; None if the provider continues by itself."""
+    """The client's request; None if the provider continues without a request."""
     begun: bool = False
     shown: bool = False
     """True if the client has got a part of the current turn."""
@@ -179,17 +179,18 @@ class Waiting:
 
 @dataclass
 class SocketStream:
-    """A `SocketStream` has the requests of one `stream_id`, whose responses come one after the other."""
+    """A `SocketStream` has the requests with one `stream_id`. Their responses come one by one."""
 
     waiting: deque[Waiting] = field(default_factory=deque)
     delayed: deque[tuple[bytes, bool]] = field(default_factory=deque)
-    """Frames of the client that wait for the end of hidden turns, with True for text."""
+    """The client's frames that wait for the end of hidden turns. A frame is paired with True if it is
+    text."""
     latest: Accepted | None = None
     transcript: Transcript = field(default_factory=Transcript)
     history: SocketHistory = field(default_factory=SocketHistory)
 
     def lose(self) -> None:
-        """Forget the history, since a request refers to words that Penumbra does not know."""
+        """Forget the history. A request refers to words that Penumbra does not know."""
         self.transcript.lose()
         self.history.lose()
         for waiting in self.waiting:
@@ -209,17 +210,17 @@ class Socket:
     api: Api
     streams: dict[str, SocketStream] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
-    """Ids of the latest turns, by the client's ids of the responses."""
+    """The ids of the latest turns, by the client's ids of the responses."""
     names: dict[str, str] = field(default_factory=dict)
-    """The client's ids of responses, by the ids of their latest turns."""
+    """The client's ids of responses, by the ids of the latest turns."""
     begun_twice: dict[str, str] = field(default_factory=dict)
-    """Ids of responses that replaced refused ones, by the ids that the client has got."""
+    """The ids of responses that replaced refused responses, by the ids that the client has got."""
     is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedSocket:
-    """A `SearchedSocket` is a connection whose client's frames are searched."""
+    """A `SearchedSocket` is a connection on which the client's frames are searched."""
 
     kind: SocketKind
     strict: bool
@@ -227,7 +228,7 @@ class SearchedSocket:
 
     @classmethod
     def at(cls, path: str, *, is_provider: bool) -> SearchedSocket | None:
-        """Return the kind of search for a WebSocket at a possible LLM host; None for no search."""
+        """Return the kind of search for a WebSocket at a host that may be an LLM host; None for no search."""
         kind = recognise.socket_by_path(path)
         if kind is None and not is_provider:
             return None
@@ -237,7 +238,7 @@ class SearchedSocket:
 # Frames in mitmproxy
 
 _WHOLE = 1 << 40
-"""The size in bytes up to which a changed message is one frame."""
+"""The size in bytes of the largest changed message that is sent in one frame."""
 
 
 def can_change() -> bool:
@@ -246,7 +247,7 @@ def can_change() -> bool:
 
 
 def keep_letters_whole() -> None:
-    """Send changed messages in one frame, since mitmproxy would cut them also within characters."""
+    """Send changed messages in one frame. mitmproxy would also cut them within characters."""
     layers.Fragmentizer.FRAGMENT_SIZE = _WHOLE
 
 
@@ -255,7 +256,7 @@ def put(message: websocket.WebSocketMessage, frame: bytes) -> None:
     if not frame and message.content:
         message.drop()
     elif frame != message.content:
-        # If the length stayed the same, mitmproxy would keep the old cuts.
+        # If the length stayed the same, mitmproxy would cut the new frame at the old places.
         message.content = frame + b" " if len(frame) == len(message.content) else frame
 
 
@@ -282,7 +283,7 @@ class _Bounded:
         return plain
 
     def flush(self) -> bytes:
-        # No bytes are left, since a message that did not fit has raised an error.
+        # No bytes are left: a message that did not fit has raised an error.
         return b""
 
 
@@ -303,16 +304,16 @@ class BoundedDeflate(extensions.PerMessageDeflate):
 
 
 def bound_messages() -> None:
-    """Bound the compressed messages of all connections from now on."""
+    """Limit the compressed messages of all connections from now on."""
     name = extensions.PerMessageDeflate.__name__
     if name != BoundedDeflate.__name__:
         setattr(extensions, name, BoundedDeflate)
 
 
 def opening_answered(flow: Flow, state: FlowState) -> None:
-    """Refuse a change of protocol at a searched host if its messages could not be read."""
+    """Refuse a change of protocol at a searched host if the messages could not be read."""
     if flow.websocket is not None:
-        # The socket may stay open for a long time. Each request on it has its own handle.
+        # The socket may stay open for a long time. Each request on the socket has its own handle.
         state.handle.end()
     if is_unread(flow, state) and (state.is_searched or is_read(state)):
         flow.websocket, flow.response = None, http.Response.make(502)
@@ -323,7 +324,7 @@ def opening_answered(flow: Flow, state: FlowState) -> None:
 
 def is_unread(flow: Flow, state: FlowState | None) -> bool:
     """Return whether mitmproxy would pass all bytes after a response on without a hook. The response decides
-    this, not its request."""
+    about this, and not its request."""
     if flow.response is None or flow.response.status_code != 101:
         return False
     reads = state is not None and (is_read(state) or state.handle.settings.websocket == "pass")
