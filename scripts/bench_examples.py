@@ -23,7 +23,7 @@ from penumbra.compress import token_estimate
 from penumbra.compress.families.examples import examples
 from penumbra.redaction import default
 
-ORIGINAL, SENT = (3, 1), (8, 2)
+ORIGINAL, SENT = (3, 1), (6, 2)
 """First and last lines that the page shows of a long text."""
 WIDTH = 160
 """Characters of a line that the page shows."""
@@ -40,11 +40,11 @@ WORDS = (
 )  # fmt: skip
 INTRODUCTION = """# What becomes of tool results
 
-{count} results of {families} kinds, as the client sent them, and as the provider got them in the standard
-mode. `scripts/bench examples` writes this page; it shows the beginning and the end of long texts (`--whole`:
-all of them; `--all`: every result). A result that would shrink by less than its marker and hint take is sent
-unchanged. Lines without content go without a marker: drawn rules and gutters, progress that a later
-line replaces, the advice that git prints below the same headings each time.
+This page shows {count} results of {families} kinds as the client sent them and as the provider got
+them, in standard mode. `scripts/bench examples` writes this page, with the beginning and the end of long
+texts (`--whole`: whole texts; `--all`: every result). A result that would shrink by less than its marker and
+hint is sent unchanged. Some lines are dropped without a marker, since they have no content: drawn rules and
+gutters, progress that a later line replaces, and git's advice below the same headings each time.
 """
 
 
