@@ -237,11 +237,8 @@ class ApiFormat(ABC):
         return (turn.message, *results) if turn.message else tuple(results)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
-        """Return the request with these messages after its last message.
-
-        `response_id` names the response that the messages continue. It is needed if the provider stores the
-        history.
-        """
+        """Return the request with these messages after its last message. `response_id` names the response
+        that the messages continue. It is needed if the provider stores the history."""
         document = Document(request)
         document.append(self.members(document)[self.messages], b",".join(messages))
         return document.render()
@@ -260,11 +257,9 @@ class ApiFormat(ABC):
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        """Make a request valid again, and return whether this changed the request.
-
-        The reasoning from message `first` on belongs to another prefix. With `offered`, the request may ask
-        the provider to drop this reasoning. Otherwise the reasoning is removed, if the API allows it.
-        """
+        """Make a request valid again, and return whether this changed the request. The reasoning from message
+        `first` on belongs to another prefix. With `offered`, the request may ask the provider to drop this
+        reasoning. Otherwise the reasoning is removed, if the API allows it."""
         return False
 
     # Derived from these facts

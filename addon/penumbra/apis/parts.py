@@ -132,10 +132,8 @@ class PastCall:
 
 
 def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> list[Raw]:
-    """Return the strings of a content that is a string or a list of typed blocks.
-
-    `kinds` are the types of blocks that contain text.
-    """
+    """Return the strings of a content that is a string or a list of typed blocks. `kinds` are the types of
+    blocks that contain text."""
     if content is not None and document.is_string(content):
         return [content]
     blocks = [document.members(item) for item in document.items(content) if document.is_filled(item)]

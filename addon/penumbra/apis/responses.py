@@ -27,11 +27,9 @@ _log = logging.getLogger(__name__)
 
 
 class Response:
-    """A `Response` makes one message for the client, a stream or a document, from one or more turns.
-
-    `feed` takes the decoded bytes of each turn and returns bytes for the client. A document is returned when
-    it is complete. Without `turns`, no part is hidden. No method raises on unexpected input.
-    """
+    """A `Response` makes one message for the client, a stream or a document, from one or more turns. `feed`
+    takes the decoded bytes of each turn and returns bytes for the client. A document is returned when it is
+    complete. Without `turns`, no part is hidden. No method raises on unexpected input."""
 
     def __init__(
         self,

@@ -110,10 +110,8 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
 
 
 def for_client(frame: bytes, ids: dict[str, str], stream_id: str, asked_from: str = "") -> bytes:
-    """Return a frame for the client, with the ids by which the client knows responses.
-
-    `asked_from` is the id of the response that the client continues, if the provider did not get that id.
-    """
+    """Return a frame for the client, with the ids by which the client knows responses. `asked_from` is the id
+    of the response that the client continues, if the provider did not get that id."""
     try:
         document = Document(frame)
     except NotJson:
@@ -156,11 +154,8 @@ class History:
 
 
 class Transcript(History):
-    """A `Transcript` has the items that the provider got.
-
-    When a request fails, the provider forgets the response before it. The request can then be sent again only
-    with the whole history.
-    """
+    """A `Transcript` has the items that the provider got. When a request fails, the provider forgets the
+    response before it. The request can then be sent again only with the whole history."""
 
     def answered(self, frame: bytes, turn: Turn) -> None:
         """Store the items of a request whose response is complete."""

@@ -93,10 +93,8 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[B
 @cache
 def _signs() -> Any:
     """Return a pattern that matches in each message with results. Messages without a match are not parsed.
-
     The pattern may also match in other messages. Names match in upper and lower case and with any underscores
-    and dashes, but not if they are escaped.
-    """
+    and dashes, but not if they are escaped."""
     known = knowledge()["blocks"]
     names = ("[_-]*".join(("", *map(re.escape, name), "")) for name in (*known["roles"], *known["members"]))
     types = (max(re.split(r"[*?]|\[[^]]*\]?", glob), key=len) for glob in known["types"])

@@ -30,10 +30,8 @@ _LONGEST_OPENING = 100_000
 
 
 def identify(headers: Mapping[str, str], document: Document, opening: str) -> str:
-    """Return the name that all requests of a conversation share.
-
-    The names in `headers` are in lower case. `opening` is the text of the request's first user message.
-    """
+    """Return the name that all requests of a conversation share. The names in `headers` are in lower case.
+    `opening` is the text of the request's first user message."""
     if named := _named(headers, document):
         return f"id {named}"
     if _may_continue_elsewhere(document):

@@ -25,10 +25,8 @@ Metrics = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class UsageTable:
-    """A `UsageTable` names the places and the kinds of an API's token counts.
-
-    The client sees the output tokens of all turns, and the input tokens of the last turn.
-    """
+    """A `UsageTable` names the places and the kinds of an API's token counts. The client sees the output
+    tokens of all turns, and the input tokens of the last turn."""
 
     inputs: tuple[str, ...]
     """The members that count input tokens, or contain such counts by kind."""
@@ -70,10 +68,8 @@ class UsageTable:
         return {holder: only(each, names[holder]) for holder, each in metrics.items()}
 
     def add(self, document: Document, owner: Raw | None, hidden: Metrics, last: Metrics) -> None:
-        """Add the counts of hidden turns to the counts of an object.
-
-        `last` has the counts of the turn that ends with this object.
-        """
+        """Add the counts of hidden turns to the counts of an object. `last` has the counts of the turn that
+        ends with this object."""
         members = document.members(owner)
         for name, extra in hidden.items():
             if not name:

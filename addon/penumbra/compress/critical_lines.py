@@ -193,10 +193,8 @@ def placed_warnings(data: bytes) -> list[int]:
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:
-    """Return the offsets (start, end) of the next critical words from `start` on; None if there are none.
-
-    The match lies within one line. Matches in lines that report a pass are included.
-    """
+    """Return the offsets (start, end) of the next critical words from `start` on; None if there are none. The
+    match lies within one line. Matches in lines that report a pass are included."""
     match = _patterns().critical.search(data, start)
     if match is None:
         return None

@@ -338,11 +338,8 @@ def write(
     share: float = 0.75,
 ) -> str:
     """Return the text that `body` makes, with the failure lines that it leaves out below it, in `space`
-    bytes.
-
-    `body` gets at least `least` bytes. Failure lines may use `more` bytes beyond `space`, and at most the
-    part `share` of `space`.
-    """
+    bytes. `body` gets at least `least` bytes. Failure lines may use `more` bytes beyond `space`, and at most
+    the part `share` of `space`."""
     most = max(0, min(int(space * share), space - least))
     reserved = spare = 0
     shown, missing = "", Missing([[]])

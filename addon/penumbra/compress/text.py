@@ -15,10 +15,8 @@ MOST_LINES = 400_000
 
 
 class Text(str):
-    """A `Text` is a string that caches its bytes, its lines and its estimated tokens.
-
-    All stages share the list of lines and must not change it.
-    """
+    """A `Text` is a string that caches its bytes, its lines and its estimated tokens. All stages share the
+    list of lines and must not change it."""
 
     @classmethod
     def of(cls, string: str) -> Self:

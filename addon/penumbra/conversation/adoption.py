@@ -96,21 +96,17 @@ def may_be_cached(document: Document, cache: Cache) -> bool:
 
 
 def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
-    """Return whether no part of the conversation is cached any more, so that changes cost nothing.
-
-    `cold` is the number of seconds without a request after which nothing is cached.
-    """
+    """Return whether no part of the conversation is cached any more, so that changes cost nothing. `cold` is
+    the number of seconds without a request after which nothing is cached."""
     settings = request.settings
     may_change = settings.adopt == "auto" and settings.rewrites_history
     return may_change and (state.idle or 0.0) > cold
 
 
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
-    """Return the keys of the results whose form may change with a cold cache.
-
-    Adopted forms may change. In a conversation without an injected tool, all forms may change. A form stays
-    if thinking is bound to it or another result refers to it.
-    """
+    """Return the keys of the results whose form may change with a cold cache. Adopted forms may change. In a
+    conversation without an injected tool, all forms may change. A form stays if thinking is bound to it or
+    another result refers to it."""
     conversation = request.conversation
     first = conversation.last_thinking + 1 if binds(request.format, conversation.model) else 0
     fixed = referents(past)
@@ -130,9 +126,7 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
 
 def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -> ColdTurn | None:
     """Return the unchanged part of the prefix of a request with a cold cache; None if nothing changes.
-
-    `changed` are the keys of answered results whose form changes. `declares` is true if the tools change.
-    """
+    `changed` are the keys of answered results whose form changes. `declares` is true if the tools change."""
     document, messages = request.document, request.conversation.messages
     places = [document.place(item.result.value)[0] for item in request.items if item.key in changed]
     if messages is None or not (places or declares):

@@ -276,10 +276,8 @@ class _Search:
         return _is_worth(self.read.lines, 0, len(self._bare), _LEAST_REFERENCE)
 
     def _within(self, part: _Reference) -> Iterator[_Reference]:
-        """Yield the pieces of a repeated part that become references, in order.
-
-        The lines at the borders of the repeated part stay. In a file, the units next to new lines also stay.
-        """
+        """Yield the pieces of a repeated part that become references, in order. The lines at the borders of
+        the repeated part stay. In a file, the units next to new lines also stay."""
         start, end = part.start + 1, part.end - 1
         if self.call.is_quoted and self.call.category == "read":
             if self._units is None:

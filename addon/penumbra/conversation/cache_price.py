@@ -113,11 +113,9 @@ def remaining_turns(made: int) -> int:
 
 
 def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Verdict:
-    """Return how many of the changes pay, counted from the end of the request.
-
-    `changes` are in the order of the request. `turns` more requests are expected. `cold` is true if no part
-    of the request is cached, `bound` if the provider would refuse reasoning after the changes.
-    """
+    """Return how many of the changes pay, counted from the end of the request. `changes` are in the order of
+    the request. `turns` more requests are expected. `cold` is true if no part of the request is cached,
+    `bound` if the provider would refuse reasoning after the changes."""
     if not changes:
         return Verdict(0, 0.0, 0.0, "")
     if bound:

@@ -156,10 +156,8 @@ def call_name(
     call: Call | None = None,
 ) -> str:
     """Return the name of a call, such as `Read src/a.ts`; only the tool if all its calls look the same.
-
     `arguments` are decoded. `show` returns the part of a tool's name that may be shown. `call` is the
-    classified call, if known. A path or command that can't be searched for secrets is not shown.
-    """
+    classified call, if known. A path or command that can't be searched for secrets is not shown."""
     call = call or classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
     shown = _shown if remembered is None else remembered.shown

@@ -49,11 +49,9 @@ class CompiledRules:
         return await asyncio.wrap_future(self._redactor)
 
     async def redact(self, failure: str, caller: bytes = b"", *, replaces: bool = True) -> Redact:
-        """Return the function that redacts the texts of one request.
-
-        `failure` is the policy for texts that can't be searched. `caller` is a credential, or empty. Its
-        earlier secrets are also redacted, unless `replaces` is false.
-        """
+        """Return the function that redacts the texts of one request. `failure` is the policy for texts that
+        can't be searched. `caller` is a credential, or empty. Its earlier secrets are also redacted, unless
+        `replaces` is false."""
         scan = (await self.redactor()).scan
         return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)
 

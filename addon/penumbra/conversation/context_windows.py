@@ -78,11 +78,9 @@ class Bounds:
     learn: Learn | None = None
 
     def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:
-        """Return the number of bytes of text that may follow a turn; None if there is no limit.
-
-        `usage` is the usage of the turn and `body` its request. `elsewhere` is true if the provider stores
-        the history.
-        """
+        """Return the number of bytes of text that may follow a turn; None if there is no limit. `usage` is
+        the usage of the turn and `body` its request. `elsewhere` is true if the provider stores the
+        history."""
         limits = []
         taken = context_tokens(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
         # If the turn has taken more tokens, the limit is wrong.
@@ -137,11 +135,8 @@ def usage_scale_of_request(
 
 
 def usage_scale(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
-    """Return the scale of a client's usage; None if the usage stays.
-
-    `believed` is the window that the client expects; 0 if unknown. `cut` is true if results were shortened to
-    fit the request.
-    """
+    """Return the scale of a client's usage; None if the usage stays. `believed` is the window that the client
+    expects; 0 if unknown. `cut` is true if results were shortened to fit the request."""
     if not limits.window or not believed or believed > limits.window * table()["most"]:
         return None
     # A cut request stays below its limit by this margin.

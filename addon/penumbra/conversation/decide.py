@@ -188,11 +188,9 @@ class Decider:
         return self._decided(item), True
 
     def _is_noted(self, item: Item) -> bool:
-        """Return whether a text ends with a note about placeholders in the arguments of its call.
-
-        A text that had the note keeps it. The last text of a new result gets the note if the call may have
-        written placeholders into a file.
-        """
+        """Return whether a text ends with a note about placeholders in the arguments of its call. A text that
+        had the note keeps it. The last text of a new result gets the note if the call may have written
+        placeholders into a file."""
         past, result, request = self.inputs.past.get(item.key), item.result, self.inputs.request
         if past is not None:
             return PLACEHOLDER_NOTE in past.facts.stages

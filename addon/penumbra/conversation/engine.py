@@ -177,11 +177,8 @@ class Engine:
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None = None
     ) -> Accepted | None:
         """Take a request through the steps. Take the steps again if the store returned too little or another
-        proxy decided first.
-
-        After some tries, the request gets the forms that it would get without a store. `retry` has the new
-        forms for a refused request. These forms are not recorded yet.
-        """
+        proxy decided first. After some tries, the request gets the forms that it would get without a store.
+        `retry` has the new forms for a refused request. These forms are not recorded yet."""
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
             failures, whole = self.stores.failures, self.stores.is_whole and attempt < _TRIES - 1
@@ -254,10 +251,8 @@ class Engine:
     async def _completed(
         self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None, turn: Turn
     ) -> Inputs:
-        """Return the inputs with the provider's history and the forms that external compressors give.
-
-        Raises OverrideError, RedactionError.
-        """
+        """Return the inputs with the provider's history and the forms that external compressors give. Raises
+        OverrideError, RedactionError."""
         request, past = inputs.request, inputs.past
         credential = b"" if request.caller.is_open else turn.caller.credential
         inputs = replace(
@@ -369,11 +364,9 @@ class Engine:
         sent: Accepted,
         change: Callable[[Redact], Plan | bytes | None],
     ) -> Accepted | None:
-        """Return another request in place of a refused request; None if no other request would help.
-
-        `change` runs outside of the event loop. It returns other forms of the results, or a whole body.
-        Raises RedactionError.
-        """
+        """Return another request in place of a refused request; None if no other request would help. `change`
+        runs outside of the event loop. It returns other forms of the results, or a whole body. Raises
+        RedactionError."""
         redact = await self.rules.redact(settings.redaction_failure)
         turn = self._turn(incoming)
         changed = await turn.do(partial(change, redact))

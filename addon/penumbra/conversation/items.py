@@ -194,11 +194,8 @@ def read_searched(
     passages: Iterable[Passage],
     scope: bytes,
 ) -> tuple[Searched, ...]:
-    """Return the values of a conversation from which only secrets are removed.
-
-    `blocks` are parts of results, each with the index of its message. `passages` are parts of the user's text
-    that may be results.
-    """
+    """Return the values of a conversation from which only secrets are removed. `blocks` are parts of results,
+    each with the index of its message. `passages` are parts of the user's text that may be results."""
     searched: list[Searched] = []
     for turn, block in blocks:
         call = conversation.calls.get(block.call_id)

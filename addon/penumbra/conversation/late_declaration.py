@@ -46,10 +46,8 @@ table = partial(rules.table, "inline_tools.yaml")
 
 
 def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
-    """Return whether the provider's documents say that a tool can be declared after a message.
-
-    `host` has no port. `betas` is the value of the client's header `anthropic-beta`.
-    """
+    """Return whether the provider's documents say that a tool can be declared after a message. `host` has no
+    port. `betas` is the value of the client's header `anthropic-beta`."""
     known, named = table(), {beta.strip() for beta in betas.split(",")}
     return (
         format_name in known["formats"]
@@ -104,9 +102,7 @@ def is_due(
     reopened: frozenset[bytes] = frozenset(),
 ) -> bool:
     """Return whether a conversation without the tool gets the tool with this request. Raises RedactionError.
-
-    `past` has the earlier decisions. Decisions about the keys in `reopened` may change.
-    """
+    `past` has the earlier decisions. Decisions about the keys in `reopened` may change."""
     conversation = request.conversation
     last = conversation.last_response
     if is_inline:

@@ -203,12 +203,9 @@ class LineIndex:
         is_lossy: bool = False,
         first: int = 0,
     ) -> None:
-        """Add a text of the call that was noted last in `calls`.
-
-        `original` and `is_numbered` are as in `read`. `is_lossy` is true if the text lacks a part of the
-        result. `first` is the file's line number of the first line, if the call names a line and the lines
-        have no numbers.
-        """
+        """Add a text of the call that was noted last in `calls`. `original` and `is_numbered` are as in
+        `read`. `is_lossy` is true if the text lacks a part of the result. `first` is the file's line number
+        of the first line, if the call names a line and the lines have no numbers."""
         lines, output, numbers = self.read(text, original, is_numbered=is_numbered)
         if not is_argument:
             self._unread.append(output if is_lossy else lines)

@@ -140,11 +140,9 @@ def search(
     by_rules: Redact,
     by_values: Redact,
 ) -> tuple[Request, Outside]:
-    """Remove secrets from the request's texts by earlier and new decisions. Raises RedactionError.
-
-    Returns the request and the new decisions. If a text has changed, the request is read again. `by_rules`
-    redacts by all rules, and `by_values` redacts only the caller's earlier secrets.
-    """
+    """Remove secrets from the request's texts by earlier and new decisions. Raises RedactionError. Returns
+    the request and the new decisions. If a text has changed, the request is read again. `by_rules` redacts by
+    all rules, and `by_values` redacts only the caller's earlier secrets."""
     document, amended = request.document, False
     decisions: dict[bytes, Decision] = {}
     counts: Counter[str] = Counter()
@@ -174,11 +172,8 @@ def _is_kept(request: Request, text: OutsideText) -> bool:
 
 
 def _decided(document: Document, value: Raw, redact: Redact) -> Decision:
-    """Return the JSON of a value without its secrets.
-
-    A string remains a string. An object or array is redacted as JSON text, so that rules see the names of its
-    members.
-    """
+    """Return the JSON of a value without its secrets. A string remains a string. An object or array is
+    redacted as JSON text, so that rules see the names of its members."""
     source = document.source(value)
     is_string = document.is_string(value)
     if not is_string and source[:1] not in (b"{", b"["):

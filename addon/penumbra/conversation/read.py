@@ -48,11 +48,8 @@ def read(
     memory: PrefixMemory | None = None,
 ) -> Request | None:
     """Return the request in a document; None if the document is no request of the API. Raises OverrideError
-    and NotJson.
-
-    `caller` is the caller or only the caller's scope. `threshold` is the value of the
-    `X-Compression-Threshold` header. `memory` keeps messages that were read before.
-    """
+    and NotJson. `caller` is the caller or only the caller's scope. `threshold` is the value of the
+    `X-Compression-Threshold` header. `memory` keeps messages that were read before."""
     if not api.fits(document):
         return None
     caller = Caller(caller) if isinstance(caller, bytes) else caller

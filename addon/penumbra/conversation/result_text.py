@@ -139,11 +139,8 @@ class Carried:
         self, conversations: Conversations, renew: Renew, prepared: Prepared
     ) -> Mapping[str, str]:
         """Mark the originals of an accepted request as used. Return the originals that the request's scope
-        lacks, by reference.
-
-        A scope lacks originals that were stored long ago or in the scope of another login. Only texts in the
-        request itself are returned: no caller may get the originals of another.
-        """
+        lacks, by reference. A scope lacks originals that were stored long ago or in the scope of another
+        login. Only texts in the request itself are returned: no caller may get the originals of another."""
         if prepared.earlier:
             await conversations.inherit(prepared.earlier, prepared.caller.conversation)
         missing = await renew(prepared, self._entries.keys() - self._new.keys())

@@ -118,11 +118,8 @@ class Forms:
 def rewrite(
     inputs: Inputs, line_indexes: LineIndexes, edited_calls: frozenset[str] = frozenset()
 ) -> Rewritten:
-    """Give every result its form, and return the request as it is sent. Raises RedactionError.
-
-    `line_indexes` has the indexes of all conversations. `edited_calls` has the ids of the calls with
-    shortened arguments.
-    """
+    """Give every result its form, and return the request as it is sent. Raises RedactionError. `line_indexes`
+    has the indexes of all conversations. `edited_calls` has the ids of the calls with shortened arguments."""
     request = inputs.request
     earlier = EarlierTexts(
         request, line_indexes, edited_calls, inputs.provider_results, inputs.clean, inputs.show, inputs.shown
@@ -257,10 +254,8 @@ def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[
 
 def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tuple[Rewritten, str]:
     """Return the request as it is sent, and a line about the changes to the conversation as a whole. Raises
-    RedactionError.
-
-    `retry` has the new forms for a refused request; None if the request is sent for the first time.
-    """
+    RedactionError. `retry` has the new forms for a refused request; None if the request is sent for the first
+    time."""
     request, past, state = inputs.request, inputs.past, inputs.state
     first = retry is None and request.api.kind == "messages"
     planner = Planner.of(inputs)

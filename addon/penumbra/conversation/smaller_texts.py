@@ -238,11 +238,8 @@ def trimmed(
     source: bytes, limit: int, keep: Sequence[str] = (), ref: str = "", *, typed: bool = True
 ) -> bytes | None:
     """Return a JSON object without its values of more than `limit` bytes; None if the object would not be
-    smaller.
-
-    All other bytes stay, and so do the values of the keys `keep`. `ref` is the reference by which the model
-    can ask for the original. With `typed`, an empty value of the same type replaces a value.
-    """
+    smaller. All other bytes stay, and so do the values of the keys `keep`. `ref` is the reference by which
+    the model can ask for the original. With `typed`, an empty value of the same type replaces a value."""
     try:
         document = Document(source)
     except NotJson:

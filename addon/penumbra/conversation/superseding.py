@@ -57,10 +57,8 @@ class Newer:
 
 
 def newer_calls(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, Newer]:
-    """Return the call that supersedes each superseded result, by the result's index.
-
-    Several texts of one call count as one result.
-    """
+    """Return the call that supersedes each superseded result, by the result's index. Several texts of one
+    call count as one result."""
     latest: dict[str, tuple[str, bool]] = {}
     written: dict[str, str] = {}
     found: dict[int, Newer] = {}

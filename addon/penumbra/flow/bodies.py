@@ -185,10 +185,8 @@ def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:
 
 def failure(flow: Flow, error: str | None, stream: bool, body: bytes) -> tuple[Failure | None, float | None]:
     """Return the failure of a continuation, or None if the continuation can be used. Also return the seconds
-    after which the request may be sent again; None means never.
-
-    `body` is the decoded body of the continuation's response.
-    """
+    after which the request may be sent again; None means never. `body` is the decoded body of the
+    continuation's response."""
     response = flow.response
     if error is not None or response is None:
         return Failure(None, b"", f"the connection to the upstream failed: {error}"), 0.0

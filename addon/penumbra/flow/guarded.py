@@ -41,9 +41,7 @@ class Guarded:
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
         """Handle the flow or connection of a hook that raised. Return whether the exception has been logged.
-
-        By default, flows are forwarded unchanged. If this method also raises, no data is sent to a server.
-        """
+        By default, flows are forwarded unchanged. If this method also raises, no data is sent to a server."""
         return False
 
 

@@ -108,11 +108,8 @@ def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
 
 async def client_disconnected(client: connection.Client) -> None:
     """Cancel the hidden requests of a client that has gone. Wait a moment before mitmproxy cancels the
-    upstream connections.
-
-    From Python 3.12 on, the upstream's socket would stay open if a second cancellation came while the first
-    waits for a hook.
-    """
+    upstream connections. From Python 3.12 on, the upstream's socket would stay open if a second cancellation
+    came while the first waits for a hook."""
     if client.id not in _CLIENTS:
         return
     _CLIENTS.discard(client.id)

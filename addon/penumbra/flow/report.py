@@ -502,11 +502,9 @@ _MEMORY_BYTES = 64_000_000
 
 
 class Observation:
-    """An `Observation` rewrites copies of requests that are sent unchanged, and reports the changes.
-
-    No request waits for an observation. A form that was never sent must not count as the first form of its
-    result. The database of the observation's engine is therefore in memory and ends with the process.
-    """
+    """An `Observation` rewrites copies of requests that are sent unchanged, and reports the changes. No
+    request waits for an observation. A form that was never sent must not count as the first form of its
+    result. The database of the observation's engine is therefore in memory and ends with the process."""
 
     def __init__(self, engines: Engines, made_with: Callable[[], EngineSettings], reports: Reports) -> None:
         """Make an observation. `made_with` returns the settings of the engine that changes requests."""

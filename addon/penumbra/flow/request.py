@@ -210,10 +210,8 @@ class RequestWay:
             await self.others.request(flow, state.handle, api)
 
     async def _incoming(self, flow: Flow, state: FlowState, api: Api) -> Incoming | None:
-        """Return the decoded request; None if the request can't be decoded but needs no search.
-
-        Raises RedactionError.
-        """
+        """Return the decoded request; None if the request can't be decoded but needs no search. Raises
+        RedactionError."""
         request, settings = flow.request, state.handle.settings
         try:
             body = await bodies.decoded(request, settings.max_body_bytes)
@@ -375,11 +373,9 @@ class OtherRequests:
         return settings.unknown_paths != "pass" and destination.is_provider(flow, settings.hosts)
 
     async def frame(self, flow: Flow, frame: bytes, kind: str, *, known: bool, strict: bool) -> bytes:
-        """Return a frame of a client's WebSocket without its secrets. Raises RedactionError.
-
-        `kind` is the content type of the frame. `known` is true if the socket's path is known. `strict` is
-        true if the socket accepts only JSON.
-        """
+        """Return a frame of a client's WebSocket without its secrets. Raises RedactionError. `kind` is the
+        content type of the frame. `known` is true if the socket's path is known. `strict` is true if the
+        socket accepts only JSON."""
         with self._handle() as handle:
             return await self._frame(flow, handle, frame, kind, known=known, strict=strict)
 
@@ -484,10 +480,8 @@ class Signing:
         self._warned: set[str] = set()
 
     def forbids_changes(self, flow: Flow, api: Api | None, settings: Settings) -> bool:
-        """Return whether a signature forbids every change. If so, warn once for each host.
-
-        Only Amazon reads such signatures. For all other hosts, the signature's header has no meaning.
-        """
+        """Return whether a signature forbids every change. If so, warn once for each host. Only Amazon reads
+        such signatures. For all other hosts, the signature's header has no meaning."""
         request = flow.request
         if not sigv4.covers_body(request.headers) or not recognise.is_signed(destination.host(flow), api):
             return False

@@ -91,10 +91,8 @@ class WebSocketRetry:
         self._recovered = recovered
 
     async def smaller(self, flow: Flow, api: Api, sending: Sending, refusal: bytes) -> bool:
-        """Return whether to send another request. If so, the request is `sending.accepted`.
-
-        `refusal` is the frame that ended the response before its first content.
-        """
+        """Return whether to send another request. If so, the request is `sending.accepted`. `refusal` is the
+        frame that ended the response before its first content."""
         try:
             made = await self._made(flow, api, sending, refusal)
         except Exception as error:

@@ -36,11 +36,9 @@ def default() -> Redactor:
 
 
 def redact(text: str) -> str:
-    """Return the text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`.
-
-    Every process returns the same result for the same text. A second call with the result returns it
-    unchanged. Raises `RedactionError`.
-    """
+    """Return the text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`. Every process returns
+    the same result for the same text. A second call with the result returns it unchanged. Raises
+    `RedactionError`."""
     return default().redact(text).text
 
 

@@ -88,11 +88,9 @@ _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 
 
 def _of_text() -> bytes:
-    """Return a pattern that matches in each run of base64 whose beginning decodes to text.
-
-    Four characters encode three bytes. Bytes of text have few different first bits, so only some characters
-    can encode them. The last four characters of the sample may be incomplete.
-    """
+    """Return a pattern that matches in each run of base64 whose beginning decodes to text. Four characters
+    encode three bytes. Bytes of text have few different first bits, so only some characters can encode them.
+    The last four characters of the sample may be incomplete."""
     firsts = {byte >> 2 for byte in _TEXT}, {byte >> 4 for byte in _TEXT}, {byte >> 6 for byte in _TEXT}
     characters = (
         _ALPHABET,

@@ -57,11 +57,9 @@ def _is_json(text: str) -> bool:
 
 
 def inside_strings(data: bytes, spans: list[Span]) -> list[Span]:
-    """Return the spans, cut at the borders of strings and widened to whole escapes.
-
-    A bare number keeps its span, and its placeholder has quotes. Other spans outside of strings are dropped,
-    because no values are there.
-    """
+    """Return the spans, cut at the borders of strings and widened to whole escapes. A bare number keeps its
+    span, and its placeholder has quotes. Other spans outside of strings are dropped, because no values are
+    there."""
     return list(_cut(data, spans))
 
 
@@ -146,10 +144,8 @@ def scalars(
     text: str, places: Sequence[object], redact: Callable[[str], Redacted]
 ) -> tuple[dict[int, bytes], dict[str, int]]:
     """Return the new JSON of each string and number with a secret, by index. Also return the number of
-    secrets by rule. Values whose place is None stay.
-
-    A number becomes a string, because only a string can contain a placeholder. Raises RedactionError.
-    """
+    secrets by rule. Values whose place is None stay. A number becomes a string, because only a string can
+    contain a placeholder. Raises RedactionError."""
     before = values(text.encode("utf-8"))
     whole = redact(text).text
     after = before if whole == text else values(whole.encode("utf-8", "surrogatepass"))

@@ -113,11 +113,9 @@ class Anywhere:
     def redact(
         self, document: Document, search: Search, *, with_calls: bool, policy: str = "", scope: bytes = b""
     ) -> SearchedJson:
-        """Replace the secrets in the strings of a body. Raises RedactionError.
-
-        With `with_calls`, the arguments of calls are also searched. `policy` names all settings that
-        influence the outcome. `scope` is the caller. Callers never share remembered outcomes.
-        """
+        """Replace the secrets in the strings of a body. Raises RedactionError. With `with_calls`, the
+        arguments of calls are also searched. `policy` names all settings that influence the outcome. `scope`
+        is the caller. Callers never share remembered outcomes."""
         result, own = SearchedJson(), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():
             return result
@@ -326,10 +324,8 @@ class OtherBodies:
         self, body: Body, redact: Redact, *, with_calls: bool, policy: str, scope: bytes = b""
     ) -> Searched:
         """Return the body as it may be sent; the same object if it has no secrets. Raises RedactionError.
-
         With `with_calls`, the arguments of calls are also searched. `policy` decides about a text that can't
-        be searched. `scope` is the caller.
-        """
+        be searched. `scope` is the caller."""
         return _Search(self._anywhere, redact, with_calls, policy, body.strict, scope).body(body)
 
 
@@ -450,10 +446,8 @@ class _Search:
 
 
 def _is_squeezed(data: bytes, *, always: bool) -> bool:
-    """Return whether one of several messages is compressed. A flag and the length precede each message.
-
-    With `always`, the body can contain only messages, so an incomplete message also counts.
-    """
+    """Return whether one of several messages is compressed. A flag and the length precede each message. With
+    `always`, the body can contain only messages, so an incomplete message also counts."""
     at = 0
     while at < len(data):
         flag, end = data[at], at + 5 + int.from_bytes(data[at + 1 : at + 5], "big")

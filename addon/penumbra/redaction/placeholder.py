@@ -149,10 +149,8 @@ NOTE = (
 
 
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:
-    """Return the number of calls in a response that have a placeholder in their arguments.
-
-    `body` is the response that the client got, without content coding.
-    """
+    """Return the number of calls in a response that have a placeholder in their arguments. `body` is the
+    response that the client got, without content coding."""
     response = wire.stream("") if stream else wire.body("")
     response.feed(body)
     return within(wire, response.end_turn().message)

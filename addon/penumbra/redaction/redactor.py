@@ -130,11 +130,9 @@ def _anchors(rules: tuple[Rule, ...]) -> tuple[list[Anchor], ahocorasick_rs.Byte
 
 
 class Redactor:
-    """A `Redactor` removes secrets from texts. Several threads may use a `Redactor`.
-
-    `key` is the key of the fingerprints. `rules` replaces the rules of `rules/secrets`. Texts of more than
-    `limit` UTF-8 bytes are refused. The secrets in `allowed` stay.
-    """
+    """A `Redactor` removes secrets from texts. Several threads may use a `Redactor`. `key` is the key of the
+    fingerprints. `rules` replaces the rules of `rules/secrets`. Texts of more than `limit` UTF-8 bytes are
+    refused. The secrets in `allowed` stay."""
 
     def __init__(
         self,
@@ -152,11 +150,9 @@ class Redactor:
         self._anchors = _anchors(rules)
 
     def redact(self, text: str, hint: str = "") -> Redacted:
-        """Return the text without its secrets, and the number of replaced values by rule id.
-
-        `hint` is the path or command line that the text comes from. Raises RedactionError. The error contains
-        no part of the text.
-        """
+        """Return the text without its secrets, and the number of replaced values by rule id. `hint` is the
+        path or command line that the text comes from. Raises RedactionError. The error contains no part of
+        the text."""
         scan = self.scan(text, hint)
         return Redacted(scan.text, scan.counts)
 

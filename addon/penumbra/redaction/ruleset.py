@@ -111,11 +111,8 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
 
 
 def merged(ours: Sequence[Rule], loaded: Loaded, *, instead: bool = False) -> list[Rule]:
-    """Return the rules of the file and, unless `instead` is true, Penumbra's own rules.
-
-    A rule of the file replaces the rule in `ours` with the same id. Rules that the file disables are left
-    out.
-    """
+    """Return the rules of the file and, unless `instead` is true, Penumbra's own rules. A rule of the file
+    replaces the rule in `ours` with the same id. Rules that the file disables are left out."""
     replaced = {rule.id for rule in loaded.rules} | loaded.disabled
     kept = [] if instead else [rule for rule in ours if rule.id not in replaced]
     return [*kept, *(rule for rule in loaded.rules if rule.id not in loaded.disabled)]

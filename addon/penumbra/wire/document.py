@@ -280,10 +280,7 @@ class Document:
     ) -> S:
         """Return the result of a computation over the `count` items of an array. The computation continues
         after a known prefix, if there is one. `step` adds the item at an index to a state. It must not read
-        later items.
-
-        The result must not contain offsets in the document.
-        """
+        later items. The result must not contain offsets in the document."""
         starts = self.starts(array)
         if self._remembered is not None and starts is not None and count == len(starts):
             return self._remembered.computed(computation, step)

@@ -56,10 +56,8 @@ class Reader(Protocol):
 
 
 def is_stream(content_type: str, path: str) -> bool:
-    """Return whether a response is a stream, by its content type and its request's path.
-
-    Gemini streams a JSON array unless the client asks for server-sent events.
-    """
+    """Return whether a response is a stream, by its content type and its request's path. Gemini streams a
+    JSON array unless the client asks for server-sent events."""
     kind = content_type.lower()
     if any(name in kind for name in _STREAMS):
         return True

@@ -38,10 +38,8 @@ def encode(value: Any) -> bytes:
 
 
 def decode(data: bytes | memoryview) -> Any:
-    """Return the value of a JSON text, with lone surrogates preserved. Raises NotJson.
-
-    Integers of more than 64 bits may become floats. The result must therefore not be encoded and sent.
-    """
+    """Return the value of a JSON text, with lone surrogates preserved. Raises NotJson. Integers of more than
+    64 bits may become floats. The result must therefore not be encoded and sent."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:

@@ -58,12 +58,9 @@ class Keys:
         return hmac.compare_digest(expected, match["signature"])
 
     def sign(self, request: Signable, date: str = "") -> dict[str, str]:
-        """Return the headers with a new signature for this request.
-
-        `date` is the time of sending, such as 20260131T120000Z. If `date` is empty, the time of the old
-        signature is used. That time is valid for a few minutes. Signed headers that the request no longer has
-        are left out.
-        """
+        """Return the headers with a new signature for this request. `date` is the time of sending, such as
+        20260131T120000Z. If `date` is empty, the time of the old signature is used. That time is valid for a
+        few minutes. Signed headers that the request no longer has are left out."""
         match = _AUTHORIZATION.fullmatch(request.headers["authorization"])
         if match is None:
             raise ValueError("the request is not signed")

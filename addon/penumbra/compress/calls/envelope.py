@@ -75,11 +75,9 @@ def _any(patterns: Sequence[str]) -> str:
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
-    """Return the three parts of a result: the head, the body and the tail. The body is the output.
-
-    Notices of a cut at the ends of the body are moved to head and tail, so that they don't hide the kind of
-    the output.
-    """
+    """Return the three parts of a result: the head, the body and the tail. The body is the output. Notices of
+    a cut at the ends of the body are moved to head and tail, so that they don't hide the kind of the
+    output."""
     patterns = _patterns()
     start = 0
     for _ in range(MAX_LINES):
@@ -118,11 +116,8 @@ class Envelope(NamedTuple):
 
     def without_needless(self, is_quoted: bool = False) -> Envelope:
         """Return the envelope without its needless lines. If there is no output, the line about success
-        stays.
-
-        With `is_quoted`, the output is the content of a file, which may look like an envelope. In this case,
-        lines are removed only if the head ends with an opening line.
-        """
+        stays. With `is_quoted`, the output is the content of a file, which may look like an envelope. In this
+        case, lines are removed only if the head ends with an opening line."""
         head, body, tail = self
         if is_quoted and not head.endswith(tuple(_patterns().openings)):
             return self

@@ -22,10 +22,8 @@ class NamedFamily(NamedTuple):
 
 @rules.cached
 def families() -> Mapping[str, NamedFamily]:
-    """Return all family rules by name, the user's rules before Penumbra's, in file order.
-
-    Each rule that the schema does not allow is left out and logged in one line.
-    """
+    """Return all family rules by name, the user's rules before Penumbra's, in file order. Each rule that the
+    schema does not allow is left out and logged in one line."""
     by_name: dict[str, NamedFamily] = {}
     for file in rules.load_folder("commands"):
         listed, problems = entries(FamilyRule, file.content, "families", "name", file.name)

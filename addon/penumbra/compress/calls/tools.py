@@ -61,11 +61,9 @@ def is_mcp(name: str) -> bool:
 @rules.until_changed
 @remembered(4_096)
 def skips(name: str, skip_tools: frozenset[str]) -> bool:
-    """True if the operator excluded this tool.
-
-    An entry is a category, the exact name of a tool in the agent's spelling, or a glob for such names
-    (`mcp__github__*`). Categories may be in upper or lower case.
-    """
+    """True if the operator excluded this tool. An entry is a category, the exact name of a tool in the
+    agent's spelling, or a glob for such names (`mcp__github__*`). Categories may be in upper or lower
+    case."""
     kind = category(name)
     return any(_entry_matches(entry, name, kind) for entry in skip_tools)
 

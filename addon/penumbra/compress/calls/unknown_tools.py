@@ -44,10 +44,8 @@ class _Rule:
     unless: Linear | None
 
     def fits(self, words: str, texts: Mapping[str, str]) -> bool:
-        """True if the rule fits a call. `words` are the words of the tool's name.
-
-        `texts` has the texts of the arguments by their plain names.
-        """
+        """True if the rule fits a call. `words` are the words of the tool's name. `texts` has the texts of
+        the arguments by their plain names."""
         if self.allowed and not self.allowed.issuperset(texts):
             return False
         for keys, holds in self.given:

@@ -28,11 +28,8 @@ class _Operands:
 
 def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     """Return (command, None). If a wrapper such as `bash -c` runs a command line, return (wrapper, command
-    line).
-
-    The command begins with the name of a program without its folder, and has no options before its
-    subcommand. The command is empty if `argv` has only assignments.
-    """
+    line). The command begins with the name of a program without its folder, and has no options before its
+    subcommand. The command is empty if `argv` has only assignments."""
     for _ in range(MAX_WRAPPERS):
         argv = tuple(dropwhile(_ASSIGNMENT.match, argv))
         if not argv:

@@ -139,11 +139,9 @@ def _parts(template: str) -> tuple[str, ...]:
 def unended(
     lines: Sequence[str], begun: Mapping[int, re.Match[str]], ended: Pattern | None
 ) -> Mapping[int, re.Match[str]]:
-    """Return the last line of each unfinished task. No later line of such a task matches `ended`.
-
-    The group `of` of both patterns names the task. Lines without this group are ignored. A group `at`, if
-    there is one, is the progress of the task as a number. If this number falls, the task has begun again.
-    """
+    """Return the last line of each unfinished task. No later line of such a task matches `ended`. The group
+    `of` of both patterns names the task. Lines without this group are ignored. A group `at`, if there is one,
+    is the progress of the task as a number. If this number falls, the task has begun again."""
     if ended is None or not begun:
         return {}
     open_ones: dict[str, int] = {}

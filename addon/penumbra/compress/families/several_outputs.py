@@ -75,11 +75,8 @@ def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> F
 
 def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
     """Split off the files at both ends of an output. Echoed words must separate the files from the other
-    outputs.
-
-    Returns (text before, text, text after, the call of the text). Returns None if nothing can be split off,
-    or if a file is between the other outputs.
-    """
+    outputs. Returns (text before, text, text after, the call of the text). Returns None if nothing can be
+    split off, or if a file is between the other outputs."""
     lines = Text.of(body).lines
     outputs = list(_between_seams(lines, call.parts))
     others = [at for at, (_, _, parts) in enumerate(outputs) if any(not part.read for part in parts)]
@@ -97,11 +94,8 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
 
 def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
     """Shorten an output of one family that has files before or after it. No echoed words separate the files
-    from the output.
-
-    After a file, the output begins with the first line that only the family writes. Before a file, the output
-    ends with the last such line.
-    """
+    from the output. After a file, the output begins with the first line that only the family writes. Before a
+    file, the output ends with the last such line."""
     printing = printing_parts(parts)
     others = [at for at, part in enumerate(printing) if not part.read]
     inside = printing[others[0] : others[-1] + 1]

@@ -35,11 +35,8 @@ SCRIPT_LIMIT = 4
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
     """Return the text as shortened by the rules of the call's family; None if there is no family or nothing
-    is saved.
-
-    With `lossy`, steps that omit lines may run. The result has no more UTF-8 bytes than the text. A text
-    without the shape of the family is not changed. Never raises.
-    """
+    is saved. With `lossy`, steps that omit lines may run. The result has no more UTF-8 bytes than the text. A
+    text without the shape of the family is not changed. Never raises."""
     output = Text.of(text)
     outputs = partial(_shortened, lossy=lossy, depth=0)
     if call.is_beside_files:

@@ -47,11 +47,9 @@ def fold(text: str) -> str | None:
 
 
 def _starts(lines: list[str]) -> list[int]:
-    """Return the positions at which cycles may begin, in order.
-
-    Each line of a cycle's first repeat equals a line shortly before it. A cycle can therefore begin only
-    shortly before such lines: at most as many lines as there are.
-    """
+    """Return the positions at which cycles may begin, in order. Each line of a cycle's first repeat equals a
+    line shortly before it. A cycle can therefore begin only shortly before such lines: at most as many lines
+    as there are."""
     last: dict[str, int] = {}
     again: list[int] = []
     several = {line for line, times in Counter(lines).items() if times > 1}
@@ -126,10 +124,7 @@ def counted_lines(lines: Sequence[str]) -> dict[int, int]:
 
 def trim(text: str) -> str | None:
     """Return the text without blanks at line ends and with at most one consecutive empty line; None if
-    nothing changes.
-
-    Line breaks stay LF or CRLF.
-    """
+    nothing changes. Line breaks stay LF or CRLF."""
     trimmed = text
     # A search for one character is faster than a search for two.
     has_returns = "\r" in text

@@ -63,10 +63,8 @@ def _values(body: str) -> list[str]:
 
 
 def among_lines(text: str) -> tuple[str, str, str]:
-    """Split a text into the lines before its JSON, the JSON, and the lines after it.
-
-    If there is no JSON, or if the other lines are too long, the whole text is the middle part.
-    """
+    """Split a text into the lines before its JSON, the JSON, and the lines after it. If there is no JSON, or
+    if the other lines are too long, the whole text is the middle part."""
     whole = ("", text, "")
     position = attempts = 0
     while position <= _MOST_AROUND and attempts < _ATTEMPTS:

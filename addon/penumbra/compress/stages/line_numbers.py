@@ -65,10 +65,8 @@ class Numbered:
 
 
 def thin(text: str) -> str | None:
-    """Return the text with every twentieth line number; None if its lines are not numbered.
-
-    The result is also None if counting could not restore the numbers (`are_ambiguous`).
-    """
+    """Return the text with every twentieth line number; None if its lines are not numbered. The result is
+    also None if counting could not restore the numbers (`are_ambiguous`)."""
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
     if not separator:

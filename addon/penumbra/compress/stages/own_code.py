@@ -40,10 +40,7 @@ _MOST = 20_000
 
 def without(text: str, arguments: Any, is_whole: bool = False) -> str | None:
     """Return the text without the lines that the call's arguments contain in the same order; None if there
-    are too few such lines.
-
-    `is_whole` is true if the call has written the whole file.
-    """
+    are too few such lines. `is_whole` is true if the call has written the whole file."""
     margin = _MARGIN_OF_WHOLE if is_whole else _MARGIN
     least = 2 * margin + _MORE
     written = [argument.split("\n") for argument in _written(arguments) if len(argument) >= _SHORTEST]

@@ -89,12 +89,9 @@ def _lines(text: str) -> list[str]:
 
 
 def odd(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the lines with an odd value in a column, the oddest first.
-
-    Values are compared among similar lines. Lines are similar if they have the same number of cells between
-    separators, tabs or runs of blanks. Lines are also similar if nearly all of them have the same word at one
-    position.
-    """
+    """Return the positions of the lines with an odd value in a column, the oddest first. Values are compared
+    among similar lines. Lines are similar if they have the same number of cells between separators, tabs or
+    runs of blanks. Lines are also similar if nearly all of them have the same word at one position."""
     found: Counter[int] = Counter()
     for mark in {"\t", "  ", _separator(lines)} - {""}:
         by_width: dict[int, dict[int, list[str]]] = {}

@@ -128,10 +128,8 @@ def ungroup(text: str) -> str:
 
 
 def _paths(lines: list[str]) -> list[str]:
-    """Return the file name at the beginning of each line; empty if there is none.
-
-    The names in hits are found first, because these names identify the lines around the hits.
-    """
+    """Return the file name at the beginning of each line; empty if there is none. The names in hits are found
+    first, because these names identify the lines around the hits."""
     beginnings = [found[1] if found else "" for found in map(_HIT.match, lines)]
     files = {name for name in set(beginnings) if name and _is_path(name)}
     paths = [name if name in files else "" for name in beginnings]

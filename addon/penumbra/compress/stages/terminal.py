@@ -47,11 +47,8 @@ _PAGE = 60
 
 
 def render(text: str, *, moves: bool = True) -> str:
-    """Return the text that a screen would show; the same object if nothing changes.
-
-    With `moves=False` only colours, modes and titles are removed. Carriage returns and backspaces in a file
-    are content.
-    """
+    """Return the text that a screen would show; the same object if nothing changes. With `moves=False` only
+    colours, modes and titles are removed. Carriage returns and backspaces in a file are content."""
     if not may_act(text):
         return text
     # Most texts have colours and nothing else.

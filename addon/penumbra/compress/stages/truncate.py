@@ -15,10 +15,8 @@ from penumbra.compress.text import Text
 
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
     """Return the text cut to `limit` minus `reserve` bytes, including markers; None if the text is within
-    `limit`.
-
-    The caller will put `reserve` bytes before the text. If markers don't fit, only the beginning stays.
-    """
+    `limit`. The caller will put `reserve` bytes before the text. If markers don't fit, only the beginning
+    stays."""
     if not exceeds(text, limit):
         return None
     space = max(0, limit - reserve)

@@ -273,11 +273,8 @@ _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 
 class _LongValues:
-    """A `_LongValues` finds the ends of long values in one text.
-
-    A long value may contain many names. The values of these names end where the long value ends. Each end is
-    searched for only once.
-    """
+    """A `_LongValues` finds the ends of long values in one text. A long value may contain many names. The
+    values of these names end where the long value ends. Each end is searched for only once."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -321,12 +318,9 @@ def assigned(
     flags: bool = True,
     tags: bool = True,
 ) -> Iterator[Span]:
-    """Yield the secrets. `low` is `data` in lower case.
-
-    `loud` is true if the text comes from a place for secrets. Weak names then count as strong. `quiet` is
-    true if the text has many hashes. Weak names then don't count. `flags` and `tags` are true if `FLAGS` and
-    `TAG_ENDS` match in the text.
-    """
+    """Yield the secrets. `low` is `data` in lower case. `loud` is true if the text comes from a place for
+    secrets. Weak names then count as strong. `quiet` is true if the text has many hashes. Weak names then
+    don't count. `flags` and `tags` are true if `FLAGS` and `TAG_ENDS` match in the text."""
     long_values = _LongValues(data)
     read_to = 0
     for count, (start, end) in enumerate(_telling_names(data, low)):

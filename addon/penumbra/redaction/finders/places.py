@@ -305,10 +305,8 @@ _NAME = late(rb"[A-Za-z_][\w.-]{0,80}=(?=[^=])")
 
 
 def lone_lines(data: bytes) -> Iterator[Span]:
-    """Yield the lines that consist of one random word, in a text from a place for secrets.
-
-    If the line consists of a name, `=` and a value, only the value is yielded.
-    """
+    """Yield the lines that consist of one random word, in a text from a place for secrets. If the line
+    consists of a name, `=` and a value, only the value is yielded."""
     for line in _LONE_LINE.finditer(data):
         name = _NAME.match(line[1])
         start = line.start(1) + (name.end() if name else 0)

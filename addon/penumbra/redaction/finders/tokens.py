@@ -131,11 +131,8 @@ _ARMOURED = re.compile(
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
     """Return the end of a word that begins at `start` and may continue after `end`, the end of its line.
-    Return `end` unless the next lines show that they continue the word.
-
-    `most` limits the length of the word. A line that begins with one of `begins` starts a new word. `begins`
-    are in lower case.
-    """
+    Return `end` unless the next lines show that they continue the word. `most` limits the length of the word.
+    A line that begins with one of `begins` starts a new word. `begins` are in lower case."""
     width = end - _line_begin(data, start)
     is_hex = _is_hex(data[start:end])
     at = end
@@ -242,9 +239,7 @@ too long."""
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
     """Yield the secrets of a rule whose matches may begin before an anchor. `anchors` are sorted offsets.
-
-    Overlapping windows are searched together.
-    """
+    Overlapping windows are searched together."""
     start = end = 0
     for anchor in (*anchors, None):
         if anchor is None or anchor - rule.before > end:
@@ -307,11 +302,8 @@ class Anchor:
 
     def following(self, data: bytes, at: int, last: int) -> int:
         """Return the first offset from `at` on at which a rule may match within a line. `last` is the offset
-        of the last anchor in the text.
-
-        One search also covers the next anchors. Each search releases Python's lock. While other threads want
-        the lock, this takes longer than the search itself.
-        """
+        of the last anchor in the text. One search also covers the next anchors. Each search releases Python's
+        lock. While other threads want the lock, this takes longer than the search itself."""
         if self._pattern is None:
             return at
         last = min(last, at + _AHEAD)

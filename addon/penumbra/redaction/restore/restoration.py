@@ -338,10 +338,8 @@ class Restoring:
 
     async def conceal(self, request: ReadRequest, conversation: bytes, scan: Scanner | None) -> bool:
         """Replace values by placeholders in the arguments of past calls. Return whether there were any
-        values. Raises RedactionError.
-
-        `scan` is None if the option is off now. The option may have been on during earlier requests.
-        """
+        values. Raises RedactionError. `scan` is None if the option is off now. The option may have been on
+        during earlier requests."""
         document = request.document
         calls = [
             (self._call_key(conversation, document, call), call)
@@ -478,10 +476,8 @@ class Restoring:
 def _relative(
     document: Document, call: PastCall, edits: Iterable[Edit], values: Mapping[str, str]
 ) -> tuple[Edit, ...]:
-    """Return the edits of a call's arguments, with offsets from the beginning of the arguments.
-
-    The bytes are also searched, because a JSON parser skips the first of two members with the same name.
-    """
+    """Return the edits of a call's arguments, with offsets from the beginning of the arguments. The bytes are
+    also searched, because a JSON parser skips the first of two members with the same name."""
     source, (begin, _) = document.source(call.arguments), document.place(call.arguments)
     moved = tuple(Edit(edit.start - begin, edit.end - begin, edit.data) for edit in edits)
     clean = edited(source, moved)

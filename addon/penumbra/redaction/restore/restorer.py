@@ -122,10 +122,8 @@ class Folder:
     """True if a call may have changed the folder."""
 
     def file(self, path: str, workdir: str | None = None) -> str:
-        """Return the normalised path of the file that `path` names; empty in case of doubt.
-
-        `workdir` is the working folder that the call itself states.
-        """
+        """Return the normalised path of the file that `path` names; empty in case of doubt. `workdir` is the
+        working folder that the call itself states."""
         path = _plain(path)
         if not path or _is_absolute(path):
             return path
@@ -146,11 +144,9 @@ def _is_absolute(path: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """Return the path with slashes if it names the same file for every program; otherwise an empty string.
-
-    A path with `..` may lead through a symbolic link. A path that begins with a special character of the
-    shell, or has a part that ends with a space or full stop, names another file on some systems.
-    """
+    """Return the path with slashes if it names the same file for every program; otherwise an empty string. A
+    path with `..` may lead through a symbolic link. A path that begins with a special character of the shell,
+    or has a part that ends with a space or full stop, names another file on some systems."""
     drive = _DRIVE.match(path)
     if drive:
         path = path.replace("\\", "/")
@@ -188,10 +184,8 @@ def _workdir(arguments: Any) -> str | None:
 
 
 def stated_folder(opening: str, data: bytes) -> str:
-    """Return the absolute working folder that `opening`, the first user turn, states.
-
-    The result is empty if no folder is stated, or if the whole request, `data`, states several folders.
-    """
+    """Return the absolute working folder that `opening`, the first user turn, states. The result is empty if
+    no folder is stated, or if the whole request, `data`, states several folders."""
     pattern = _table()["stated"]
     if (stated := re.search(pattern, opening)) is None:
         return ""
@@ -264,10 +258,8 @@ class Values:
 
 class Vault:
     """A `Vault` keeps the values of each scope. A scope is usually a conversation. A `Vault` is thread-safe.
-
     A full `Vault` drops the least recently used scope. A full scope drops its oldest result. The values are
-    never written to disk or logs. `repr` shows only sizes.
-    """
+    never written to disk or logs. `repr` shows only sizes."""
 
     def __init__(self, *, scopes: int = MAX_SCOPES, characters: int = MAX_CHARACTERS) -> None:
         self._scopes: LRUCache[bytes, FIFOCache[bytes, Read]] = LRUCache(scopes)
@@ -301,10 +293,8 @@ class Vault:
 
 
 def exact(values: Mapping[str, str], text: str) -> dict[str, str]:
-    """Return the values that the text certainly shows in the form that they have in the file.
-
-    A tool may have truncated, numbered or coloured the other values, or escaped them for JSON.
-    """
+    """Return the values that the text certainly shows in the form that they have in the file. A tool may have
+    truncated, numbered or coloured the other values, or escaped them for JSON."""
     is_json = text.lstrip()[:1] in ("{", "[")
     return {
         mark: value
@@ -340,10 +330,8 @@ class Edited:
 
 def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
     """Return how the calls of a tool name their file; None if the tool edits no file or the file is
-    uncertain.
-
-    `declared` maps a tool to the only property of its schema that may contain a path, or to an empty string.
-    """
+    uncertain. `declared` maps a tool to the only property of its schema that may contain a path, or to an
+    empty string."""
     kind = edit_kind(tool)
     if not kind:
         return None
@@ -516,10 +504,8 @@ class _Doubled(ValueError):
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """Return the arguments; None if they are no JSON object or have two members with the same name.
-
-    Names that differ only in case count as the same name, because some programs ignore case.
-    """
+    """Return the arguments; None if they are no JSON object or have two members with the same name. Names
+    that differ only in case count as the same name, because some programs ignore case."""
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({name.casefold() for name, _ in pairs}) != len(pairs):
