@@ -21,6 +21,8 @@ _BODY = r"REDACTED:[a-z0-9][a-z0-9-]{0,39}:[a-z2-7]{6}"
 PATTERN = re.compile(rf"\[{_BODY}\]")
 """This pattern matches a placeholder."""
 PATTERN_BYTES = re.compile(rf"\[{_BODY}\]".encode())
+WITHIN_WORD = re.compile(rf"(?<=[\w+/-])(?<!\\[nrt])\[{_BODY}\]|\[{_BODY}\](?=[\w+/-])".encode())
+"""This pattern matches a placeholder that replaces a part of a word."""
 ALONE = rf"=\[{_BODY}\](?=[\r\n]|\Z)".encode()
 """The pattern of an assignment's value that is only a placeholder."""
 MAX_LENGTH = len("[REDACTED::]") + 40 + 6
@@ -74,12 +76,7 @@ def spans(data: bytes) -> list[tuple[int, int]]:
 
 _LEAST = 4
 """The smallest number of bytes in the part of a secret before or after a placeholder."""
-_TO_VALUE = re.compile(rb"[\w.-]{0,40}[\\\"' \t]{0,6}(?:[=:]|=>)[\\\"' \t>]{0,8}")
-"""This pattern matches the text between a placeholder in a name and the value of the name."""
-_GLUED = re.compile(rb"[\w/]\S{0,80}")
-"""This pattern matches the text between a placeholder in a word and a value in the same word."""
 _WORD = re.compile(rb"\w*")
-_NAME_END = re.compile(rb"[\w.-]")
 
 
 def around(spans: Iterable[Span], taken: Sequence[tuple[int, int]], data: bytes) -> Iterator[Span]:
@@ -108,9 +105,7 @@ def _piece(span: Span, start: int, end: int, data: bytes) -> Iterator[Span]:
 class Gaps:
     """A `Gaps` knows where placeholders were removed from a text."""
 
-    def __init__(self, data: bytes, taken: Sequence[tuple[int, int]]) -> None:
-        self._data = data
-        self._taken = taken
+    def __init__(self, taken: Sequence[tuple[int, int]]) -> None:
         self._at: list[int] = []
         gone = 0
         for start, end in taken:
@@ -129,15 +124,7 @@ class Gaps:
     def concern(self, span: Span) -> bool:
         """Return whether a placeholder hid or cut a span. The span is in the text without placeholders."""
         index = bisect_left(self._at, span.start)
-        if index < len(self._at) and self._at[index] <= span.end:
-            return True
-        if index == 0:
-            return False
-        start, end = self._taken[index - 1]
-        until = end + span.start - self._at[index - 1]
-        if _NAME_END.match(self._data, start - 1, start) and _TO_VALUE.fullmatch(self._data, end, until):
-            return True
-        return _GLUED.fullmatch(self._data, end, until) is not None
+        return index < len(self._at) and self._at[index] <= span.end
 
 
 # A tool takes a placeholder in the arguments of a call for a real value.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -53,6 +54,8 @@ def test_placeholder_beside_a_secret_protects_nothing(text: str) -> None:
 
 _LONG = "".join(lines_of_key(5, 600))
 _COLUMN = "id,user,password\n" + "".join(f"{i},user{i},\n" for i in range(3000))
+_LINES = "\n".join(lines_of_key(7, 20))
+_DUMP = b64encode(f"{'some text ' * 8}\nDB_PASSWORD={_PASSWORD}\n{'some text ' * 8}".encode()).decode()
 _FAR_APART = {
     "a value": (f'DB_PASS⟦⟧WORD="{_LONG}"', _LONG[-40:]),
     "a key's lines": (
@@ -63,6 +66,17 @@ _FAR_APART = {
         _COLUMN + f"9,bob,{_PASSWORD[:6]}⟦⟧{_PASSWORD[6:]}\n",
         _PASSWORD[6:],
     ),
+    "a part of a column's name": (f"id,pass⟦⟧word,note\n1,{_PASSWORD},a\n", _PASSWORD),
+    "the end of a column's name": (f"| id | password⟦⟧ |\n|---|---|\n| 1 | {_PASSWORD} |\n", _PASSWORD),
+    "the beginning of a column's name": (
+        f"INSERT INTO t (id, ⟦⟧password) VALUES (1, '{_PASSWORD}');",
+        _PASSWORD,
+    ),
+    **{
+        f"a key after {head}": (f"-----BEGIN {head}\n{_LINES}", _LINES[-40:])
+        for head in ("RSA PRI⟦⟧VATE KEY-----", "RSA⟦⟧ PRIVATE KEY-----", "RSA PRIVATE KEY--⟦⟧---")
+    },
+    "a dump": (_DUMP[:30] + "⟦⟧" + _DUMP[30:], _DUMP[122:136]),
 }
 
 
