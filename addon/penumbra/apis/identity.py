@@ -21,9 +21,11 @@ from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from typing import Any
 
+import re2
+
 from penumbra import rules
 from penumbra.apis.parts import is_telling
-from penumbra.linear import LinearText
+from penumbra.linear import QUIET, LinearText, without_surrogates
 from penumbra.short_texts import remembered
 from penumbra.wire.json_values import NotJson, decode
 
@@ -193,12 +195,19 @@ class _CredentialRules:
     unlike: frozenset[str]
     cookies: frozenset[str]
     signed: tuple[tuple[str, Any, tuple[str, ...]], ...]
-    renewed: tuple[tuple[Any, str], ...]
+    renewed: Any
+    """A set of RE2 patterns for login tokens that are renewed."""
+    accounts: tuple[str, ...]
+    """The account of each of these tokens."""
 
 
 @cache
 def _credential_rules() -> _CredentialRules:
     content = rules.load("credentials.yaml")
+    renewed = re2.Set.FullMatchSet(QUIET)
+    for rule in content["renewed"]:
+        renewed.Add(rule["value"])
+    renewed.Compile()
     return _CredentialRules(
         frozenset(content["headers"]),
         frozenset(content["queries"]),
@@ -208,7 +217,8 @@ def _credential_rules() -> _CredentialRules:
         tuple(
             (rule["header"], LinearText(rule["value"]), tuple(rule["hosts"])) for rule in content["signed"]
         ),
-        tuple((LinearText(rule["value"]), rule["account"]) for rule in content["renewed"]),
+        renewed,
+        tuple(rule["account"] for rule in content["renewed"]),
     )
 
 
@@ -242,6 +252,6 @@ def _signed(host: str, name: str, value: str) -> str | None:
 
 def _login(value: str) -> str | None:
     """Return the account of a renewable login token; None if the value is no such token."""
-    return next(
-        (account for pattern, account in _credential_rules().renewed if pattern.fullmatch(value)), None
-    )
+    names = _credential_rules()
+    found = names.renewed.Match(without_surrogates(value))
+    return names.accounts[min(found)] if found else None

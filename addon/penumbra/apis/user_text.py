@@ -149,20 +149,14 @@ def _kind_of(document: Document, message: Raw) -> _MessageKind:
     return _MessageKind.WORDS if texts else _MessageKind.NOTHING
 
 
-def _texts(document: Document, message: Raw) -> Iterator[Raw]:
+def _texts(document: Document, message: Raw) -> list[Raw]:
     members = document.members(message)
     content = members.get("content", members.get("parts")) if members else message
-    if content is None:
-        return
-    if document.is_string(content):
-        yield content
-    for entry in document.items(content) or [content]:
-        if not document.is_filled(entry):
-            continue
-        block = document.members(entry)
-        text = block.get("text")
-        if text is not None and document.is_string(text) and document.string(block.get("type")) in _TEXTS:
-            yield text
+    if content is not None and document.is_string(content):
+        return [content]
+    blocks = [document.members(entry) for entry in document.listed(content) if document.is_filled(entry)]
+    texts = [block.get("text") for block in blocks if document.string(block.get("type")) in _TEXTS]
+    return [text for text in texts if text is not None and document.is_string(text)]
 
 
 @dataclass(slots=True)

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 from penumbra.conversation.model import Request
-from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 from penumbra.wire.prefix_memory import Computation
@@ -150,11 +149,10 @@ def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
 
 def _differ_in_spelling(members: Iterable[str], names: frozenset[str]) -> bool:
     """Return whether two members have one of these names, each in its own spelling."""
-    meant = [plain for plain in map(_plain, members) if plain in names]
+    meant = [plain for name in members if (plain := name.replace("_", "").lower()) in names]
     return len(set(meant)) < len(meant)
 
 
-@remembered(1_024)
 def _plain(name: str) -> str:
     """Return the plain form of a name. Some readers of JSON ignore case and underscores."""
     return name.replace("_", "").lower()

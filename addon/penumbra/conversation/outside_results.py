@@ -104,12 +104,12 @@ def _add(
     message: Message,
 ) -> None:
     """Add the texts of one message that are searched."""
-    values = list(_values(message.parts, extent))
+    values = _values(message.parts, extent)
     by_rules = extent is not Extent.TRANSCRIPTS
     if not by_rules:
         if message.by_model:
             return
-        by_rules = carries_transcript(document.string(value) or "" for value in values)
+        by_rules = carries_transcript([document.text_of(value) for value in values])
         if not (by_rules or knows_caller):
             return
     for value in values:
@@ -120,12 +120,15 @@ def _add(
         found.append(OutsideText(value, message.turn, by_rules, own.digest()))
 
 
-def _values(parts: Iterable[Part], extent: Extent) -> Iterable[Raw]:
+def _values(parts: Iterable[Part], extent: Extent) -> list[Raw]:
+    values: list[Raw] = []
     for part in parts:
-        if part.kind is Kind.TEXT or (part.kind is Kind.CALL and extent is Extent.ALL):
-            yield from part.texts
-        if part.arguments is not None and part.kind is Kind.CALL and extent is Extent.ALL:
-            yield part.arguments
+        is_searched_call = part.kind is Kind.CALL and extent is Extent.ALL
+        if part.kind is Kind.TEXT or is_searched_call:
+            values += part.texts
+        if part.arguments is not None and is_searched_call:
+            values.append(part.arguments)
+    return values
 
 
 def undecided(outside: Iterable[OutsideText], past: Collection[bytes]) -> int:

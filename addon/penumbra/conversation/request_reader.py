@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penumbra import errors
 from penumbra.apis import session
-from penumbra.apis.identity import Caller
 from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Redacted
 from penumbra.config.per_request import OverrideError
@@ -48,11 +47,15 @@ _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)
 
 
-def caller_of(incoming: Incoming, request: Request) -> Caller:
-    """Return the caller with the conversation to which the request belongs."""
-    wanted = request.settings.session_id
+def _identified(incoming: Incoming, request: Request) -> Request:
+    """Return the request with the conversation to which it belongs.
+
+    Values that are put back are remembered for the session's name as the client sent it, before redaction.
+    """
+    wanted, caller = request.settings.session_id, request.caller
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
-    return replace(request.caller, session=named, joined=f"session {wanted}" if wanted else "")
+    as_sent, joined = caller.session_as_sent or named, f"session {wanted}" if wanted else ""
+    return replace(request, caller=replace(caller, session=named, session_as_sent=as_sent, joined=joined))
 
 
 class RestoredValues:
@@ -124,7 +127,6 @@ def check(document: Document, policy: str, user_agent: str) -> None:
 class Stored(NamedTuple):
     """A `Stored` has the store's records about a request."""
 
-    caller: Caller
     state: ConversationState
     keys: Collection[bytes]
     """Keys of the request's results."""
@@ -162,13 +164,10 @@ class RequestReader:
         request = await turn.do(reading, heavy=heavy, size=workers.cost(new, size))
         if request is None:
             return None
-        # Values that are put back are remembered for the session's name as the client sent it, before
-        # redaction.
-        as_sent = replace(request.caller, session_as_sent=caller_of(incoming, request).session)
-        request = replace(request, caller=as_sent)
+        request = _identified(incoming, request)
         if await self._restored.conceal(request):
             is_large = size > request.settings.offload_bytes
-            request = await turn.do(partial(read.again, request), heavy=is_large)
+            request = _identified(incoming, await turn.do(partial(read.again, request), heavy=is_large))
         # Callers without a credential can't be distinguished. If decisions are not recorded, a decision that
         # depends on earlier secrets might differ in the next turn.
         caller = b"" if request.caller.is_open or not is_recorded else turn.caller.credential
@@ -179,15 +178,16 @@ class RequestReader:
         if request.settings.redact_secrets:
             listed = partial(outside_results.texts, request, knows_caller=bool(caller))
             texts = await turn.do(listed, heavy=heavy)
-        stored = await self._look(incoming, request, texts)
+        stored = await self._look(request, texts)
         whole, outside = request, Outside()
         if texts:
             whole, outside = await self._without_secrets(request, texts, stored, caller, turn)
+            whole = request if whole is request else _identified(incoming, whole)
         if whole.uncalled:
             calls = await self._tool_calls.of_ids(whole.scope, whole.uncalled)
             whole = read.with_calls(whole, calls) if calls else whole
         if whole is not request:
-            stored = await self._look(incoming, whole)
+            stored = await self._look(whole)
         inputs = await self._with_past(incoming, whole, stored, redact, is_recorded=is_recorded)
         return replace(inputs, outside=outside)
 
@@ -226,15 +226,15 @@ class RequestReader:
             return Document(incoming.body)
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
-    async def _look(self, incoming: Incoming, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
+    async def _look(self, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
         """Return all records in the store about a request and about the texts `texts` outside of its
         results."""
-        caller = caller_of(incoming, request)
-        state = await self._stores.conversations.past(caller.conversation, rewrite.start(request))
+        conversation = request.caller.conversation
+        state = await self._stores.conversations.past(conversation, rewrite.start(request))
         keys = rewrite.keys(request, state)
-        self._stores.follow(caller.conversation, state, keys)
+        self._stores.follow(conversation, state, keys)
         decisions = await self._stores.decisions.get([*keys, *(text.key for text in texts)])
-        return Stored(caller, state, keys, decisions)
+        return Stored(state, keys, decisions)
 
     async def _without_secrets(
         self,
@@ -261,8 +261,8 @@ class RequestReader:
     ) -> Inputs:
         """Return the request with the state of its conversation."""
         if not is_recorded and await self._stores.lacks(stored.decisions, rewrite.answered(request)):
-            stored = await self._look(incoming, request)
-        request, state, keys = replace(request, caller=stored.caller), stored.state, stored.keys
+            stored = await self._look(request)
+        state, keys = stored.state, stored.keys
         past = {key: stored.decisions[key] for key in keys if key in stored.decisions}
         if self._stores.is_recent and state.idle is None:
             # Most conversations have had the injected tool since their first request.

@@ -48,12 +48,12 @@ def _brief() -> frozenset[tuple[str, ...]]:
 
 def is_silent(argv: Sequence[str]) -> bool:
     """Return True for commands that print nothing on success, such as `cd x`."""
-    return any(tuple(argv[:length]) in _silent() for length in (1, 2, 3))
+    return not _silent().isdisjoint([tuple(argv[:length]) for length in (1, 2, 3)])
 
 
 def is_brief(argv: Sequence[str]) -> bool:
     """Return True for commands that print one or two lines, such as `pwd`."""
-    return any(tuple(argv[:length]) in _brief() for length in (1, 2, 3))
+    return not _brief().isdisjoint([tuple(argv[:length]) for length in (1, 2, 3)])
 
 
 @rules.cached

@@ -270,7 +270,7 @@ class _Resolver:
         written = self._written.get(read[0]) if len(read) == 1 else None
         if rule is not None and written is not None:
             return [replace(written, cut=written.cut or not rule.whole)]
-        is_fed_names = any(word in shell_rules().each_line for word in node.words)
+        is_fed_names = not set(node.words).isdisjoint(shell_rules().each_line)
         is_read = bool(read) or (rule is not None and (is_fed_names or rule.always))
         path = read[0] if len(read) == 1 else ""
         numbers = rule is not None and rule.numbers
@@ -296,7 +296,7 @@ def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
 
 def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:
     """Return the parts after a filter; None if the filter turns their output into other text."""
-    if any(word in shell_rules().each_line for word in node.words):
+    if not set(node.words).isdisjoint(shell_rules().each_line):
         return None
     does = effect(unwrap(tuple(node.words))[0])
     if does == "through":
