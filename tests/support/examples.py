@@ -84,6 +84,7 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _cases_of_part(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """Return every Nth case in an order that is independent of the tables', whose own steps may be N, too."""
+    """Return every Nth case in an order that does not depend on the table's, since a table may have steps of
+    N."""
     mixed = sorted(cases, key=lambda item: (crc32(item.nodeid.encode()), item.nodeid))
     return part.some(mixed, FEWEST_CASES)

@@ -117,7 +117,7 @@ THINKING_SESSION: tuple[Response, ...] = (
 
 @dataclass
 class Agent:
-    """An `Agent` prompts the model, runs the tools that it calls, and goes on until it calls none."""
+    """An `Agent` prompts the model and runs its tool calls, until the model calls none."""
 
     client: Any
     stream: bool = False

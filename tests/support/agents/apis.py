@@ -31,7 +31,7 @@ _httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
 
 @dataclass(frozen=True)
 class Client:
-    """A `Client` says how requests of one API are sent, and how its answers are read."""
+    """A `Client` sends requests of one API and reads their answers."""
 
     name: str
     api: Api

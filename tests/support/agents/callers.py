@@ -24,8 +24,8 @@ CACHE = {"cachePoint": {"type": "default"}}
 
 @dataclass
 class ThreadAgent(AnthropicAgent):
-    """A `ThreadAgent` leaves its history at Anthropic. It sends only new messages, or all if Anthropic has
-    lost the history."""
+    """A `ThreadAgent` uses message threads, whose history Anthropic keeps. The agent sends only new messages,
+    or all messages if Anthropic has lost the history."""
 
     known: int = 0
     """The number of messages that the provider has."""
@@ -52,8 +52,8 @@ class ThreadAgent(AnthropicAgent):
 
 @dataclass
 class ResponsesAgent(Agent):
-    """A `ResponsesAgent` calls Responses with the `openai` SDK. It keeps its own history, or leaves it at the
-    provider."""
+    """A `ResponsesAgent` calls Responses with the `openai` SDK. The agent or the provider keeps the
+    history."""
 
     at_provider: bool = False
     """True if the provider has the history, so that only new items are sent."""
@@ -343,8 +343,7 @@ def boto(proxy: Any, base: str = "", token: str = "") -> Any:
 
 @cache
 def _session() -> Any:
-    """Return one session for all clients: it keeps the descriptions of Amazon's services, which are slow to
-    read."""
+    """Return one session for all clients, since reading its descriptions of Amazon's services is slow."""
     import boto3
 
     return boto3.session.Session(region_name=REGION)

@@ -26,8 +26,8 @@ def opened(proxy: Any, key: str, *, host: str = HOST, **headers: str) -> ClientC
         way = connect(f"{proxy.url.replace('http', 'ws')}/v1/responses", proxy=None, **more)
     else:
         trust = proxy.trust()
-        # The client reads in a thread of its own. OpenSSL fails where it reads a session ticket, which TLS 1.3
-        # sends unasked, while another thread writes.
+        # The client reads in a thread of its own. OpenSSL fails if it reads a session ticket of TLS 1.3 while
+        # another thread writes.
         trust.maximum_version = ssl.TLSVersion.TLSv1_2
         way = connect(f"wss://{host}/v1/responses", proxy=proxy.url, ssl=trust, **more)
     return way.__enter__()

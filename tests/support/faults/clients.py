@@ -97,7 +97,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Manners:
-    """`Manners` say how a client behaves."""
+    """A `Manners` describes the behaviour of a client."""
 
     half_closes: bool = False
     """True if the client closes its sending side and continues to read."""

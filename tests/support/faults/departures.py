@@ -78,7 +78,8 @@ def _stands_still(arena: Arena) -> int:
 
 def many_at_once(arena: Arena, streams: int, connections: int = 0) -> Counted:
     """Many streams run at the same time. Every second one asks for an original, and a tenth of the clients
-    leaves. `connections`: the number of HTTP/2 connections; 0: one of HTTP/1.1 for each stream."""
+    leaves. `connections` is the number of HTTP/2 connections; 0 means one HTTP/1.1 connection for each
+    stream."""
     names = [f"s{streams}-{connections}-{number}" for number in range(streams)]
     for number, name in enumerate(names):
         arena.answers[name] = _answer(name, asks=number % 2 == 1)

@@ -113,8 +113,8 @@ def _row(
 
 
 def _told(ours: Ending, stream: bool) -> Ending:
-    """Return how a failed hidden request has to look: a stream that breaks off without an error of Penumbra's
-    in it, or a document that states the failure."""
+    """Return the expected end of a failed hidden request: a stream that breaks off without an error of
+    Penumbra's, or a document with the failure."""
     if stream:
         return Ending(200, ours.body) if ours.body and not ours.error else Ending()
     return Ending(502, ours.body, True) if not stream and ours.error else Ending()

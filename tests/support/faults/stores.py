@@ -30,9 +30,9 @@ _TURNS = 3
 def goes_on(
     arena: Arena, fault: Fault, *, database: Path | None = None, count: int = 6, **more: Any
 ) -> Counted:
-    """Run conversations that begin before a failure and go on during and after it. The proxy starts anew
-    before the failure, so that it has nothing in memory, and after it, so that only what was written is
-    known."""
+    """Run conversations that begin before a failure and continue during and after it. The proxy is restarted
+    before the failure, so that its memory is empty, and after it, so that the proxy knows only written
+    rows."""
     arena.upstream.script(conversations.model)
     name = f"{getattr(fault, '__name__', 'fault')}-{len(arena.upstream.requests)}"
     file = database or arena.folder / name / "penumbra.sqlite"
@@ -119,7 +119,7 @@ def full_at_the_start(proxy: Mitmdump, file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def cannot_grow(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """No file of the proxy may grow beyond a size, as on a full disk, but for its log, which is smaller."""
+    """No file of the proxy may grow beyond a size, as on a full disk. The log stays below this size."""
     with contextlib.closing(sqlite3.connect(file)) as other:
         other.execute("PRAGMA wal_checkpoint").fetchall()
     _limit(proxy, max(64_000, file.stat().st_size))
@@ -177,8 +177,7 @@ def of_a_newer_release(proxy: Mitmdump, file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def clock_jumps(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """The clock jumps forty days ahead, beyond all times for which something is kept, and then more than a
-    year back."""
+    """The clock jumps forty days ahead, so that all rows expire, and then more than a year back."""
     _set_clock(file, 40)
     yield
     _set_clock(file, -400)

@@ -1,6 +1,6 @@
 """Conversations whose turns land on any proxy, and the check that the provider gets the same prefixes. The
-model needs no memory: its answer follows from the request. In every third turn of the conversations whose
-names begin with ASKS it asks for the original of the result that was shortened last."""
+model needs no memory: its answer follows from the request. If a conversation's name begins with ASKS, the
+model asks in every third turn for the original of the result that was shortened last."""
 
 from __future__ import annotations
 

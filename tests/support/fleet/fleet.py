@@ -92,9 +92,9 @@ class Fleet:
         self, count: int, turns: int, fault: Callable[[], None] | None = None, pause: float = 0.0
     ) -> Outcome:
         """Run new conversations; the fault happens once a third of their turns is done. Every second
-        conversation stays on one proxy while that runs, and asks for originals. All others land anywhere, and
-        ask for none: other proxies can't know what is asked at the moment when the store fails. `pause`:
-        seconds between the turns of each; with it, the conversations go on until the fault has ended."""
+        conversation stays on one running proxy and asks for originals. The others go to any proxy and ask for
+        none, since other proxies can't know a question at the moment of the failure. `pause` is the number of
+        seconds between turns; with it, the conversations continue until the fault has ended."""
         made = []
         for number in range(self.begun, self.begun + count):
             sticks = number % 2 == 1 and fault is not None
@@ -154,8 +154,8 @@ class Fleet:
             self.settled()
 
     def hold_replies_to_a_proxy(self) -> None:
-        """Hold the store's replies to a proxy again and again: its commands are carried out, and the proxy
-        hears so too late."""
+        """Delay the store's replies to a proxy again and again. The store runs the commands, but the proxy
+        learns that too late."""
         with self._where_late_is_never(refuses=True):
             for _ in range(5):
                 self.relay.hold_replies()
@@ -204,8 +204,8 @@ class Fleet:
     )  # fmt: skip
 
     def _let_all_hear(self) -> None:
-        """Let the store take nothing more, until all proxies know what it has confirmed to one of them.
-        Another test shows that nobody can help the moment in between."""
+        """Let the store accept nothing more, until all proxies know the writes that the store has confirmed
+        to one of them. Another test covers the moment in between."""
         self.redis.fill()
         # A proxy announces a write after the store has confirmed it, so that the announcement arrives later,
         # too.
@@ -216,8 +216,8 @@ class Fleet:
 
     @contextlib.contextmanager
     def _where_late_is_never(self, *, refuses: bool = False) -> Iterator[None]:
-        """Take a store that answers late for one that does not answer, as users' proxies do. `refuses`: a
-        request lands on another proxy then."""
+        """Treat a store that answers late like one that does not answer, as users' proxies do. With
+        `refuses`, such a request goes to another proxy."""
         for proxy in self.proxies:
             proxy.command(f"tests.patience {SECONDS}")
             if refuses:

@@ -113,7 +113,7 @@ class RedisServer:
 
 
 class Relay:
-    """A `Relay` forwards bytes to a port. It can hold them without closing a connection."""
+    """A `Relay` forwards bytes to a port, or holds them without closing a connection."""
 
     def __init__(self, port: int) -> None:
         self._to = port

@@ -1,4 +1,6 @@
-"""The commands of conversations to a shared store, as the store sees them, and the load of a store for any number of proxies, computed from them. A proxy writes the same wherever turns land, and reads more where another proxy has put a row since it saw the conversation last."""
+"""The commands of conversations to a shared store, as the store sees them, and the load of a store for any
+number of proxies, computed from them. A proxy writes the same rows wherever turns go, and reads more rows if
+another proxy has had a turn of the conversation meanwhile."""
 
 from __future__ import annotations
 

@@ -37,13 +37,13 @@ it."""
 
 @dataclass
 class Way:
-    """A `Way` leads from an engine to the store. It belongs to one event loop."""
+    """A `Way` connects an engine to the store, in one event loop."""
 
     to: int
     mode: str = "open"
     """`open`, `cut` (nothing passes), `unanswered` (no reply passes) or `broken` (connections break)."""
     deaf: bool = False
-    """Announcements do not arrive."""
+    """True if announcements do not arrive."""
     strike: str = ""
     """The failure of the next command that has `at` in it."""
     at: bytes = b""
@@ -147,7 +147,7 @@ class _Passage:
 
 @dataclass
 class Clock:
-    """A `Clock` can be put forward."""
+    """A `Clock` can be advanced."""
 
     ahead: float = 0.0
 
@@ -233,9 +233,9 @@ class TwoProxies:
         await engine.stores.written()
 
     async def mend(self, *, settled: bool) -> None:
-        """Open all ways again, and wait as long as a provider's answer takes: longer than a proxy needs to
-        write rows whose existence it does not know. `settled`: and longer than all need to know that the
-        failure has ended."""
+        """Open all ways again, and wait as long as a provider's answer takes. In this time, a proxy writes
+        the rows that may be missing. With `settled`, also wait until all engines know that the failure has
+        ended."""
         for way, store in zip(self.ways, self.stores, strict=True):
             way.mend()
             store.patience = _PATIENCE

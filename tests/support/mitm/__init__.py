@@ -31,7 +31,7 @@ START_LIMIT = 180.0
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """Return what the function returns once that is true, or at the end of the time."""
+    """Return the function's value once the value is true, or at the end of the time."""
     limit = time.monotonic() + seconds
     while not (found := condition()) and time.monotonic() < limit:
         time.sleep(0.01)

@@ -24,9 +24,9 @@ PAUSE = 0.02
 
 
 class Steps:
-    """`Steps` record which functions of the package are called, and let one of them raise each time. They
-    listen on a socket of their own, since the failing function may be one that leads requests. Python 3.12
-    and later."""
+    """A `Steps` records which functions of the package are called, and lets one of them raise each time. A
+    separate socket receives its commands, since the failing function may be one that forwards requests. Needs
+    Python 3.12."""
 
     ID = 4
 

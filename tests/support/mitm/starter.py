@@ -1,6 +1,6 @@
 """A process that has imported what each mitmdump needs, and forks many of them quickly. Run as a script, this
-module is that process: it reads lines of JSON and writes one line of JSON for each. It imports, and reads the
-package's own rules; each proxy reads options, a user's rules, keys and files for itself after the fork."""
+module is that process: it reads lines of JSON and writes one line of JSON for each. The process also reads
+the package's own rules. After the fork, each proxy reads options, a user's rules, keys and files itself."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ DEFAULT_ANSWER = turn("Understood.")
 
 
 class Upstream:
-    """An `Upstream` is a running test provider. It is a context manager, whose end `close` does, too."""
+    """An `Upstream` is a running test provider and a context manager. `close` also ends the provider."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or Path(tempfile.mkdtemp(prefix="upstream-"))
