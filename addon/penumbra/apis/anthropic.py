@@ -248,8 +248,8 @@ class AnthropicFormat(ApiFormat):
         return document.render() if document.top else b""
 
     def _remove_thinking(self, document: Document, message: Raw) -> bool:
-        """Remove the thinking of a message. Return False and change nothing if the message has no other
-        content."""
+        """Remove a message's thinking. If the message has no other content, change nothing and return
+        False."""
         content, left = self.blocks(document, message), self.without_reasoning(document, message)
         if content is None or not left or document.is_edited(*document.place(message)):
             return False

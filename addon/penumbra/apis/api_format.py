@@ -39,8 +39,7 @@ class Pairing:
     named: bool
     """True if every result names its call."""
     wait: bool
-    """True if a result may answer a call of any message. False if it may answer only calls of the model's
-    last message."""
+    """True if a result may answer a call of any message; False if only calls of the model's last message."""
 
 
 @dataclass(slots=True)
@@ -122,8 +121,7 @@ class ApiFormat(ABC):
     """True if the opening of a conversation is the user's first message. False if the opening is all messages
     before the first response."""
     calls_wait = False
-    """True if a result may answer a call of any message. False if it may answer only calls of the model's
-    last message."""
+    """True if a result may answer a call of any message; False if only calls of the model's last message."""
     names_calls = True
     """True if every result names the call that it answers."""
     breaks_off = True
@@ -252,8 +250,8 @@ class ApiFormat(ABC):
         return
 
     def compared_with(self, request: Document) -> Raw | None:
-        """Return the id of an earlier response if the client asks the provider to compare both prompts;
-        otherwise None."""
+        """Return the id of the response whose prompt the provider compares with this prompt; None if there is
+        none."""
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:

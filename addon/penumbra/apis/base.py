@@ -178,8 +178,7 @@ class Turn:
     item: str = ""
     """The id of the last item that the client sees; empty unless requests may refer to items by id."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    """The token counts of this turn, under the provider's names. Nested counts have names such as
-    `outer.inner`."""
+    """The turn's token counts, under the provider's names. Nested counts have names such as `outer.inner`."""
     ending: Ending = field(default_factory=Ending)
     """The model, and the reason why it stopped."""
     diagnosis: CacheDiagnosis | None = None
@@ -201,8 +200,7 @@ class Tool:
     """A JSON schema."""
 
     def declared(self, member: str) -> bytes:
-        """Return a JSON object with the name, the description and the schema. `member` is the key of the
-        schema."""
+        """Return a JSON object with name, description and schema. `member` is the key of the schema."""
         head = encode({"name": self.name, "description": self.description})
         return head[:-1] + b"," + encode(member) + b":" + self.parameters + b"}"
 
@@ -261,13 +259,11 @@ class Hidden(msgspec.Struct, frozen=True):
     last: bytes | None
     """The assistant message of the last turn in JSON, with injected calls; None if there is no message."""
     results: tuple[bytes, ...] = ()
-    """The results of the injected calls in `last` that are mixed with the client's calls, in the API's
-    JSON."""
+    """Results of the injected calls in `last` that are mixed with the client's calls, in the API's JSON."""
     signed: bool = False
     """True if signed reasoning was sent to the client."""
     response_id: str = msgspec.field(default="", name="answer_id")
-    """The id of the last turn's response, if the client knows another id. Stored records call this field
-    `answer_id`."""
+    """The id of the last turn's response, if the client knows another. Stored records call it `answer_id`."""
     broken: bool = False
     """True if the response was never completed. No message then follows the last message."""
 

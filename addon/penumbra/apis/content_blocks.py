@@ -80,8 +80,7 @@ class _Turn:
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     """The blocks with their numbers, in the order of their beginnings."""
     latest: dict[int, int] = field(default_factory=dict)
-    """The position in `blocks` of the last block with each number. Some servers give several blocks the same
-    number."""
+    """The position in `blocks` of the last block with each number. Some servers repeat numbers."""
     hidden: set[int] = field(default_factory=set)
     """Positions of the blocks that are calls of the injected tool."""
     shows_calls: bool = False

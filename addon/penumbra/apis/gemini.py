@@ -297,8 +297,7 @@ class GeminiFraming(Framing):
 
 @dataclass(slots=True)
 class GeminiReader:
-    """A reader of a stream of server-sent events or of an array. The beginning of the stream shows its
-    kind."""
+    """A reader of server-sent events or of an array. The beginning of the stream shows its kind."""
 
     framing: GeminiFraming
     _reader: Reader | None = None

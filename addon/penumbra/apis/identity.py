@@ -38,8 +38,7 @@ limits. Names beyond them count as credentials."""
 
 @dataclass(frozen=True)
 class Caller:
-    """A `Caller` identifies the caller and the conversation of a request. All scopes are keyed hashes of 32
-    bytes."""
+    """A `Caller` identifies a request's caller and conversation. All scopes are keyed hashes of 32 bytes."""
 
     scope: bytes
     """The scope of stored content. Requests with another scope never get this content."""
@@ -71,8 +70,7 @@ class Caller:
 
     @cached_property
     def shared(self) -> bytes:
-        """The scope of shared originals; empty if originals are not shared or the request has no
-        credential."""
+        """The scope of shared originals; empty if none are shared or there is no credential."""
         return self._session(self.joined, self.scope) if self.joined and not self.is_open else b""
 
     @cached_property
@@ -240,8 +238,7 @@ def _says_credential(name: str) -> bool:
 
 
 def _signed(host: str, name: str, value: str) -> str | None:
-    """Return the constant part of a signature; None if the value is no signature or the host does not check
-    signatures."""
+    """Return the constant part of a signature; None if there is none or the host does not check it."""
     for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value)

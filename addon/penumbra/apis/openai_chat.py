@@ -51,8 +51,7 @@ class ChatCall:
     pieces: list[str] = field(default_factory=list)
     """Pieces of a function's arguments."""
     is_real: bool | None = None
-    """True for a call of another tool; False for a call of the injected tool; None while the name allows
-    both."""
+    """True for another tool, False for the injected tool, None while the name allows both."""
     shown: int | None = None
     """The number of the call in the events that the client gets."""
     waiting: list[bytes] = field(default_factory=list)
@@ -159,8 +158,7 @@ class ChatMessage:
 
 
 def is_another(name: object, before: str, *, begun: bool) -> bool:
-    """Return whether a fragment with this name begins another call. No name continues after the arguments
-    have begun."""
+    """Return whether a fragment with this name begins another call. No name continues after the arguments."""
     return begun and bool(name) and name != before
 
 

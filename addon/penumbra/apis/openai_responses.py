@@ -113,8 +113,7 @@ class ResponsesFormat(ApiFormat):
             yield Part(Kind.TEXT, text, texts=(text,))
 
     def tool_arrays(self, document: Document) -> Iterator[Raw | None]:
-        """Yield the arrays that declare tools: the array of the request, and the arrays of items. Codex uses
-        such items."""
+        """Yield the arrays that declare tools: that of the request, and those of items (which Codex uses)."""
         top = document.top
         yield top.get("tools")
         for value in document.items(top.get("input")):
@@ -297,8 +296,7 @@ def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
-    """Return an identifier of a reasoning item. The identifier uses only members that clients never leave
-    out."""
+    """Return an identifier of a reasoning item. Clients never omit the members that it uses."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.text_of(item.get("id"))
 

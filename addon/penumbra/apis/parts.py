@@ -108,12 +108,10 @@ class Conversation:
     results: tuple[ResultText, ...]
     messages: Raw | None
     last_response: int
-    """The index of the last message that the model wrote; -1 if there is no such message. The model has not
-    read later results. A message does not count if the client wrote it as the beginning of the next
-    response."""
+    """The index of the last message that the model wrote; -1 if there is none. The model has not read later
+    results. A message that the client wrote as the beginning of the next response does not count."""
     last_thinking: int
-    """The index of the last message with a thinking block that the API may bind to its prefix; -1 if there is
-    no such message."""
+    """The index of the last message with a thinking block that the API may bind to its prefix; -1 if none."""
     opening: str
     """The text of the first user message. It distinguishes conversations without ids."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
@@ -147,7 +145,7 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield every string in a value, in order, except keys. If an object has a MIME type, only its text is
+    """Yield every string in a value but keys, in order. If an object has a MIME type, only its text is
     yielded."""
     waiting = [] if value is None else [value]
     while waiting:

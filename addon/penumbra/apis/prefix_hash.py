@@ -35,14 +35,12 @@ _SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _SORTED = json.JSONEncoder(sort_keys=True)
 _PIECE = 1 << 20
 _STABLE = 100_000
-"""The length of the longest text in which changing parts are looked for. A longer text is hashed
-unchanged."""
+"""The length of the longest text with a search for changing parts. A longer text is hashed as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A `Chain` has, for each message, the hash of all earlier messages. Its last item is the hash of all
-    messages."""
+    """A `Chain` has the hash of the messages before each message, and then the hash of all messages."""
 
     history: tuple[bytes, ...] = (START,)
     """Hashes of all texts, calls and results."""
@@ -113,8 +111,7 @@ def links(document: Document, start: bytes = START) -> Links:
 
 
 def read(document: Document, messages: Raw | None, start: bytes = START) -> Chain:
-    """Return the hashes of a request's messages. `start` is the hash of the history that the provider
-    stores."""
+    """Return the hashes of the messages. `start` is the hash of the history that the provider stores."""
     if messages is None:
         return Chain((start,), (START,))
     made = links(document, start)
@@ -343,8 +340,7 @@ _HEADS: LRUCache[bytes, bytes] = LRUCache(512)
 
 @dataclass(frozen=True, slots=True)
 class PromptHead:
-    """The hashes of tools and system text. Parts that change every turn are left out, such as times and
-    billing headers."""
+    """The hashes of tools and system text. Times and other parts that change every turn are left out."""
 
     tools: bytes = b""
     system: bytes = b""

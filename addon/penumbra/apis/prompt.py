@@ -35,8 +35,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
     kind: Kind
     block: Raw
-    """The smallest value that contains the whole part: a content block, an item, a call, or the text
-    itself."""
+    """The smallest value with the whole part: a content block, an item, a call, or the text itself."""
     id: str = ""
     """The id of the call, or of the call that the result answers; empty if there is no id."""
     name: str = ""

@@ -116,8 +116,7 @@ def provider(host: str) -> str:
 
 
 def is_signed(host: str, api: Api | None) -> bool:
-    """Return whether a host checks the signatures of requests. `api` is None if the request is no LLM
-    call."""
+    """Return whether a host checks signatures. `api` is None if the request is no LLM call."""
     signed, owner = rules.load_as("providers.yaml", Providers).signed, provider(host)
     return owner in signed["providers"] or (not owner and api is not None and api.format in signed["formats"])
 
@@ -128,8 +127,7 @@ def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
 
 
 def model_in(path: str) -> str:
-    """Return the model that a path names; empty if the path names none. In some APIs, the body names no
-    model."""
+    """Return the model that a path names; empty if none. In some APIs, the body names no model."""
     match = _MODEL.search(normal(path))
     return (match[1] or match[2]) if match else ""
 
@@ -230,8 +228,7 @@ def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
 
 
 def is_socket(method: str, headers: Mapping[str, str]) -> bool:
-    """Return whether a request asks for a WebSocket. Header names must be in lower case, or `headers` must
-    ignore case."""
+    """Return whether a request asks for a WebSocket. Header names are in lower case, or case is ignored."""
     if method.upper() != "GET":
         return False
     asked = {name.strip().lower() for name in headers.get("upgrade", "").split(",")}

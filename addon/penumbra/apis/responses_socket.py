@@ -40,7 +40,7 @@ _MOST_BYTES = 64 << 20
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An `Envelope` has some members of a frame. The frame is not parsed as a whole. Missing members are
+    """An `Envelope` has some members of a frame. The frame is not parsed as a whole. Missing ones are
     empty."""
 
     type: str = ""
@@ -95,8 +95,7 @@ def response_id(frame: bytes) -> str:
 
 
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
-    """Return a frame with the ids of responses replaced. If the frame has none of these ids, return the same
-    object."""
+    """Return a frame with the ids of responses replaced. Without these ids, the same object is returned."""
     try:
         document = Document(frame)
     except NotJson:

@@ -40,8 +40,7 @@ def identify(headers: Mapping[str, str], document: Document, opening: str) -> st
 
 
 def stable(text: str) -> str:
-    """Return a text without the parts that may change from request to request. Runs of blanks become one
-    space."""
+    """Return a text without the parts that may change between requests. Each run of blanks is one space."""
     return _stable(text[:_LONGEST_OPENING])
 
 

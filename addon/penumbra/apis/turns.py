@@ -163,8 +163,7 @@ class Turns(ABC):
     """True if a response must be edited even if it has no hidden call."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
-        """If the response continues another, `before` is the id by which the client knows the earlier
-        response."""
+        """`before` is the id by which the client knows the response that this response continues."""
         self.framing = framing
         self.injected_tool = injected_tool
         self.before = before

@@ -45,8 +45,7 @@ class UsageTable:
     names: tuple[str, ...] = ()
     """The names of counts that are mixed with other members; empty if all members are counts."""
     repeated: tuple[str, ...] = ()
-    """The input counts that a stream states at the beginning of the first turn and at the end of the last
-    turn."""
+    """Input counts that a stream states at the beginning of the first turn and at the end of the last."""
 
     def read(self, document: Document, owner: Raw | None) -> Metrics:
         """Return the counts of an object and its members."""
@@ -98,8 +97,7 @@ def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str
 
 
 def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
-    """Return the whole numbers in a provider's usage object. Nested numbers have names such as
-    `outer.inner`."""
+    """Return the whole numbers in a usage object. Nested numbers are named like `outer.inner`."""
     found: dict[str, int] = {}
     for key, value in islice(usage.items(), _MOST) if isinstance(usage, dict) and levels else ():
         if len(key) > _LONGEST or not key.isprintable():
@@ -217,8 +215,8 @@ NOT_READ = Ending()
 
 @dataclass(frozen=True, slots=True)
 class EndingTable:
-    """The places of the model and the stop reasons in an API. The places are paths from the object that has
-    the counts."""
+    """The places of the model and the stop reasons in an API. They are paths from the object with the
+    counts."""
 
     reasons: tuple[tuple[str, ...], ...]
     """The paths to a string. The first path that exists counts."""

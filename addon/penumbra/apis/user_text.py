@@ -226,8 +226,7 @@ class _Reader:
         return LinearText(pattern).search(self._words_before()) is not None
 
     def _call(self, rule: _Rule, index: int, count: int) -> tuple[str, str, str]:
-        """Return the tool, the command and the arguments of the call that a result answers, as the model
-        wrote them."""
+        """Return tool, command and arguments of the call that a result answers, as the model wrote them."""
         calls = [match[1] for match in rule.calls.finditer(self._words_before())]
         if len(calls) != count:
             return "", "", ""

@@ -41,13 +41,11 @@ _WORDS = 5
 _WEIGHT = 100
 """The weight of a new fact that occurs once in the text."""
 _USED = 30
-"""The percentage of its weight that a fact keeps if the conversation has already used all the names in the
-fact."""
+"""The percentage of its weight that a fact keeps if the conversation has used all its names."""
 _SEEN = 20
 """The percentage of its weight that a fact keeps if an earlier result shows the fact."""
 _RARE = 20
-"""A name that the conversation uses adds to the worth of units if at most this number of units have the
-name."""
+"""A used name adds to the worth of its units if at most this number of units have the name."""
 
 
 _Find = Callable[[bytes], tuple[bytes, ...]]

@@ -41,8 +41,7 @@ _SHOWN = 400
 """The greatest number of bytes of a line that are shown."""
 _BEFORE = 160
 _AFTER = 240
-"""The number of bytes before and after a failure that belong to its message, in a line longer than
-`_LONGEST`."""
+"""In a line longer than `_LONGEST`, this number of bytes around a failure belong to its message."""
 _NOTE = 26
 """The length in bytes of the note with the number of the other lines of a kind."""
 _ELSEWHERE = ", files vary"
@@ -104,8 +103,8 @@ class Kind:
 
 @dataclass(slots=True)
 class FailureLines:
-    """A `FailureLines` has the failure lines of one text by kind. The first different lines are also kept one
-    by one."""
+    """A `FailureLines` has the failure lines of one text by kind. The first lines are also kept one by
+    one."""
 
     kinds: dict[bytes, Kind] = field(default_factory=dict)
     spans: list[tuple[Severity, int, int]] = field(default_factory=list)
@@ -356,13 +355,11 @@ def write(
 
 
 _ATTEMPTS = 3
-"""The greatest number of times that `body` makes the text. Each time, more bytes are reserved for failure
-lines."""
+"""The greatest number of times that `body` makes the text. Each time, failure lines get more bytes."""
 
 
 def _reasons(data: bytes) -> Iterator[Span]:
-    """Yield the offsets of the messages of failed Go tests: the lines directly above each line with `---
-    FAIL:`."""
+    """Yield the offsets of the messages of failed Go tests: the lines just above each `--- FAIL:`."""
     for verdict in _VERDICT.finditer(data):
         end = verdict.start() - 1
         for _ in range(_REASONS):
@@ -479,8 +476,8 @@ def _parts_of(kind: Kind) -> list[Kind]:
 
 
 def ranked(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the failure lines: first the first line of each kind, by severity, then all
-    other lines."""
+    """Return the positions of the failure lines: the first line of each kind, by severity, then the
+    others."""
     first: list[tuple[Severity, int]] = []
     again: list[int] = []
     kinds: set[bytes] = set()

@@ -47,15 +47,13 @@ _OURS = re.compile(
 )
 """The beginnings of texts that a pipeline has shortened before."""
 _CLEARLY = 128
-"""The number of bytes that a stage must save so that tokens are not estimated. The stage must only delete
-text."""
+"""If a stage only deletes text and saves this number of bytes, its tokens are not estimated."""
 _CLEARLY_WORTH = 1_000
 """The same number for the first lossy stage, which also adds a reference."""
 _WORTH = 100
 """The number of estimated tokens that the first lossy stage must save, because a reference is added."""
 _EXCERPT = "excerpt"
-"""The stage that may run on very large texts. The stage is left out if an external compressor will shorten
-the text."""
+"""The stage that may run on very large texts, but not if an external compressor will shorten the text."""
 _BEGINNING = 20_000
 """The number of characters at the beginning of a text that are searched for the signs of a diff."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)

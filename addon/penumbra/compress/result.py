@@ -69,8 +69,8 @@ class ShownBefore:
     facts: Container[bytes]
     """The facts that earlier results show (see the module `facts`)."""
     is_line: Callable[[str], bool]
-    """A function that returns whether an earlier result or call has a line. Blanks around the line don't
-    matter."""
+    """A function that returns whether an earlier result or call has a line. Blanks at its ends don't
+    count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,7 @@ class ToolOutput:
     shown_before: Callable[[], ShownBefore | None] = lambda: None
     """A function that returns the texts that the conversation has shown before; None if unknown."""
     call: Callable[[], Call] | None = None
-    """A function that returns the classified call, shared by several readers; None if each reader classifies
-    the call."""
+    """A function that returns the classified call; None if each reader classifies the call itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,6 @@ class Asked:
     """An `Asked` is the outcome of a question to an external compressor."""
 
     how: str
-    """`hit` (the answer was known), `miss` (the compressor was asked), or the reason for asking no
-    compressor."""
+    """`hit` (the answer was known), `miss` (the compressor was asked), or the reason for neither."""
     form: Shortened | None = None
     """The form that the external compressor returned; None if the pipeline shortens the text."""

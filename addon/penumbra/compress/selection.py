@@ -39,7 +39,7 @@ _LONGEST_ADDRESS = 2_000
 _ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")
 _SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{0,20}\Z")
 _GAP, _FOR_GAPS = 160, 4
-"""The size in bytes of the largest gap in code that is filled, and the percentage of the limit for all such
+"""The size in bytes of the largest gap in code that is filled, and the limit's percentage for all such
 gaps."""
 _BASE = 30
 """The number of bytes added to the size of each unit, so that short units have no advantage."""
@@ -147,8 +147,7 @@ def _outside_address(data: bytes, start: int, cut: int, end: int) -> int:
 
 @dataclass(slots=True)
 class Selection:
-    """A `Selection` has the units of a text that are shown so far, and the number of bytes for further
-    units."""
+    """A `Selection` has the units of a text that are shown so far, and the bytes left for further units."""
 
     units: Units
     space: int
@@ -161,8 +160,7 @@ class Selection:
     """1 for each unit that is shown, 0 for each other unit."""
     _shown_facts: set[bytes] = field(default_factory=set)
     _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
-    """The cached results of `_missing`, by the direct needs of a unit. Each change of `shown` clears the
-    cache."""
+    """The cached results of `_missing`, by the direct needs of a unit. Changes of `shown` clear it."""
 
     def __post_init__(self) -> None:
         self.space -= ASIDE
@@ -300,8 +298,7 @@ class Selection:
         return starts[unit + 1] - starts[unit] <= 1 and not any(self.shown[max(0, unit - 1) : unit + 2])
 
     def near(self, places: Iterable[int], share: int, before: int = 0, after: int = 2) -> None:
-        """Show the units at places of the text, and a few units around each place, within `share` per cent of
-        the limit."""
+        """Show the units at places, and a few units around each, within `share` per cent of the limit."""
         around = [
             one
             for unit in map(self.units.at, places)

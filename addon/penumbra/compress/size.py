@@ -4,8 +4,7 @@ surrogates."""
 from __future__ import annotations
 
 LEAST_CUT = 40
-"""The smallest number of characters or bytes that are cut out of a line. A mark for fewer would be too
-long."""
+"""The smallest number of characters or bytes that are cut out of a line. For fewer, a mark is too long."""
 _NEAR = 24
 """The greatest number of characters by which a cut moves to reach the end of a word."""
 

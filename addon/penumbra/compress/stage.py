@@ -42,8 +42,7 @@ class Source:
     arguments: Any = None
     """The call's arguments, decoded."""
     bare: Callable[[], str] = str
-    """A function that returns the output before all stages, without markup and without the agent's text
-    around it."""
+    """A function that returns the output before all stages, without markup and the agent's text around it."""
 
     @property
     def original_bytes(self) -> int:
@@ -79,5 +78,4 @@ class Stage:
     deletes: bool = False
     """True if the stage only deletes text and adds a few markers. Fewer bytes are then fewer tokens."""
     bares: bool = False
-    """True if the stage removes markup. Headings in an excerpt then count the lines of the text without
-    markup."""
+    """True if the stage removes markup. Excerpts then count lines without markup."""

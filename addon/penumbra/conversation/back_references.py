@@ -49,8 +49,7 @@ _MOST_COMPARED = 300_000
 """The greatest number of comparisons with earlier lines for one text. These comparisons take about half a
 second. If a text needs more, its later lines stay."""
 _LONG = 2_000
-"""The number of characters at the beginning of a text whose tokens are estimated first. They mostly
-decide."""
+"""The number of characters at the beginning of a text whose tokens are estimated first. These decide."""
 _NEAR = 9
 """The number of lines after a hidden part that are searched for marks. Such a mark may count hidden lines."""
 _MARKER = re.compile(
@@ -63,8 +62,7 @@ _NO_STATEMENT = re.compile(
 )
 """The beginnings of lines without a meaning of their own: lines of a diff, and lines that Penumbra writes."""
 _OPEN_TASKS = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
-"""The families that list open problems. Each line of such a list matters, even if an earlier list has the
-line."""
+"""The families that list open problems. Each line matters, even if an earlier list has the line."""
 _NO_CALL = Call()
 
 
@@ -81,8 +79,7 @@ class Referring:
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """A `_Reference` replaces consecutive lines of the new text. These lines are also consecutive in an
-    earlier text."""
+    """A `_Reference` replaces consecutive lines that are also consecutive in an earlier text."""
 
     start: int
     end: int
@@ -205,8 +202,7 @@ class _Search:
     read: TextLines
     call: Call
     _bare: list[str] = field(init=False)
-    """The stripped lines of the output. A line that is not from the output is replaced by a text that equals
-    no line."""
+    """The stripped lines of the output. Other lines are replaced by a text that equals no line."""
     _compared: int = 0
     """The number of lines of earlier texts that were compared so far."""
     _staying: StayingLines | None = None
@@ -247,8 +243,7 @@ class _Search:
         return best
 
     def _common(self, earlier: EarlierText, place: int, position: int, step: int, most: int) -> int:
-        """Return the number of equal lines before or after two positions. Each position is in one of the
-        texts."""
+        """Return the number of equal lines before or after two positions. Each is in one of the texts."""
         count = 0
         while count < most:
             place, position = place + step, position + step

@@ -74,8 +74,7 @@ class NamedCalls:
     _places: dict[bytes, tuple[str, int]] = field(default_factory=dict)
 
     def note(self, key: bytes, name: str, same_as: bytes = b"", *, lasts: bool = True) -> None:
-        """Add a call. `same_as` is the key of the call with the same result; empty if there is no such
-        call."""
+        """Add a call. `same_as` is the key of the call with the same result; empty if there is none."""
         calls = self._calls.setdefault(name, [])
         self._places[key] = (name, len(calls))
         calls.append(NamedCall(key, same_as or key, lasts))
@@ -112,8 +111,7 @@ _LONGEST = 60
 """The length in characters of the longest path or command in a name. A longer path loses its beginning, and a
 longer command its end."""
 _SEARCHED = 16_000
-"""The length in characters of the longest text that is searched for secrets. Longer commands are cut
-before."""
+"""The length in characters of the longest text that is searched for secrets. Longer ones are cut."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
 """A change of folder before a command. Names leave it out, because most commands have the same folder."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
@@ -135,8 +133,7 @@ class ShownTexts:
         self._shown: LRUCache[bytes, str] = LRUCache(4_096)
 
     def shown(self, text: str, is_path: bool, clean: Clean) -> str:
-        """Return the part of a text that a name shows. `clean` must be deterministic. Raises
-        RedactionError."""
+        """Return the part of a text that a name shows. `clean` is deterministic. Raises RedactionError."""
         key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, salt=bytes([is_path])).digest()
         with self._lock:
             known = self._shown.get(key)

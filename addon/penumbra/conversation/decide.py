@@ -80,8 +80,7 @@ class Inputs:
     is_heavy: bool = False
     """True if deciding takes so long that it is done outside of the event loop."""
     cold: float = 0.0
-    """The number of seconds without a request after which no part of the conversation is in the provider's
-    cache."""
+    """The seconds without a request after which no part of the conversation is in the provider's cache."""
     is_cold: bool = False
     """True if the pause before the request was longer than `cold`."""
     is_recorded: bool = True
@@ -93,8 +92,7 @@ class Inputs:
     is_withdrawn: bool = False
     """True if the provider has just refused the injected tool. Unread results then lose their references."""
     is_ours: Callable[[str], bool] | None = None
-    """A function that recognises placeholders made for the caller; None if results get no note about
-    placeholders."""
+    """A function that recognises placeholders made for the caller; None if results get no note."""
 
     @property
     def stays_bound(self) -> bool:
@@ -309,8 +307,7 @@ class Decider:
         _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """Return a reference to an earlier equal text, or None. Failures and reports of failures are always
-        sent whole."""
+        """Return a reference to an earlier equal text, or None. Failures and their reports are sent whole."""
         earlier = self.earlier.same(item)
         # Equal texts of different tools may have different shortened forms.
         if earlier is None or not (

@@ -50,7 +50,7 @@ class AskedCompressors:
             self._made.close()
 
     async def forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
-        """Return the forms of new results by key; empty if no compressor is set or one fails. Raises
+        """Return new results' forms by key; empty without a compressor or if one fails. Raises
         RedactionError."""
         if incoming.api.kind != "messages" or not inputs.request.settings.external_strategy:
             return {}

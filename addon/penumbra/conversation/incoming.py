@@ -129,8 +129,7 @@ class Accepted(Struct, frozen=True):
     model: str = ""
     """Name of the model, without secrets."""
     show: ShowName = one_line
-    """The function that removes secrets from names before they are shown, for example from the names of
-    tools."""
+    """The function that removes secrets from names before they are shown, such as the names of tools."""
     project: str = ""
     """A short name of the conversation's folder; empty if no request has named one."""
     plan: Plan | None = None

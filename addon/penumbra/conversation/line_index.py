@@ -44,8 +44,7 @@ class TextLines(NamedTuple):
     output: Sequence[str | None]
     """The lines of the output; None for each line that is not from the output."""
     numbers: Sequence[int]
-    """The number of each line in its file; 0 for a line without a number; empty if the text has no
-    numbers."""
+    """The number of each line in its file; 0 for a line without one; empty if no line has one."""
 
 
 def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
@@ -244,8 +243,7 @@ class LineIndex:
         return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 
     def places(self, line: str) -> list[tuple[EarlierText, int]]:
-        """Return the latest places of a line, the latest first. A place is a text and a position in the
-        text."""
+        """Return the latest places of a line, the latest first. A place is a text and a position."""
         places: list[tuple[EarlierText, int]] = []
         position = self._latest.get(line.strip(), -1)
         for _ in range(_MOST_STEPS):

@@ -53,8 +53,7 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts, referents
 
 SLACK = 0.85
-"""A request that is too large shrinks to this fraction of its limit. Texts then need not change in every
-turn."""
+"""A request that is too large shrinks to this fraction of its limit. Texts then don't change every turn."""
 _LEAST = 400
 """The size in bytes of the smallest superseded result that is shortened."""
 _SMALL = 300
@@ -110,7 +109,7 @@ class SentText:
 
 
 class _Step(NamedTuple):
-    """A `_Step` is a limit for the unread texts or for the other texts. Each step allows less than the step
+    """A `_Step` is a limit for the unread or for the other texts. Each step allows less than the step
     before."""
 
     unread: bool
@@ -260,8 +259,7 @@ class Planner:
     # Changes that pay
 
     def superseded(self) -> tuple[Plan, Plan]:
-        """Return a plan for superseded results, and a plan for superseded arguments. Raises
-        RedactionError."""
+        """Return the plans for superseded results and for superseded arguments. Raises RedactionError."""
         settings = self.request.settings
         allowed = self.references is not None or settings.lossy == "on"
         asked_for = settings.supersede != "off" and settings.lossy != "off"
@@ -426,8 +424,7 @@ class Planner:
         return Candidate(key, made, original, document.place(value), change)
 
     def _may_change(self, item: Item, value: Raw) -> bool:
-        """Return whether a call's arguments may change. The call must be unsigned, and no text may refer to
-        it."""
+        """Return whether a call's arguments may change. It must be unsigned, and no text may refer to it."""
         document = self.request.document
         if self._skips(item) or _is_edited(self.request, value):
             return False

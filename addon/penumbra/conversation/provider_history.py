@@ -120,8 +120,7 @@ def results_before(request: Request, prepared: Prepared | None) -> tuple[Provide
 
 
 def _wants_duplicates(request: Request) -> bool:
-    """Return whether the request names a session. Results of the request may then have been sent earlier in
-    the session."""
+    """Return whether the request names a session. Its results may then have been sent earlier."""
     settings = request.settings
     if not (settings.session_id and settings.dedup and settings.shortens):
         return False

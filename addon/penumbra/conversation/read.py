@@ -87,8 +87,7 @@ def _with_results(request: Request, content: _Read) -> Request:
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
-    """Return the request with the calls that are missing from its body although the body has their
-    results."""
+    """Return the request with the calls that its body lacks although the body has their results."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
         replace(result, call=calls.get(result.call_id, result.call))

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
 
 LONG = 30_000
-"""The size in bytes of the largest body that is read whole. Of a larger body, only the part after its known
-prefix is read."""
+"""In a body above this size in bytes, only the part after its known prefix is read."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)
@@ -59,16 +58,15 @@ def _identified(incoming: Incoming, request: Request) -> Request:
 
 
 class RestoredValues:
-    """A `RestoredValues` puts secret values back into responses, and replaces them by placeholders in later
-    requests."""
+    """A `RestoredValues` puts secret values into responses, and replaces them by placeholders in requests."""
 
     def __init__(self, stores: Stores, rules: CompiledRules) -> None:
         self._stores, self._rules = stores, rules
         self._made: Restoring | None = None
 
     async def conceal(self, request: Request) -> bool:
-        """Replace the values that were put back into earlier responses by their placeholders. Return whether
-        there were any."""
+        """Replace values that were put into earlier responses by placeholders. Return whether there were
+        any."""
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
             return False

@@ -69,7 +69,7 @@ def lines_before(call: Call, text: str) -> int:
 
 
 def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
-    """Return the original and the sent text for the operator. Secrets are removed under any settings. Raises
+    """Return the original and the sent text for the operator, always without secrets. Raises
     RedactionError."""
     settings = replace(accepted.request.settings, redact_secrets=True)
     request = replace(accepted.request, settings=settings)

@@ -37,8 +37,7 @@ def omitted(count: int) -> str:
 
 
 def shorten(text: str, limit: int) -> str | None:
-    """Return the text in at most `limit` UTF-8 bytes; None if the text already fits or can't be made
-    smaller."""
+    """Return the text in at most `limit` UTF-8 bytes; None if it already fits or can't be made smaller."""
     if size(text) <= limit or limit <= 0:
         return None
     document = _document(text)
@@ -125,8 +124,7 @@ def _length(document: Document, value: Raw) -> int:
 
 
 def _fitting(text: str, space: int) -> bytes | None:
-    """Return the JSON of a text that is cut so that the JSON has at most `space` bytes; None if that
-    fails."""
+    """Return the JSON of a text, cut so that the JSON has at most `space` bytes; None if that fails."""
     limit = space - 2
     for _ in range(_TRIES):
         form = _plain(text, limit) if limit >= selection.LEAST else None

@@ -25,8 +25,7 @@ from penumbra.linear import QUIET, lines_with
 _AROUND = 3
 """The greatest number of lines of a paragraph that belong to a failure, on each side."""
 _LEVELS = 3
-"""The greatest number of lines above a failure, each less indented than the last, that belong to the
-failure."""
+"""The greatest number of lines above a failure, each less indented than the last, that belong to it."""
 _ABOVE = 40
 """The number of lines above a failure that are searched for such lines."""
 _LONGEST_HEADING = 400
@@ -123,8 +122,7 @@ class StayingLines:
             yield start, end
 
     def heading(self, start: int, end: int) -> int | None:
-        """Return the last heading from `start` to `end` whose lines continue after `end`; None if there is no
-        such heading."""
+        """Return the last heading from `start` to `end` whose lines continue after `end`; None if none."""
         needed = (self._heading(form, start, end) for form in self.headings)
         return max((position for position in needed if position is not None), default=None)
 
@@ -198,8 +196,7 @@ _MOST_MARGIN = 30
 
 @dataclass(frozen=True, slots=True)
 class FileUnits:
-    """A `FileUnits` has the units of a file or of a part of a file, such as functions, methods and
-    classes."""
+    """A `FileUnits` has the units of a file or a part of it, such as functions, methods and classes."""
 
     start: int
     """The position of the file's first line in its text."""

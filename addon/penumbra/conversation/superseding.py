@@ -45,8 +45,7 @@ class Newer:
     category: str
     """The category of the superseded call."""
     repeats: bool
-    """True if the newer call repeats the call; False if the newer call wrote the file that the result
-    shows."""
+    """True if the newer call repeats the call; False if it wrote the file that the result shows."""
     writes: bool
     """True if the newer call wrote a file."""
 

@@ -134,8 +134,7 @@ class LiveDecoding:
             return b""
 
     def end(self, rest: Callable[[], bytes]) -> bytes:
-        """End the stream, and return the delayed bytes from `rest`. For a broken response, return no
-        bytes."""
+        """End the stream, and return the delayed bytes from `rest`. A broken response has none."""
         return b"" if self._state.broken else rest()
 
 

@@ -97,8 +97,7 @@ class Engines:
         return EngineHandle(self.current, settings)
 
     def _replaced(self, old: _SharedEngine | None, made_with: EngineSettings) -> _SharedEngine:
-        """Return a new engine. If the old engine has a database at the same place, the new engine uses that
-        database."""
+        """Return a new engine. If the old engine has a database at the same place, the new engine uses it."""
         same = old is not None and old.engine.settings.database == made_with.database
         database = old.engine.database if old is not None and same else None
         shares = old is not None and old.engine.settings.shared == made_with.shared
@@ -141,8 +140,7 @@ _log = logging.getLogger(__name__)
 
 
 class CurrentSettings:
-    """A `CurrentSettings` keeps the settings and their rules. All parts are replaced together, or no part
-    is."""
+    """A `CurrentSettings` keeps the settings and their rules. All are replaced together, or none."""
 
     def __init__(self) -> None:
         self.settings = Settings()

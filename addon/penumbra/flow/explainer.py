@@ -69,8 +69,8 @@ class Explainer:
         self._settings = settings
 
     def priority(self, flow: object, message: object) -> float:
-        """Return the priority of the view for a request, a response or a frame; below 0 if there is no text
-        about it."""
+        """Return the priority of the view for a request, a response or a frame; below 0 if there is no
+        text."""
         return PRIORITY if isinstance(flow, http.HTTPFlow) and self._is_ours(flow, message) else NOT_OURS
 
     def lines(self, flow: object, message: object, body: bytes) -> list[Line]:
@@ -260,8 +260,7 @@ class View:
         self.explainer = explainer
 
     def render_priority(self, data: bytes, metadata: Metadata | None = None, **more: Any) -> float:
-        """Return a priority above all others for LLM calls, and a priority below all others for other
-        flows."""
+        """Return a priority above all others for LLM calls, and one below all others for other flows."""
         facts = more if metadata is None else vars(metadata)
         return self.explainer.priority(facts.get("flow"), _message(facts)) if data else NOT_OURS
 
@@ -376,8 +375,7 @@ class Commands:
 
     @command.command("penumbra.references")
     def references(self) -> Sequence[str]:
-        """Return the references that penumbra.expand can show. Without penumbra_page_originals=on there are
-        none."""
+        """Return the references that penumbra.expand can show. They need penumbra_page_originals=on."""
         numbers = self._memory.references()
         return sorted(ref for ref, number in numbers.items() if self._texts.get(number) is not None)
 

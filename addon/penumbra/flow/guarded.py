@@ -118,8 +118,7 @@ class Closed(layer.Layer):
 
 
 def closing(context: Context, work: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
-    """Do a layer's work. After an exception, close the client's connection, because it would otherwise stay
-    open."""
+    """Do a layer's work. After an exception, close the client's connection, which would stay open."""
     try:
         yield from work
     except Exception as error:

@@ -45,8 +45,7 @@ def watch(client: connection.Client) -> None:
 
 
 def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> http.HTTPFlow:
-    """Return the flow of a hidden request. `state` is the state of the client's flow, to which the new flow
-    is linked."""
+    """Return the flow of a hidden request. `state` is that of the client's flow, to which it is linked."""
     flow = http.HTTPFlow(parent.client_conn, parent.server_conn)
     flow.request = parent.request.copy()
     for name in _NOT_REPEATED:

@@ -43,8 +43,7 @@ class OnlyHttp:
         self._is_provider = is_provider
 
     def next_layer(self, data: layer.NextLayer) -> None:
-        """Replace a layer that would pass bytes on unread. Scripts run before mitmproxy's own choice of a
-        layer."""
+        """Replace a layer that would pass bytes on unread. Scripts run before mitmproxy's choice."""
         chooser = addon("nextlayer")
         if data.layer is None and chooser is not None:
             chooser.next_layer(data)
@@ -81,8 +80,7 @@ class OnlyHttp:
 
 
 class FirstLine(layer.Layer):
-    """A layer that reads HTTP or TLS from the client's first bytes on. These bytes may arrive in any
-    pieces."""
+    """A layer that reads HTTP or TLS from a client's first bytes on. They may arrive in any pieces."""
 
     def __init__(self, context: Context, other: layer.Layer | None) -> None:
         """`other` is the layer for other protocols; None if they are not allowed."""

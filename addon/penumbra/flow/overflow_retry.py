@@ -41,8 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 def _patience(accepted: Accepted) -> float:
-    """Return the number of seconds by which the beginning of a stream may be delayed; 0 if the request is
-    small."""
+    """Return the seconds by which the beginning of a stream may be delayed; 0 if the request is small."""
     body = accepted.rewritten.body
     if not accepted.bounds.is_near(body) and not is_elsewhere(accepted.request.document):
         return 0.0
@@ -126,8 +125,7 @@ class OverflowRetry(Step):
             await self._settle(flow, watched)
 
     async def _smaller(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> Retry | None:
-        """Return the request to send instead; None if the response is no refusal or no other request would
-        help."""
+        """Return the request to send instead; None if there was no refusal or no request would help."""
         refusal = self._error_in(watched, response, body)
         if refusal is None:
             return None
@@ -181,8 +179,7 @@ class OverflowRetry(Step):
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
     async def _replace(self, flow: Flow, state: FlowState, watched: WatchedRequest) -> None:
-        """Send further requests and read each response whole. This response can't be delayed by the
-        splice."""
+        """Send further requests and read each response whole, because the splice can't delay this one."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""

@@ -76,8 +76,7 @@ class RequestWay:
         self.others = OtherRequests(handle, self._signing, journal)
 
     def begins(self, flow: Flow) -> None:
-        """Limit the body of a request that must be searched. The bytes of a larger body are dropped as they
-        arrive."""
+        """Limit the body of a request that must be searched. A larger body is dropped as it arrives."""
         request, settings = flow.request, self._current.settings
         api = recognise.by_request_line(request.method, request.path)
         says_json = recognise.claims_json(request.headers.get("content-type", ""))
@@ -96,8 +95,7 @@ class RequestWay:
             bodies.BOUNDS[flow] = bodies.Bound(most, refuse)
 
     async def request(self, flow: Flow) -> None:
-        """Rewrite, search or refuse a request that concerns Penumbra. After an exception, all changes are
-        undone."""
+        """Rewrite, search or refuse a request that concerns Penumbra. An exception undoes all changes."""
         if request_path.is_ours(flow.request.headers.get(request_path.HEADER, "")):
             # This is a call to an external compressor. Another proxy has sent the call back to this proxy.
             del flow.request.headers[request_path.HEADER]
@@ -261,8 +259,7 @@ class RequestWay:
     async def frame(
         self, flow: Flow, api: Api, frame: bytes, handle: EngineHandle
     ) -> Accepted | Refused | None:
-        """Return the outcome for a request that is a frame of a WebSocket; None if the frame stays
-        unchanged."""
+        """Return the outcome for a request that is a frame of a WebSocket; None if the frame stays."""
         settings = handle.settings
         outcome: Accepted | Refused | None
         try:
@@ -337,8 +334,7 @@ _MOST_WARNINGS = 1_000
 
 class OtherRequests:
     """An `OtherRequests` removes secrets from requests to LLM hosts that are no LLM calls or don't look like
-    LLM calls. The setting `unknown_paths` decides about unknown paths. The log names each unknown path
-    once."""
+    LLM calls. The setting `unknown_paths` decides about unknown paths. The log names each path once."""
 
     def __init__(self, handle: Callable[[], EngineHandle], signing: Signing, journal: Journal) -> None:
         """`handle` returns a handle on the rules for a frame that arrives now."""
@@ -500,8 +496,7 @@ class Signing:
 
 
 def sign(request: HttpRequest, settings: Settings, date: str = "") -> None:
-    """Sign a changed request with the keys of the client's signature. An empty `date` means the date of that
-    signature."""
+    """Sign a changed request with the keys of the client's signature. An empty `date` means its date."""
     if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
         request.headers.update(keys.sign(_signable(request), date))
 

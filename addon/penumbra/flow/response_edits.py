@@ -121,8 +121,7 @@ class ResponseEdits(Step):
 
 
 def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
-    """Put the edited body into the flow. A live stream has already been sent, so only mitmproxy's copy is
-    replaced."""
+    """Put the edited body into the flow. A live stream is already sent, so only mitmproxy's copy is set."""
     if record.live is not None:
         response.data.content = bytes(record.live)
         return

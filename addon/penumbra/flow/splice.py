@@ -93,8 +93,7 @@ class Purpose(Enum):
 
 @dataclass
 class Running:
-    """A `Running` is a hidden request until the end of its response. A client's stream has at most one hidden
-    request.
+    """A `Running` is a hidden request until the end of its response. A client's stream has at most one.
 
         none ── refused ───► INSTEAD ── refused again ──► INSTEAD
           │                     └── its response ends ──► none

@@ -119,8 +119,7 @@ class FlowState:
     observed: Settings | None = None
     """The settings for the observation of the request; None if the request is not observed."""
     is_untouched: bool = False
-    """True if the request is an LLM call that was sent unchanged. The response to such a request also stays
-    unchanged."""
+    """True if the request is an LLM call that was sent unchanged. Its response also stays."""
     threshold: str | None = None
     """The threshold in the request that opened a WebSocket. It counts for all frames."""
     spliced: bool = False

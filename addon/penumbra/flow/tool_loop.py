@@ -44,8 +44,8 @@ FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 
 @dataclass
 class LoopedResponse:
-    """A `LoopedResponse` is a response in which the model may call the injected tool. The splice uses it as
-    its session."""
+    """A `LoopedResponse` is a response in which the model may call the injected tool. It is the splice's
+    session."""
 
     handle: EngineHandle
     prepared: Prepared
@@ -133,8 +133,7 @@ class Turns:
     async def smaller(
         self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure
     ) -> bytes | None:
-        """If a continuation was refused as too large, return the request with smaller texts; otherwise
-        None."""
+        """Return the request with smaller texts if a continuation was refused as too large; else None."""
         host, size = destination.shown(flow), len(loop.request) // 4
         refusal = refusals.classify(failure.status or 200, failure.body, host, size)
         if refusal is None:
@@ -161,8 +160,8 @@ class Turns:
             self.later(_remember(looped, done), looped.handle)
 
     async def give_up(self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure) -> Done:
-        """End a response that can't be continued. The client gets an error, and the provider's message is
-        logged."""
+        """End a response that can't be continued. The client gets an error, the log the provider's
+        message."""
         words = upstream_error.words(failure)
         try:
             words = await looped.handle.engine.cleaned(words)

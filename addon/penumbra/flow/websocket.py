@@ -160,8 +160,7 @@ class WebSockets:
     async def _request(
         self, flow: Flow, socket: Socket, stream: SocketStream, frame: bytes, envelope: Envelope
     ) -> bytes:
-        """Return the frame for the provider that replaces a client's request; empty if the request is
-        refused."""
+        """Return the frame for the provider that replaces a client's request; empty if it is refused."""
         asked = stream.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
         api = socket.api if envelope.type == CREATE else _steering()
@@ -241,8 +240,7 @@ class WebSockets:
         return shown or rest
 
     def _answered(self, stream: SocketStream, envelope: Envelope) -> Waiting | None:
-        """Return the request that a frame of the provider answers; None if no request waits for a
-        response."""
+        """Return the request that a frame of the provider answers; None if no request waits."""
         if envelope.type == BEGIN:
             if stream.waiting and stream.waiting[0].begun and not stream.waiting[0].loop.rounds:
                 # A frame of an unknown type has ended the response before this one.
@@ -323,8 +321,7 @@ class WebSockets:
         loop: ToolLoop,
         broken: Broken,
     ) -> bool:
-        """If a continuation was refused as too large, send smaller texts. Return whether smaller texts were
-        sent."""
+        """If a continuation was refused as too large, send smaller texts. Return whether there were any."""
         smaller = await self._turns.smaller(flow, looped, loop, broken.failure)
         request = stream.transcript.whole(smaller) if smaller is not None else None
         if request is None:
@@ -400,8 +397,7 @@ def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
 
 
 def _steering() -> Api:
-    """Return the API for frames with the client's words during a response. Such frames ask for no new
-    response."""
+    """Return the API for frames with the client's words during a response. These ask for no new response."""
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 

@@ -181,8 +181,7 @@ class SocketStream:
 
     waiting: deque[Waiting] = field(default_factory=deque)
     delayed: deque[tuple[bytes, bool]] = field(default_factory=deque)
-    """The client's frames that wait for the end of hidden turns. A frame is paired with True if it is
-    text."""
+    """The client's frames that wait for the end of hidden turns. Each comes with True if it is text."""
     latest: Accepted | None = None
     transcript: Transcript = field(default_factory=Transcript)
     history: SocketHistory = field(default_factory=SocketHistory)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 32 << 20
 """The default size limit of a text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
-"""The key of the fingerprints that `redact` and `redact_many` make. This key is public. A proxy uses another
-key."""
+"""The public key of the fingerprints by `redact` and `redact_many`. A proxy uses another key."""
 
 
 @rules.cached

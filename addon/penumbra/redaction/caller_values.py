@@ -40,16 +40,14 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class _Known:
-    """A `_Known` keeps the values of one caller with their first placeholders. The least recently found value
-    comes first."""
+    """A `_Known` keeps one caller's values, the least recently found first, with their first placeholders."""
 
     marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     made: LRUCache[str, bool] = field(default_factory=lambda: LRUCache(_MADE))
     """The placeholders that were made for the caller."""
     size: int = 0
     automaton: tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]] | None = None
-    """An automaton for the spellings of all values, and the placeholder of each spelling; None after a
-    change."""
+    """An automaton for all spellings of values, and the placeholder of each; None after a change."""
 
 
 class CallerValues:
@@ -64,8 +62,7 @@ class CallerValues:
         self._lock = threading.Lock()
 
     def learn(self, caller: bytes, found: Mapping[str, str], made: Collection[str] = ()) -> None:
-        """Keep the values that are secrets everywhere, by placeholder. Also keep all placeholders in
-        `made`."""
+        """Keep values that are secrets everywhere, by placeholder, and all placeholders in `made`."""
         fitting = {
             data: mark.encode("ascii")
             for mark, value in found.items()

@@ -53,8 +53,7 @@ class Decoder:
     views: Callable[[bytes], Iterable[View]]
     """A function that returns views of a text. All views together are at most twice as long as the text."""
     has_quotes: bool = False
-    """True if the text also encodes quotes. A plain quote then does not close a string that an encoded quote
-    has opened."""
+    """True if the text also encodes quotes. A plain quote then closes no string of an encoded quote."""
     label: str = ""
     """Label of all secrets; empty if each secret has the label by which it was found."""
     quote: bytes = b""

@@ -40,8 +40,7 @@ def is_json(data: bytes) -> bool:
 
 
 def still_json(text: str, new: str) -> str:
-    """Return the new text. If the old text was JSON and the new text is not, wrap the new text in an
-    object."""
+    """Return the new text. If the old text was JSON and the new text is not, wrap it in an object."""
     encoded = (each.encode("utf-8", "surrogatepass") for each in (text, new))
     was, is_now = (is_json(data) for data in encoded)
     return encode({"redacted": new}).decode("utf-8") if was and not is_now else new

@@ -133,8 +133,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 
 
 def _is_password_slot(strength: Strength, style: Style) -> bool:
-    """Return whether every value in this place is a password: the place is a whole line, or a value in
-    quotes."""
+    """Return whether every value in this place is a password: a whole line, or a value in quotes."""
     return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
 
 
@@ -259,8 +258,7 @@ def _is_password_in_prose(value: str) -> bool:
 
 
 def _is_free_phrase(value: str) -> bool:
-    """Return whether a value is at least three words that are joined as in programs. No word may be a word of
-    programs."""
+    """Return whether a value is three or more words, joined as in programs, but without words of programs."""
     if not has_shape(value, "free_phrase"):
         return False
     return not any(is_program_word(word.lower()) for word in _WORD.findall(value))

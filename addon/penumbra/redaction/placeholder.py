@@ -80,8 +80,7 @@ _WORD = re.compile(rb"\w*")
 
 
 def around(spans: Iterable[Span], taken: Sequence[tuple[int, int]], data: bytes) -> Iterator[Span]:
-    """Yield the parts of the spans that are outside of placeholders. `taken` are the placeholders, in
-    order."""
+    """Yield the parts of the spans outside of placeholders. `taken` has the placeholders, in order."""
     ends = [end for _, end in taken]
     for span in spans:
         index, start, pieces = bisect_right(ends, span.start), span.start, 0

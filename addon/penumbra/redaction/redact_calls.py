@@ -27,8 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
-    """Return `redact` with a limit of processor time for all texts together. Above the limit, it raises
-    TooLarge."""
+    """Return `redact` with a limit of processor time for all texts together. Beyond, it raises TooLarge."""
     allowance = time_budget.Allowance(seconds)
 
     def attempt(text: str, hint: str) -> Redacted:
@@ -73,8 +72,7 @@ ShowName = Callable[[str], str]
 
 
 def shown_names(redact: Callable[[str, str], Redacted]) -> ShowName:
-    """Return a function that prepares a name to be shown: the name gets one line, is cut, and loses its
-    secrets."""
+    """Return a function that prepares a name to be shown, in one short line without secrets."""
 
     def show(name: str) -> str:
         try:

@@ -85,8 +85,7 @@ _DEEPEST = 2
 _CHECKED = 256
 """The number of hits between two checks of the time."""
 _AROUND = 4 * FAR
-"""The number of bytes around a new placeholder that are searched again. The longest private keys are
-shorter."""
+"""The number of bytes around a new placeholder that are searched again. No private key is longer."""
 _EDGE = 2_048
 """The number of bytes at each end of a part of a text in which findings don't count. These findings may
 depend on the text outside of the part."""
@@ -101,8 +100,7 @@ class Scan:
     counts: dict[str, int] = field(default_factory=dict)
     """The number of replaced values, by rule id."""
     values: dict[str, str] = field(default_factory=dict)
-    """The values by placeholder, as the text spells them. The values are secret and may be kept only in
-    memory."""
+    """The values by placeholder, as the text spells them. They are secret and may be kept only in memory."""
     rules: dict[str, str] = field(default_factory=dict)
     """The ids of the rules that first found the values, by placeholder."""
     sure: dict[str, str] = field(default_factory=dict)
@@ -185,8 +183,7 @@ class Redactor:
         return replace(scan, text=data.decode("utf-8", "surrogatepass"), counts=dict(sorted(counts.items())))
 
     def _spans(self, data: bytes, hint: Hint, *, again: bool) -> list[Span]:
-        """Return the secrets in a text. With `again`, the text was searched before, and only its placeholders
-        are new."""
+        """Return the secrets in a text. With `again`, only placeholders are new since the last search."""
         taken = placeholder.spans(data)
         found = [] if again else self._shown(data, hint)
         # The first search reads the whole text. A placeholder that came with the text may cut a secret of any
@@ -360,8 +357,7 @@ def _whole_characters(data: bytes, span: Span) -> Span:
 
 
 def _merge(spans: list[Span]) -> list[Span]:
-    """Return the spans. Overlapping spans are joined, and the rule of the highest rank names a joined
-    span."""
+    """Return the spans. Overlapping ones are joined, and the rule of the highest rank names a joined span."""
     spans.sort(key=lambda span: (span.start, -span.end, -span.rank, span.rule))
     merged: list[Span] = []
     for span in spans:

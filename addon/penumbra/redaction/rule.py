@@ -82,8 +82,7 @@ class Rule:
     group: int = 0
     """The number of the group that matches the secret; 0 for the whole match."""
     first_group: bool = False
-    """True if the secret is the first group with a match. If no group has a match, the secret is the whole
-    match."""
+    """True if the secret is the first group with a match. Without one, it is the whole match."""
     before: int = 0
     """The greatest number of bytes between the beginning of a match and its anchor."""
     window: int = 600
@@ -110,14 +109,12 @@ class Rule:
 
     @cached_property
     def pattern(self) -> Linear:
-        """The pattern. It is compiled at its first use, because most texts contain the anchors of few
-        rules."""
+        """The pattern, compiled at its first use. Most texts contain the anchors of few rules."""
         return compile_pattern(self.regex)
 
     @cached_property
     def shows_early(self) -> bool:
-        """True if the secret is the end of the match and its first bytes show whether the value is a
-        secret."""
+        """True if the secret is the end of the match and its first bytes show whether it is a secret."""
         if self.group != 1 or self.value != "opaque" or self.window < _FAR or not self.regex.endswith(")"):
             return False
         begin = next(piece.start() for piece in _GROUPS.finditer(self.regex) if piece[1])
@@ -126,7 +123,7 @@ class Rule:
 
 @rules.cached
 def read() -> tuple[Rule, ...]:
-    """Return all rules of rules/secrets. A user's rule replaces Penumbra's rule with the same id. Raises
+    """Return all rules of rules/secrets. A user's rule replaces Penumbra's with the same id. Raises
     RuleError."""
     by_id: dict[str, Rule] = {}
     for file in rules.load_folder("secrets", without=_EXAMPLES):
@@ -229,8 +226,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """An `Allowed` contains the operator's exceptions from redaction. It is false if there are no
-    exceptions."""
+    """An `Allowed` contains the operator's exceptions from redaction. It is false if there are none."""
 
     ids: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()
@@ -299,8 +295,7 @@ class Allowed:
 
 
 def _is_at(parts: Sequence[str], glob: str) -> bool:
-    """Return whether a glob matches the parts of a path. A relative glob needs to match only the end of the
-    path."""
+    """Return whether a glob matches the parts of a path. A relative glob need match only the path's end."""
     reached = {0}
     for segment in (glob if glob.startswith("/") else f"**/{glob}").split("/"):
         if segment == "**":

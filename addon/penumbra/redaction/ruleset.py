@@ -39,8 +39,7 @@ class Loaded:
 
 
 def load(text: str, name: str = "gitleaks.toml") -> Loaded:
-    """Return the content of a file's text. Raises RuleError if the text is not TOML or has the wrong
-    structure."""
+    """Return the content of a text. Raises RuleError if it is not TOML or has the wrong structure."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -47,8 +47,7 @@ class Finder:
 
     id: str
     anchors: tuple[bytes, ...]
-    """Strings in lower case. The function is called only if the text contains at least one of these
-    strings."""
+    """Strings in lower case. The function is called only if the text contains one of them."""
     find: Callable[[bytes, bytes, list[int]], Iterator[Span]]
     """The function. It gets the text, the text in lower case, and the sorted offsets of the anchors."""
 
@@ -56,8 +55,7 @@ class Finder:
 _LEAST = 8
 """The smallest number of bytes in a value that is searched for in the whole text."""
 _LONG = 16
-"""The smallest number of bytes in a value that is also found if a letter, digit or `_` adjoins one of its
-ends."""
+"""The least number of bytes in a value that is also found if a letter, digit or `_` adjoins one end."""
 BATCH, PIECE = 262_144, 1 << 20
 """The bytes of values in one search, and the bytes of text that one search covers."""
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")

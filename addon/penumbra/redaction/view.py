@@ -252,8 +252,7 @@ JOINTS = Linear(
 """This pattern matches the text between two string literals that a program concatenates. This text has the
 two quotes, and an operator or a line break."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
-"""This pattern matches the rest of a member's name. Such a string is not concatenated with the string before
-it."""
+"""This pattern matches the rest of a member's name. It is not concatenated with the string before."""
 
 
 def _is_of_one_depth(joint: bytes) -> bool:

@@ -43,8 +43,7 @@ def codings(header: str) -> tuple[str, ...]:
 
 
 def decode(data: bytes, header: str, limit: int) -> bytes:
-    """Return the decoded body. Raises TooLarge if the decoded body has more than `limit` bytes, and
-    NotDecodable."""
+    """Return the decoded body. Raises NotDecodable, or TooLarge if the body has more than `limit` bytes."""
     decoder = Decoder(header, limit)
     plain = decoder.feed(data)
     if not decoder.is_complete:

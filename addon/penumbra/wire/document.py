@@ -231,8 +231,7 @@ class Document:
         return True
 
     def once(self, make: Callable[[Document], T]) -> T:
-        """Return the result of `make` for this document. The result is computed again only after an
-        amendment."""
+        """Return the result of `make` for this document. It is computed again only after an amendment."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -290,8 +289,7 @@ class Document:
         return state
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
-        """Return the result of `make` for a value. The result is computed once, so it must depend only on the
-        value."""
+        """Return the result of `make` for a value. It is computed once and must depend only on the value."""
         key = make, id(value)
         if key not in self._about:
             # Keeping the value prevents another object from getting the same `id`.
@@ -335,8 +333,7 @@ class Document:
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
-        """Return the items of an array. For any other value, or an empty array, return the value as the only
-        item."""
+        """Return the items of an array. Any other value, or an empty array, is the only item."""
         return [] if value is None else self.items(value) or [value]
 
     def repeats(self, value: Raw) -> bool:
@@ -417,16 +414,14 @@ class Document:
         return self._as_amended(0, len(self.data)) if self._amended else self.data
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Return the range of a value in the document. A part of an amended value has the range of the
-        amended value."""
+        """Return the range of a value in the document. A part of an amended value has that value's range."""
         start, end = self._place(value)
         if self._amended and not self._holds(start):
             return next((begin, stop) for begin, (stop, inner) in self._amended.items() if inner.has(value))
         return start, end
 
     def _place(self, value: Raw) -> tuple[int, int]:
-        """Return the range of a value in the text. A value of another document has a range outside of the
-        text."""
+        """Return the range of a value in the text. For a value of another document, it is outside."""
         address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
         size = len(memoryview(value))
         start = address - self._base
@@ -593,7 +588,7 @@ class Document:
         owner.edits.append(Edit(*member_of(owner._structure, *owner._place(value)), b""))
 
     def render(self) -> bytes:
-        """Return the document with its edits and amendments. Without any, the result is the `data` object
+        """Return the document with its edits and amendments. Without any, this is the `data` object
         itself."""
         edits = [*self.edits, *self._amendments()] if self._amended else self.edits
         if not edits:

@@ -236,8 +236,7 @@ class PrefixMemory:
         return best
 
     def _listed(self, scope: bytes) -> list[tuple[bytes, Prefix, Prefix]]:
-        """Return `head`, `sure` and `likely` of a scope's arrays. The array that was used last comes
-        first."""
+        """Return `head`, `sure` and `likely` of a scope's arrays. The last used array comes first."""
         with self._lock:
             return [(each.head, each.sure, each.likely) for each in reversed(self._scopes.get(scope, ()))]
 
@@ -376,8 +375,7 @@ class Remembered(NamedTuple):
         return state
 
     def contains(self, data: bytes, text: bytes) -> bool:
-        """Return whether a text occurs in the document. All results are kept, so callers should search for
-        few texts."""
+        """Return whether a text occurs in the document. Results are kept, so callers should use few texts."""
         start, likely, before = self.starts[0], self.likely, self.found
         if text not in likely.contained:
             # A shorter prefix may have been searched before.

@@ -184,8 +184,7 @@ _remembered = rules.until_changed(forgettable(_REMEMBERED)(_line_call))
 
 @rules.cached
 def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return two patterns: for a call that runs a command line, and for the name of the member with the
-    command line."""
+    """Return the patterns for a call that runs a command line, and for the member with the command line."""
     code = tool_rules().code
     calls, members = ("|".join(map(re.escape, names)) for names in (code.calls, code.members))
     return (
@@ -195,7 +194,7 @@ def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _command_lines(source: str) -> list[str]:
-    """Return the command lines in JavaScript that calls `tools.exec_command({cmd: "..."})`; empty for other
+    """Return the command lines in JavaScript with `tools.exec_command({cmd: "..."})`; empty for other
     code."""
     call, member = _code_patterns()
     if f"{tool_rules().code.object}." not in source or not call.search(source):

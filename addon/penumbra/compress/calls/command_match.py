@@ -34,8 +34,7 @@ class _Match:
 
     @classmethod
     def of(cls, line: str, name: str, unless: Sequence[str]) -> _Match:
-        """Return the match for one line of a rule. `unless` has the options that the command must not
-        have."""
+        """Return the match for one line of a rule. `unless` has the options that exclude a command."""
         words = line.split()
         operands = tuple(tuple(word.split("|")) for word in words[1:] if not word.startswith("-"))
         options = frozenset(word for word in words[1:] if word.startswith("-"))

@@ -230,5 +230,4 @@ def _may_say_cut(data: bytes) -> bool:
 
 
 _OTHERWISE = re.compile(r"\\[A-Za-mo-qsu-z0-9]|\(\?(?!:)")
-"""Syntax that Python and RE2 read differently, or that only one of them knows: classes, flags and
-lookarounds."""
+"""Syntax that Python and RE2 read differently or only one knows: classes, flags and lookarounds."""

@@ -35,16 +35,14 @@ def families() -> Mapping[str, NamedFamily]:
 
 
 def prints(family: str) -> str:
-    """Return the kind of a family's output: `run`, `names`, `texts` or `states`; empty for an unknown
-    family."""
+    """Return the kind of output: `run`, `names`, `texts` or `states`; empty for an unknown family."""
     named = families().get(family)
     return "" if named is None else named.rule.prints
 
 
 @rules.cached
 def grouping() -> frozenset[str]:
-    """Return the families with a step that writes the common part of several lines once, above these
-    lines."""
+    """Return the families with a step that writes the common part of several lines once above them."""
     return frozenset(
         name
         for name, (rule, _) in families().items()

@@ -53,8 +53,7 @@ def outputs(text: str) -> list[Output]:
 
 
 def alone(text: str) -> str | None:
-    """Return the output of a JSON text with exactly one output and no other needed content; otherwise
-    None."""
+    """Return the output of a JSON text with one output and no other needed content; otherwise None."""
     found = outputs(text)
     if len(found) != 1 or not found[0].text.strip():
         return None
@@ -68,8 +67,7 @@ def _needless() -> re.Pattern[str]:
 
 
 def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yield the outputs of a list. Its items are content blocks, or objects that name their command or
-    path."""
+    """Yield the outputs of a list. Items are content blocks or objects with a command or path."""
     items = [bytes(item) for item in _ITEMS.decode(data)[: MAX_OUTPUTS + 1]]
     for item in items:
         asked = _asked(item)
@@ -116,8 +114,7 @@ def _asked(data: bytes) -> str:
 
 
 def _placed(text: str, literals: list[tuple[bytes, str]]) -> list[Output]:
-    """Return the outputs with their offsets. A string is left out if it has only one line or occurs twice in
-    the text."""
+    """Return the outputs with their offsets. Strings of one line and repeated strings are left out."""
     placed: list[Output] = []
     for literal, asked in literals:
         source = literal.decode("utf-8", "surrogatepass")

@@ -63,8 +63,7 @@ def _wrapper(argv: tuple[str, ...]) -> tuple[WrapperRule | None, int]:
 
 
 def _without_global_options(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `git -C x --no-pager diff` as `git diff`, and `docker compose -f x up` as `docker compose
-    up`."""
+    """Return `git -C x --no-pager diff` as `git diff`, `docker compose -f x up` as `docker compose up`."""
     for length in (1, 2):
         takes = _options().get(argv[:length])
         if takes is None:

@@ -20,8 +20,7 @@ _Match = tuple[int, re.Match[str]]
 
 
 def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequence[str]]) -> list[str]:
-    """Return the lines without the positions `gone`. Each of `marks` is inserted before the line at its
-    position."""
+    """Return the lines without `gone`. Each mark is inserted before the line at its position."""
     if not marks:
         return lines
     out: list[str] = []
@@ -137,8 +136,7 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
 
 
 _Block = tuple[re.Match[str], int, int]
-"""The match of a block's first line, the position of the first line that may be omitted, and the end of the
-block."""
+"""The match of a block's first line, the first position that may be omitted, and the block's end."""
 
 
 @dataclass(slots=True)
@@ -274,8 +272,7 @@ class Block:
 
 @dataclass(slots=True)
 class Member:
-    """A step that replaces each matching line of JSON by one string in the JSON. A mark stands above the
-    first line."""
+    """A step that replaces each matching line of JSON by one string in it, with a mark above the first."""
 
     pattern: Pattern
     path: Sequence[str]

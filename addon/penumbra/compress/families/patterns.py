@@ -73,8 +73,7 @@ class Pattern:
         return map(self._match if max(map(len, lines), default=0) <= LINE_LIMIT else self.match, lines)
 
     def form(self, template: str) -> str:
-        """Return a format for `str.format` that takes the groups of a match. A name that is no group
-        stays."""
+        """Return a format for `str.format` that takes the groups of a match. Other names stay."""
         parts = [part.replace("{", "{{").replace("}", "}}") for part in _parts(template)]
         for place in range(1, len(parts), 3):
             group = self._groups.get(parts[place])
@@ -131,8 +130,7 @@ def written(template: str, values: Mapping[str, object]) -> str:
 
 @cache
 def _parts(template: str) -> tuple[str, ...]:
-    """Return the parts of a template in groups of three: a text, a name, and the nouns with a bar before each
-    noun."""
+    """Return the parts of a template in groups of three: a text, a name, and nouns with a bar before each."""
     return tuple(_PLACEHOLDER.split(template))
 
 

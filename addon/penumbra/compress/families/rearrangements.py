@@ -56,8 +56,8 @@ class Group:
         return out
 
     def _keyed(self, lines: list[str]) -> list[tuple[str, str] | None]:
-        """Return the key of each line that has one, and the text after the key. Context lines get the key of
-        a neighbour."""
+        """Return the key of each line and the text after the key. Context lines get the key of a
+        neighbour."""
         is_short = max(map(len, lines), default=0) <= LINE_LIMIT
         beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
         rest = self.pattern.group("rest")

@@ -19,8 +19,7 @@ from penumbra.compress.text import Text
 from penumbra.short_texts import remembered
 
 MAX_ANNOUNCEMENTS = 64
-"""The greatest number of commands that a text may announce. A text with more announcements is not the output
-of a script."""
+"""The greatest number of commands that a text may announce. A text with more is no script's output."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
 """A `Shorten` takes a text, the name of its family and whether its lines were filtered. It returns the
 shortened text; None if the family changes nothing."""
@@ -118,8 +117,7 @@ def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) 
 
 
 def _between_seams(lines: Sequence[str], parts: Sequence[Part]) -> Iterator[tuple[int, int, list[Part]]]:
-    """Yield (first line, line after the last one, commands) of each part of an output between echoed
-    words."""
+    """Yield (first line, line after the last one, commands) of each output between echoed words."""
     start = 0
     producers: list[Part] = []
     for part, end in [*_seams(lines, parts), (None, len(lines))]:

@@ -29,8 +29,7 @@ MIN_LOSSY_BYTES = 2_500
 MIN_LOSSY_GAIN = 300
 """The number of bytes that lossy steps must save in addition to the other steps."""
 SCRIPT_LIMIT = 4
-"""The greatest depth of commands that announce other commands, such as `npm test`, which announces
-`vitest`."""
+"""The greatest depth of commands that announce other commands, as `npm test` announces `vitest`."""
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:

@@ -89,8 +89,7 @@ def _unreadable(text: str, data: bytes) -> tuple[int, int]:
 
 
 def named(text: str) -> str | None:
-    """Return the text with a description in place of each run of encoded data; None if there is no such
-    run."""
+    """Return the text with a description in place of each run of encoded data; None if there is none."""
     if len(text) <= _LONG_ENOUGH:
         return None
     short = _BLOB.sub(_name, text)

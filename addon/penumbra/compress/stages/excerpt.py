@@ -66,8 +66,7 @@ _LIMITS = {
 smallest limit. The second number times the square root of the original's bytes is the limit of larger
 originals. If a text has too many lines to compare, its limit is smaller."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
-"""The limit of a file in aggressive mode, with two numbers as in `_LIMITS`. In other modes `_FILE` gives the
-limit."""
+"""The limit of a file in aggressive mode, with two numbers as in `_LIMITS`. Other modes use `_FILE`."""
 _LEAST_NEW = 1_000
 """The size in bytes of the largest text whose new lines are not counted."""
 _OF_FILES = (Kind.FILE, Kind.DATA)
@@ -87,8 +86,7 @@ _NEW_OR_NOT = (Kind.FILE, Kind.REPORT)
 _SHARE = 0.75
 """The fraction of an excerpt that failure lines may take."""
 _SHARE_OF_QUOTED = 0.25
-"""The fraction that failure lines may take in lists and in agents' reports. These texts may quote
-failures."""
+"""The fraction that failure lines may take in lists and in agents' reports. These quote failures."""
 _MORE = 6_000
 """The number of bytes by which failure lines may enlarge an excerpt that lacks space for them."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
@@ -110,8 +108,7 @@ _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30
 """The percentages of the byte limit for seven kinds of parts, in this order: the beginning, the end, lines
 about the end of a program, failures, definitions in a file, headings, and rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
-"""The percentages of the limit for the beginning and the end of a file. Other passages of a file are more
-useful."""
+"""The percentages of the limit for the ends of a file. Other passages of a file are more useful."""
 _DIFFERING = 75
 """The percentage of the limit for rows of JSON that failed or differ from others."""
 _ENDS = 3
@@ -120,8 +117,7 @@ _NAMED = 4
 """The names of omitted files take at most the limit divided by this number."""
 _MOST_FAILURES = 64
 _USED = 84
-"""The percentage of the limit that an excerpt of a file takes. Files may have more bytes before they need an
-excerpt."""
+"""The percentage of the limit that an excerpt of a file takes. A file without an excerpt may take all."""
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
 """An excerpt is made only if its limit is at most this fraction of the text. A larger excerpt saves less than
@@ -134,8 +130,7 @@ _COLUMNS_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
 _LONGEST_PATH = 400
 """The length in characters of the longest line that may be a path."""
 _LOOKED_AT = 20_000
-"""The number of characters at the beginning of a text that are examined to find out whether the text is a
-list of paths."""
+"""The number of characters at the beginning of a text that show whether the text is a list of paths."""
 _BY_CATEGORY = {
     "bash": Kind.COMMAND,
     "grep": Kind.SEARCH,
@@ -210,8 +205,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
-    """Return whether an excerpt saves more than the cost of a turn in which the model asks for its missing
-    parts."""
+    """Return whether an excerpt saves more than a turn costs in which the model asks for missing parts."""
     if policy.target_ratio is not None or (kind is Kind.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
@@ -291,8 +285,7 @@ def kind_of(source: Source) -> Kind:
 
 
 def limit_of(kind: Kind, source: Source) -> int:
-    """Return the limit of a kind in bytes. The limit is smaller in aggressive mode and larger for an
-    error."""
+    """Return the limit of a kind in bytes. It is smaller in aggressive mode and larger for an error."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE
@@ -338,8 +331,7 @@ def _extent(text: str, kind: Kind, source: Source) -> str:
 
 
 class _Parts:
-    """A `_Parts` finds the parts of one text that its excerpt may show. Values that several methods need are
-    computed once."""
+    """A `_Parts` finds the parts of one text that its excerpt may show. Common values are computed once."""
 
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
@@ -364,8 +356,8 @@ class _Parts:
         return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
     def file_above(self, place: int) -> bytes:
-        """Return the heading of the line at an offset, such as the name of its file; empty if the line has no
-        heading."""
+        """Return the heading of the line at an offset, such as the name of its file; empty if there is
+        none."""
         named = self._headings.named if self._is_readable else {}
         line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:
@@ -424,7 +416,7 @@ class _Parts:
         return self._file(space, places) if self._kind is Kind.FILE else self._parts(space, places)
 
     def _file(self, space: int, failures: Sequence[int]) -> str:
-        """Return the ends and the definitions of a file, and passages with names that the conversation has
+        """Return the ends and definitions of a file, and passages with names that the conversation has
         used."""
         _, contents, _ = self._numbered
         chosen = Selection(self._units, space * _USED // 100)

@@ -69,8 +69,7 @@ def _starts(lines: list[str]) -> list[int]:
 
 
 def _cycle(lines: list[str], start: int) -> tuple[int, int]:
-    """Return (period, further repeats) of the shortest cycle at `start` for which a marker saves bytes, or
-    (1, 0)."""
+    """Return (period, further repeats) of the shortest cycle at `start` that is worth a marker, or (1, 0)."""
     first = lines[start]
     for period in range(1, _LONGEST_CYCLE + 1):
         following = start + period

@@ -79,8 +79,8 @@ class Headings:
 
 
 def hunks_above(flags: LineFlags) -> dict[int, list[int]]:
-    """Map each line of a hunk to the hunk's first line. Map the hunk's first line to the lines with its file
-    and commit."""
+    """Map each line of a hunk to the hunk's first line, and the first line to the lines with file and
+    commit."""
     lines = flags.lines
     above: dict[int, list[int]] = {}
     commit: list[int] = []
@@ -203,8 +203,7 @@ def opened_above(flags: LineFlags) -> dict[int, int]:
 
 
 def _heads_commit(flags: LineFlags, number: int) -> bool:
-    """Return whether a line begins a commit. Another program may print the same words, so the lines below
-    decide."""
+    """Return whether a line begins a commit. Other programs print such words, so the lines below decide."""
     below = [*flags.lines[number + 1 : number + 3], "", ""]
     is_headed = flags.has(number + 1, "commit header") or (not below[0] and below[1].startswith("    "))
     return flags.lines[number].startswith("commit ") and is_headed

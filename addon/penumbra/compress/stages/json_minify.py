@@ -123,8 +123,7 @@ def _is_record(line: str) -> bool:
 
 
 def _compact(value: str) -> str:
-    """Return the value without blanks. If a value is too deep for the decoder, a pattern removes the
-    blanks."""
+    """Return a value without blanks. A pattern removes them if the value is too deep for the decoder."""
     try:
         return msgspec.json.format(encode(value), indent=-1).decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, RecursionError):

@@ -31,8 +31,7 @@ _LONGEST_NAME, _NAMES = 120, 4
 """The length in characters of the longest value that may name its object, and the greatest number of such
 values of an object."""
 _WHOLE, _STRING = 40, 300
-"""The length in characters of the longest array or object that is one unit, and of the longest such
-string."""
+"""The length of the longest array or object that is one unit, and of the longest string."""
 _DEEPEST = 64
 """The depth from which members are only counted. Each level parses its content again."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
@@ -54,8 +53,7 @@ class _Tree:
     above: str = ""
     """The JSON in the row above; empty if there is none."""
     texts: list[str] = field(default_factory=list)
-    """The JSON of each unit with its key. A unit with members or lines has only its brackets or quotes
-    here."""
+    """The JSON of each unit with its key. Units with members or lines have only brackets or quotes."""
     parents: list[int] = field(default_factory=list)
     """The number of the unit that encloses each unit; 0 for the first."""
     ends: list[int] = field(default_factory=list)

@@ -116,8 +116,7 @@ class _Numbers:
         return cls(separator, head, numbers, contents, gaps)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """Yield the first position of each run of lines whose numbers grow by one, and the position after the
-        run."""
+        """Yield the first position of each run of lines whose numbers grow by one, and the end of the run."""
         count = len(self.numbers)
         breaks = set(self.gaps)
         if not isinstance(self.numbers, range):
@@ -189,7 +188,7 @@ def unpad(text: str) -> str | None:
 
 
 def split(text: str) -> tuple[list[int], list[str]]:
-    """Return the numbers and the contents of the lines. An unnumbered line has the number 0. The text may be
+    """Return the numbers and the contents of lines. Unnumbered lines have the number 0. Text may be
     thinned."""
     lines = text.split("\n")
     separator = separator_of(lines)
@@ -281,8 +280,8 @@ _remembered = lru_cache(maxsize=16)(_separator)
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
-    """Return whether the numbers in a tool's text may be part of the file. `original` is the text before any
-    change."""
+    """Return whether the numbers in a tool's text may be part of the file. `original` is the unchanged
+    text."""
     if has_own_tags(text):
         return True
     first = first_number(text)

@@ -68,8 +68,7 @@ class _Table:
     columns: int = 1
     has_heads: bool = False
     spans: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """The cells that span the next rows, by column. A cell has its text and the number of rows that it still
-    spans."""
+    """The cells that span the next rows, by column. A cell has its text and its number of further rows."""
 
     def spanning(self) -> str | None:
         """Return the cell of an earlier row that spans this column; None if there is none."""
@@ -124,8 +123,7 @@ class _Writer:
         self.hides, self.spans = hides, spans
         """True if elements may be hidden or cells may span other cells. Attributes are read only then."""
         self.space = space
-        """The number of characters that spanning cells may still add. A few tags could add very many
-        characters."""
+        """The number of characters that spanning cells may still add. A few tags could add very many."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0
@@ -269,8 +267,7 @@ class _Writer:
             table.column += 1
 
     def _write_bars(self, table: _Table) -> None:
-        """Write the bars before a cell. Empty cells at the beginning of a row get bars only if the columns
-        have heads."""
+        """Write the bars before a cell. Empty first cells get bars only if the columns have heads."""
         missing = table.column - table.bars
         table.bars = table.column
         if table.has_heads or any(part.strip() for part in self.parts):

@@ -68,8 +68,7 @@ def is_separated(text: str) -> bool:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """Return the mark that nearly all of the first lines contain equally often; empty if there is no such
-    mark."""
+    """Return the mark that nearly all of the first lines contain equally often; empty if there is none."""
     first = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
@@ -115,8 +114,7 @@ def odd(lines: Sequence[str]) -> list[int]:
 
 
 def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> list[int]:
-    """Return the position of each odd row as often as the row has odd cells. The result is empty if the rows
-    are no table."""
+    """Return the position of each odd row as often as the row has odd cells. Empty if they are no table."""
     if len(rows) < 4 * _ENDS:
         return []
     width = Counter(map(len, rows.values())).most_common(1)[0]
@@ -135,9 +133,8 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
 
 
 def _odd_values(counts: Mapping[str, int]) -> set[str]:
-    """Return the odd values of a column: missing values, values of a rare type, rare values if there are few
-    different values, and numbers far from all others. `counts` has the number of occurrences of each
-    value."""
+    """Return the odd values of a column: missing values, values of a rare type, rare ones of few different
+    values, and numbers far from all others. `counts` has the number of occurrences of each value."""
     total, most = sum(counts.values()), max(counts.values())
     kinds = {value: _kind(value) for value in counts}
     of_kinds: Counter[str] = Counter()

@@ -77,8 +77,7 @@ def _is_heading(flags: LineFlags, number: int) -> bool:
 
 
 def group(text: str) -> str | None:
-    """Return the text with its hits grouped by file; None if there are no hits or the text could not be
-    restored."""
+    """Return the text with its hits grouped by file; None if there are none or it could not be restored."""
     lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
@@ -152,7 +151,7 @@ def _is_path(name: str) -> bool:
 
 
 def _near(line: str, last: str, coming: str) -> str:
-    """Return the file name before a line near a hit (`path-12-text`). The hit before or after has the same
+    """Return the file name in a line near a hit (`path-12-text`). The hit before or after has the same
     name."""
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):

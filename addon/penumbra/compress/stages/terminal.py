@@ -257,8 +257,7 @@ class _Screen:
             self.column = 0
 
     def _go(self, row: int, column: int) -> None:
-        """Move to a position on the page. If the page has any text, a move to the first cell begins a new
-        page."""
+        """Move to a position on the page. If the page has text, its first cell begins a new page."""
         if row == 1 and column <= 1:
             self._new_page()
             return

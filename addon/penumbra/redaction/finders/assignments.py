@@ -446,7 +446,7 @@ def _is_file(data: bytes, start: int, end: int) -> bool:
 
 
 def _means_passing(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether `pass` is a verb, as in `PASS: TestName/with_part`, `PASS event-api` and "all files pass
+    """Return whether `pass` is a verb: `PASS: TestName/with_part`, `PASS event-api` and "all files pass
     `lint`"."""
     if data[start:end].lower() != b"pass":
         return False
@@ -530,8 +530,7 @@ def _without_user(data: bytes, span: Span) -> Span:
 
 
 def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span | None:
-    """Return the span of an item in a list if the item is a secret. Options, rules and names are no
-    secrets."""
+    """Return the span of an item in a list if the item is a secret. Options, rules and names are not."""
     text = data[value.start : value.end].decode("utf-8", "replace")
     mixed = kinds(text) == 3
     style = value.style

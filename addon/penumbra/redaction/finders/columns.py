@@ -188,8 +188,7 @@ _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
-"""Each anchor is a word followed by a character that may end its cell. The words alone occur in too many
-lines."""
+"""Each anchor is a word with a character that may end its cell. Words alone occur in too many lines."""
 _BREAK = late(rb"{BREAK}")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
@@ -339,8 +338,7 @@ def _rows(
 def _below(
     data: bytes, delimiter: re.Pattern[bytes], width: int, ended: list[int]
 ) -> Iterator[list[tuple[int, int]]]:
-    """Yield the cells of each row below a head. `ended[0]` is first the end of the head, and then the end of
-    the last row."""
+    """Yield the cells of each row below a head. `ended[0]` is the end of the head, then of the last row."""
     at, odd = ended[0], 0
     while odd <= _MOST_ODD_LINES and (match := _BREAK.match(data, at)):
         time_budget.check()

@@ -117,8 +117,7 @@ _TAGGED = _late(
 )
 _INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=({QUOTE})")
 _GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")
-"""This pattern matches a value directly after the quote at the end of its name. The text has lost the
-separator."""
+"""This pattern matches a value directly after the quote of its name, in a text without the separator."""
 _PUT = late(
     rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
     rb"|proxy_set_header)"
@@ -165,8 +164,7 @@ _ASSIGNMENTS = late(
     rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
     rb"[^\s\"'()]{0,160}\Z"
 )
-"""This pattern matches a command's option with a list of assignments. The match ends with the name of an
-assignment."""
+"""This pattern matches a command's option with a list of assignments. It ends with an assignment's name."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
 """The texts that show, directly after a name, that the name has no value."""
@@ -327,8 +325,7 @@ def _ends_line(data: bytes, begin: int, at: int) -> bool:
 
 
 def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
-    """Return the value in `NAME=value`, without spaces and quotes. The end of the value depends on the text
-    around it."""
+    """Return the value in `NAME=value`, without spaces and quotes. Its end depends on the text around it."""
     if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
         value = read(data, at, b"", Style.ENV, RUN_QUERY)
         goes_on = _NO_FRAGMENT.match(data, value.end) if value else None
@@ -487,8 +484,7 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _begins_code(data: bytes, value: Value, gap: bytes) -> bool:
-    """Return whether the value begins with a bracket that it does not close, or is a list, a map or a
-    type."""
+    """Return whether the value begins with a bracket that it does not close, or is a list, map or type."""
     closing = _CLOSING.get(data[value.start])
     if closing is None:
         return False

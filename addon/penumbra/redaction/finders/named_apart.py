@@ -77,8 +77,7 @@ _MARK = Linear(rb"(?i)(?:^|[^\w.-])(?:" + _MARKS + rb")\b")
 _SIGN = Linear(rb"(?i)" + _TELLING_WORDS + rb"|" + _MARKS)
 """This pattern matches wherever `_TELLING` or `_MARK` matches."""
 _FAR = 20_000
-"""The greatest distance in bytes between an anchor and the end of the text that is searched after its
-value."""
+"""The greatest number of bytes between an anchor and the end of the text that is searched."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
@@ -186,8 +185,7 @@ def _in_members(*parts: bytes) -> Iterator[Name]:
 
 
 def _cut_off(before: bytes) -> bytes:
-    """Return the lines before a member that belong to the member's record, if the text lacks the record's
-    brace."""
+    """Return the lines before a member that belong to its record, if the text lacks the record's brace."""
     lines = before.split(b"\n")
     first = next((at for at in range(len(lines) - 2, -1, -1) if not _WHOLE_MEMBER.search(lines[at])), -1)
     return b"\n".join(lines[first + 1 :])
@@ -333,8 +331,7 @@ def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
 
 _SENSITIVE = late(rb"get_attr(\\{0,31}\"),\s{0,40}\\{0,31}\"value\\{0,31}\"\s?:\s?\\{0,31}\"([\w-]{1,80})")
 _MOST_BEFORE = 16_384
-"""The greatest number of bytes in a Terraform state between `"attributes"` and the list of sensitive
-attributes."""
+"""The greatest number of bytes in a Terraform state from `"attributes"` to the list of sensitive ones."""
 _IS = late(rb"{QUOTE}\s{0,4}:\s{0,4}({QUOTE})")
 _MOST_SENSITIVE = 2_000
 

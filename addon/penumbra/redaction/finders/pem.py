@@ -171,8 +171,7 @@ def _armoured(data: bytes) -> Iterator[Span]:
 
 
 def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | None:
-    """Return the range of the key after the BEGIN line from `begin` to `start`. `end` is the offset of the
-    next END line."""
+    """Return the key's range after the BEGIN line from `begin` to `start`. The next END line is at `end`."""
     lines = _lines(data, start, _line_prefix(data, begin))
     if lines is not None:
         return lines

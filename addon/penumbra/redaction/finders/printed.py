@@ -74,8 +74,7 @@ def _patterns() -> tuple[Any, Any]:
 
 
 def printed_by(call: str) -> Printed | None:
-    """Return the secret that `call` prints, or None. `call` is a command line or the path of a file that is
-    read."""
+    """Return the secret that `call` prints, or None. `call` is a command line or the path of a file."""
     parts = parse(call)
     # `pwd` is a command and not a file with passwords.
     is_command = "/" not in call and bool(parts) and all(part.brief for part in parts)

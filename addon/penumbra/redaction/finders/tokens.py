@@ -233,8 +233,8 @@ _LINE_REACH = 300
 _BEGINNING = 600
 """The number of bytes after an anchor that are enough to tell whether a long value is random."""
 _LOOK = 256
-"""The greatest number of characters of a value that are tested. Without this limit, hostile texts would take
-too long."""
+"""The greatest number of characters of a value that are tested. Without a limit, hostile texts take too
+long."""
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
@@ -353,8 +353,7 @@ def _may_be_wrapped(rule: Rule) -> bool:
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
-    """Return the rule's secret that begins at `anchor`. `wraps` is true if a line break may divide the
-    secret."""
+    """Return the rule's secret that begins at `anchor`. `wraps` is true if a line break may divide it."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
     # Nearly all anchors are inside longer words. This test is faster than a match of the pattern.
@@ -422,8 +421,7 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
 
 
 def _joined(rule: Rule, data: bytes, start: int, end: int) -> bytes:
-    """Return the text without its line breaks if the rule matches the whole of it; otherwise an empty
-    string."""
+    """Return the text without its line breaks if the rule matches all of it; otherwise empty."""
     text = flat(data[start:end])
     match = rule.pattern.match(text)
     return text if match and match.end() == len(text) else b""

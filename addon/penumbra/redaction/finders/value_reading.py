@@ -70,8 +70,8 @@ def _quote_before(data: bytes, at: int) -> tuple[int, int]:
 
 def _escape(backslashes: int, *, bare: bool) -> tuple[int, int]:
     """Return the level of a quote with this number of backslashes, and the number of backslashes that belong
-    to the quote. A `bare` quote is written as `"`. Any other quote is written as `u0022`, after a backslash
-    of its own."""
+    to the quote. A `bare` quote is written as `"`. Any other quote is `u0022` after a backslash of its
+    own."""
     coded = 0 if bare else _halvings(backslashes)
     level = _halvings((backslashes >> coded) + 1)
     return coded + level, (1 << level) - 1 << coded
@@ -143,8 +143,7 @@ def _is_random(inside: bytes) -> bool:
 
 
 def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the range between two quotes that are HTML entities such as `&quot;`; otherwise the whole
-    range."""
+    """Return the range between two quotes that are entities such as `&quot;`; otherwise the whole range."""
     opener = QUOTE_ENTITY.match(data, start, end)
     if opener is None:
         return start, end

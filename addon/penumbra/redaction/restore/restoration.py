@@ -51,12 +51,10 @@ _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
 )
 _LONG = 16
-"""The smallest number of characters in a value that is also found if a word character adjoins one of its
-ends."""
+"""The least number of characters in a value that is also found if a word character adjoins one end."""
 _WORD = re.compile(r"\w")
 _SPELLINGS = 4
-"""The number of spellings of a value that are searched for: unescaped, and escaped once, twice and three
-times."""
+"""The number of spellings of a value that are searched for: escaped not at all, once, twice and thrice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,7 @@ class Leaf:
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
-    """Yield the strings in arguments. Arguments are a JSON object, a string that contains an object, or plain
-    text."""
+    """Yield the strings in arguments. These are a JSON object, a string that contains one, or plain text."""
     text = document.string(arguments)
     if text is None:
         for value in _strings(document, arguments):
@@ -177,8 +174,7 @@ def replaced(text: str, stretches: Iterable[Stretch]) -> str:
 
 
 def swept(content: bytes, values: Mapping[str, str]) -> bytes:
-    """Return the bytes with values replaced by placeholders. Values in nested JSON strings are also
-    replaced."""
+    """Return the bytes with values replaced by placeholders. This includes nested JSON strings."""
     spelled: dict[bytes, bytes] = {}
     for mark, value in values.items():
         for ascii_only in (False, True):
@@ -316,8 +312,7 @@ class Restoration:
         self.past.note(noted)
 
     async def keep(self) -> None:
-        """Store the places of the values that the response got. After a restart, the places are still
-        known."""
+        """Store the places of the values that the response got. A restart does not lose them."""
         await self.past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:
@@ -333,8 +328,8 @@ class Restoring:
         self._decisions = decisions
         self._vault = Vault()
         self._edits: LRUCache[bytes, tuple[Edit, ...]] = LRUCache(_MEMORY)
-        """Edits that replace values by placeholders, by `_call_key`. Offsets are counted from the beginning
-        of the arguments."""
+        """Edits that replace values by placeholders, by `_call_key`. Offsets count from the arguments'
+        beginning."""
 
     async def conceal(self, request: ReadRequest, conversation: bytes, scan: Scanner | None) -> bool:
         """Replace values by placeholders in the arguments of past calls. Return whether there were any
@@ -399,8 +394,7 @@ class Restoring:
         past: Mapping[bytes, Stretches],
         hide: bool,
     ) -> tuple[dict[bytes, tuple[Edit, ...]], dict[bytes, Stretches]]:
-        """Return the edits of calls, and the new places to store. Values are searched for only if `hide` is
-        true."""
+        """Return the edits of calls, and the new places to store. The search for values needs `hide`."""
         decided: dict[bytes, tuple[Edit, ...]] = {}
         fresh: dict[bytes, Stretches] = {}
         for key, call in calls.items():
@@ -417,8 +411,7 @@ class Restoring:
         return decided, fresh
 
     def redacting(self, request: ReadRequest, conversation: bytes, redact: Redact) -> Redact:
-        """Return a function that calls `redact` and then redacts the values of the conversation's other
-        results."""
+        """Return a function that calls `redact`, then redacts values of the conversation's other results."""
         values = self._vault.values(conversation, [item.key for item in request.items]).every()
         values = {mark: value for mark, value in values.items() if len(value) >= _SURE}
         if not values:

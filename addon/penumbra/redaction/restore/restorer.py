@@ -32,8 +32,7 @@ from penumbra.short_texts import remembered
 # that the call or the conversation states. If neither states a folder, a relative path equals only the same
 # relative path. After a call that may have changed the folder, a relative path equals no path.
 Kind = Literal["path", "patch", ""]
-"""The way in which a call names the file to edit: in an argument or in a patch; empty if the call edits no
-file."""
+"""How a call names the file to edit: in an argument or in a patch; empty if the call edits no file."""
 _OF_FILES = ("read", "edit", "write")
 _WORD = re.compile(r"[\w.-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
@@ -89,8 +88,7 @@ def settled(tool: str) -> bool:
 
 
 def moves(tool: str, texts: Iterable[str]) -> bool:
-    """Return whether a call may change the working folder of later calls. `texts` are the strings in its
-    arguments."""
+    """Return whether a call may change the working folder of later calls. `texts` are its strings."""
     if tool in _table()["moving_tools"]:
         return True
     if settled(tool):
@@ -272,8 +270,7 @@ class Vault:
             return key in self._scopes.get(scope, ())
 
     def keep(self, scope: bytes, key: bytes, path: str, values: Mapping[str, str]) -> None:
-        """Store the values that were redacted in a result. `path` is the file that the result shows, or
-        empty."""
+        """Store the values that were redacted in a result. `path` is the file that it shows, or empty."""
         with self._lock:
             reads = self._scopes.get(scope)
             if reads is None:
@@ -409,8 +406,8 @@ class Restorer:
         return len(text)
 
     def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield each placeholder with the file to which the call writes it. Yield nothing if any placeholder
-        is uncertain."""
+        """Yield each placeholder with the file to which the call writes it. Yield nothing if any is
+        uncertain."""
         marks = list(PATTERN.finditer(text))
         if self.freeform:
             places = patch_marks(text, self.folder, None)
@@ -489,8 +486,7 @@ def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[s
 
 
 def _is_header(line: str) -> bool:
-    """Return whether a line without its white space begins like the header of a patch. Some programs ignore
-    white space."""
+    """Return whether a line is the header of a patch for programs that ignore white space."""
     return line.strip().startswith("***")
 
 
