@@ -7,6 +7,7 @@ import difflib
 import os
 import platform
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
@@ -42,8 +43,8 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
   -v         print mitmproxy's own lines about connections and flows, too
 
 Penumbra listens on 127.0.0.1:8080, or, for a program that it wraps, on a free port.
-Exit codes: 0 if all is well, 1 if something failed, 2 if arguments or settings are wrong. `wrap` returns the
-exit code of the program.
+Exit codes: 0 if all is well, 1 if something failed, 2 if arguments or settings are wrong. `wrap` ends as the
+program did, with its exit code or by its signal.
 
 Examples:
   penumbra wrap -- claude
@@ -67,10 +68,10 @@ HELP = ("-h", "--help")
 COMMANDS = (*_STARTS, *_OWN, "help")
 FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
 """First characters of mitmproxy's filter expressions."""
-_PIPE = 141
-"""The exit code of a program that a closed pipe ends: 128 + SIGPIPE."""
-_INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ends."""
+_BY_SIGNAL = 128
+"""A shell's exit code for a program that a signal ended, less the signal's number."""
+_PIPE = _BY_SIGNAL + 13
+"""The exit code of a program that a closed pipe ends."""
 I_KNOW = "--i-know"
 """The argument with which mitmweb starts even if its version shows each client the flows of all clients."""
 
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = _obey(words)
         sys.stdout.flush()
-        raise SystemExit(code)
+        raise SystemExit(code if code >= 0 else _end_by(-code))
     except BrokenPipeError:
         # A reader such as `head` has closed the pipe. Buffered output must not fail again at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -97,7 +98,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             os._exit(failure.code)
         raise SystemExit(failure.code) from None
     except KeyboardInterrupt:
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(_end_by(signal.SIGINT)) from None
+
+
+def _end_by(number: int) -> int:
+    """End this process by a signal, since a shell ends a loop only if SIGINT itself has ended the program in
+    it. On a system without such signals, return a shell's exit code for the signal."""
+    sys.stdout.flush()
+    if hasattr(os, "fork"):
+        import resource
+
+        # A core of this process would replace the core of the program.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    return _BY_SIGNAL + number
 
 
 def _obey(words: list[str]) -> int:

@@ -34,7 +34,6 @@ except ImportError:
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
-_BY_SIGNAL = 128
 _FORWARDED = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
 )
@@ -66,7 +65,8 @@ def find(name: str, path: str | None) -> str:
 
 
 def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program to its end and return its exit code, or 128 plus the number of the signal that ended it.
+    """Run a program to its end and return its exit code. If a signal ended it, return the signal's
+    negative number.
 
     `arguments` begin with the program's name. On a terminal, the program gets a process group of its own,
     which then controls the terminal. Otherwise the program stays in this process's group, so that a pipeline
@@ -97,8 +97,7 @@ def _as_child(program: str, arguments: Sequence[str], environment: Mapping[str, 
             print(f"penumbra: {arguments[0]}: {error.strerror}", file=sys.stderr, flush=True)
             return NOT_EXECUTABLE
         children.append(process.pid)
-        code = process.wait()
-        return code if code >= 0 else _BY_SIGNAL - code
+        return process.wait()
 
 
 def _become(
@@ -140,7 +139,7 @@ def _wait(child: int, terminal: int | None) -> int:
                 # A killed program could not restore the terminal itself.
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(terminal, termios.TCSADRAIN, kept)
-            return _BY_SIGNAL + os.WTERMSIG(status)
+            return -os.WTERMSIG(status)
         return os.WEXITSTATUS(status)
 
 
@@ -235,8 +234,8 @@ when the program has ended.
 The program uses a proxy that `penumbra proxy` or `penumbra web` has started. If none runs, or options are
 set, a new proxy starts on a free port and ends with the program.
 
-Exit code: the program's own; 128+N if signal N ended it; 126 if it may not be executed, 127 if it is not
-found; 125 if the proxy could not be started; 2 if arguments or settings are wrong.
+Exit code: the program's own; 126 if it may not be executed, 127 if it is not found; 125 if the proxy could
+not be started; 2 if arguments or settings are wrong. A signal that ends the program also ends `wrap`.
 """
 FAILED = 125
 _NODE = 24

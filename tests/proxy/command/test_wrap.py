@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import ssl
 import struct
@@ -213,6 +214,19 @@ def test_a_program_keeps_its_terminal(environment, wrapped, home, upstream):
     assert eventually(lambda: not list(running.glob("*")))
 
 
+def test_one_interrupt_ends_the_loop_of_a_shell(environment, wrapped):
+    terminal = Terminal(["/bin/bash", "--norc", "-i"], {**environment, "TERM": "dumb"})
+    command = shlex.join([*wrapped, "sh", "-c", "echo up; exec sleep 60"])
+    try:
+        terminal.type(f"for i in 1 2; do {command}; done\n")
+        terminal.wait_for(r"\nup\n")
+        terminal.type("\x03")
+        terminal.type("echo le''ft\n")
+        assert "\nup\n" not in terminal.wait_for(r"(?s).*\nleft\n")[0]
+    finally:
+        terminal.close()
+
+
 def test_without_a_terminal_wrap_stays_in_the_pipeline_and_prints_nothing_without_traffic(
     environment, wrapped, tmp_path
 ):
@@ -228,7 +242,7 @@ def test_without_a_terminal_wrap_stays_in_the_pipeline_and_prints_nothing_withou
         text=True,
         timeout=120,
     )
-    assert (done.returncode, done.stderr) == (128 + 9, "")
+    assert (done.returncode, done.stderr) == (-9, "")
     first, second = (json.loads(line.removeprefix("AGENT ")) for line in done.stdout.splitlines())
     assert first == {"leads": False, "front": False}
     found = second["variables"]
@@ -277,7 +291,7 @@ def test_a_proxy_that_stands_is_joined_and_outlives_the_program(environment):
         assert f"set -gx HTTPS_PROXY '{found[1]}'\n" in printed
         shown = [*command[:-1], "sh", "-c", "echo $HTTPS_PROXY; kill -TERM $$"]
         done = subprocess.run(shown, env=environment, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stdout, done.stderr) == (128 + 15, f"{found[1]}\n", "")
+        assert (done.returncode, done.stdout, done.stderr) == (-15, f"{found[1]}\n", "")
         assert proxy.poll() is None
     finally:
         proxy.terminate()

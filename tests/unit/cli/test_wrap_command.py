@@ -202,3 +202,18 @@ def test_without_a_terminal_a_stopped_program_that_another_process_continues_end
         [sys.executable, "-c", code, "sh", "-c", stops], stdin=subprocess.DEVNULL, timeout=60, check=False
     )
     assert done.returncode == 6
+
+
+WRAPPED = """import os
+from penumbra import cli
+from penumbra.cli import wrap
+wrap.main = lambda words: wrap.run("/bin/sh", ["sh", *words], os.environ)
+cli.main(["wrap", "-c", %r])"""
+"""A program that wraps a shell without a proxy."""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no such signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+def test_the_signal_that_ends_the_program_ends_wrap(number):
+    code = WRAPPED % f"kill -{int(number)} $$"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == -number
