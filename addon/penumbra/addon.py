@@ -245,8 +245,8 @@ class Penumbra(Guarded):
             data.ignore_connection = True
 
     def next_layer(self, data: NextLayer) -> None:
-        """Replace the next layer by one whose responses the tool loop can continue, and allow only HTTP if
-        secrets are redacted."""
+        """Replace the next layer by a layer whose responses the tool loop can continue. If secrets are
+        redacted, allow only HTTP."""
         self.only_http.next_layer(data)
         self.responses.tool_loop.next_layer(data)
 

@@ -320,9 +320,9 @@ def plain(example: str) -> str:
 
 
 def _of_secret(rule: SecretRule, redactor: Redactor, alone: Redactor) -> Iterator[str]:
-    """Yield one line, which begins with the key, for each example that fails.
+    """Yield a line, which begins with the key, for each example that fails.
 
-    `redactor` uses all rules, `alone` only this one.
+    `redactor` uses all rules, `alone` only this rule.
     """
     for number, example in enumerate(rule.examples.match):
         key = f"examples.match[{number}]"

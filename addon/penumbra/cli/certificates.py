@@ -54,7 +54,7 @@ class Certificates:
     bundle: Path | None
     """Path of the bundle; None if it could not be written."""
     problem: str = ""
-    """Reason why there is no bundle; empty if there is one."""
+    """Reason why there is no bundle; empty if there is a bundle."""
 
 
 def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ) -> Path:

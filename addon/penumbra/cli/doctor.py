@@ -362,7 +362,8 @@ def _problems(folder: Path) -> Iterator[Check]:
 
 def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
     """Check by TLS handshakes whether clients trust the CA. If this shell's environment names a proxy of
-    Penumbra, the clients run in this environment. Otherwise they run in one like that of `penumbra wrap`."""
+    Penumbra, the clients run in this environment. Otherwise the clients run in an environment like that of
+    `penumbra wrap`."""
 
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     ours = {entry.get("proxy") for entry in running.running(running.folder(environment))}
@@ -424,7 +425,8 @@ def checks(environment: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _versions() -> Iterator[Check]:
-    """Check Python and the packages. One note names all packages whose newer versions need a later Python."""
+    """Check Python and the packages. A single note names all packages whose newer versions need a later
+    Python."""
     advisories = rules.load("advisories.yaml")
     names = list(dict.fromkeys(entry["package"] for entry in advisories["holes"]))
     found = {name: holes_of(name, version_of(name)) for name in names}

@@ -26,7 +26,7 @@ For a phone, or an app that is not captured: `penumbra proxy --mode wireguard` p
 WireGuard client, whose device then trusts the certificate of http://mitm.it.
 """
 _RS = (0, 12, 11)
-"""The first version of mitmproxy_rs that also captures IPv6, and threads other than the main one."""
+"""The first version of mitmproxy_rs that also captures IPv6 and all threads of a program."""
 _KERNEL = (6, 8)
 
 

@@ -78,7 +78,7 @@ async def _project(
 
 
 def _flows(path: Path, counts: _Counts) -> Iterator[http.HTTPFlow]:
-    """Yield the HTTP flows of a file, up to the first broken one."""
+    """Yield the HTTP flows of a file that precede the first broken flow."""
     is_ours = False
     try:
         with path.open("rb") as file:

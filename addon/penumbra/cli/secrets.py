@@ -87,7 +87,7 @@ def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Ru
 
 
 def _files() -> dict[str, str]:
-    """Return the file of each rule, by the rule's id. If two files have the rule, the first one counts."""
+    """Return the file of each rule, by the rule's id. If two files have the rule, the first file counts."""
     files: dict[str, str] = {}
     for file in rules.load_folder("secrets"):
         listed, _ = entries(SecretRule, file.content, "rules", "id", file.name)

@@ -125,7 +125,7 @@ def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
 
 
 def _no_mode(value: str) -> str:
-    """Return why a text is not a proxy mode of mitmproxy; empty if the text is one."""
+    """Return why a text is not a proxy mode of mitmproxy; empty if the text is a mode."""
     try:
         ProxyMode.parse(value)
     except ValueError as error:
@@ -137,14 +137,14 @@ def _no_mode(value: str) -> str:
 LOOPBACK = "127.0.0.1"
 _CONNECTIONS = re.compile(r"(?:client|server) (?:dis)?connect(?: |$)|Streaming (?:request to|response from) ")
 _COLUMNS = ("tls", "icon", "path", "comment", "method", "status", "size", "time")
-"""Columns of mitmweb's list of flows: the default ones and the comment, which Penumbra writes."""
+"""Columns of mitmweb's list of flows: the default columns, and the comment, which Penumbra writes."""
 _Parser = Callable[[options.Options], argparse.ArgumentParser]
 _log = logging.getLogger(__name__)
 
 
 class Quiet(logging.Filter):
     """A `Quiet` keeps two kinds of log records away from the terminal: records about connections and streams,
-    and errors of the start, which are reported at its end."""
+    and errors of the start. The errors are reported at the end of the start."""
 
     def __init__(self) -> None:
         super().__init__()

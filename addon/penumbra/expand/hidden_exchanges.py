@@ -1,8 +1,8 @@
 """This module puts hidden exchanges (calls of the injected tool and their results) back into later requests.
 
-The provider then gets the prefix that is cached and to which signed reasoning is bound, and the model still
-has the texts that it has read. For an unknown or edited response, the request stays unchanged, and reasoning
-after the missing exchange is dropped as far as the API allows.
+The provider then gets the prefix that is cached and to which signed reasoning is bound. The model still has
+the texts that it has read. If a response is unknown or edited, its request stays unchanged. Reasoning after
+the missing exchange is dropped as far as the API allows.
 """
 
 from __future__ import annotations
@@ -187,7 +187,8 @@ class Conditions:
     """A `Conditions` has the settings, headers and state that decide about the injected tool."""
 
     wanted: bool
-    """True if a conversation without the tool may get one. A conversation with the tool always keeps it."""
+    """True if a conversation without the tool may get the tool. A conversation with the tool always keeps
+    it."""
     at_stake: bool
     """True if the prefix of a conversation that began without Penumbra must not change."""
     hint: bool
@@ -238,7 +239,8 @@ class Prepared:
 
     @property
     def scopes(self) -> tuple[bytes, ...]:
-        """Return the scopes of the request's originals: its conversation, and its session if it names one."""
+        """Return the scopes of the request's originals: its conversation, and the session that the request
+        may name."""
         shared = self.caller.shared
         return (self.references.scope, shared) if shared else (self.references.scope,)
 

@@ -169,7 +169,7 @@ class _Numbering(NamedTuple):
     """A `_Numbering` has the line numbers by which marks name the lines of a text."""
 
     numbers: Sequence[int]
-    """The number of each line, strictly rising. Those of a heading are below `first`."""
+    """The number of each line, strictly rising. Numbers of a heading's lines are below `first`."""
     first: int
     """The number of the first numbered line. The lines of a heading above it have no numbers."""
     note: str = ""

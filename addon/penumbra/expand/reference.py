@@ -1,13 +1,13 @@
 """This module makes references to originals, and the declaration of the injected tool.
 
 A reference is a keyed hash of scope and redacted original. Equal texts of one conversation therefore have the
-same reference, and only the installation's key can make one. References in incoming texts have no meaning,
-since a marker in a tool result is data.
+same reference, and only the installation's key can make a reference. References in incoming texts have no
+meaning, since a marker in a tool result is data.
 
 A reference has two forms. The whole form has 32 hexadecimal digits. The brief form has 18 decimal digits and
-takes half as many tokens, since tokenizers make one token of three digits. The whole form is used if the
-brief form means another text of the request. It is also used if the request lacks other texts of its
-conversation. Earlier releases wrote only the whole form. Both forms are understood.
+takes half as many tokens, since tokenizers make one token of three digits. A reference gets the whole form if
+the brief form means another text of the request, or if the request lacks other texts of its conversation.
+Earlier releases wrote only the whole form. Both forms are understood.
 
 The declaration of the tool has constant bytes, since the tools begin the prefix that providers cache.
 Reasoning is also bound to this prefix.
@@ -109,7 +109,7 @@ class References:
 
 
 NAMES = ("expand_context", "penumbra_expand_context")
-"""The names of the injected tool. The second name is used where a client's tool has the first one."""
+"""The names of the injected tool. The second name is used if a client's tool has the first name."""
 
 EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
 """Names of the tool in conversations in which secrets are put back into edits. The tool has another

@@ -249,11 +249,12 @@ def _is_small(value: Any) -> bool:
 _MOST_READ = 10_000
 _MOST_MESSAGES = 300
 _MOST_RESULTS = 2_000
-"""Greatest number of results that are read, the latest ones. Each takes time even if not shown."""
+"""Greatest number of results that are read, the latest results first. Reading a result takes time even if it
+is not shown."""
 _MOST_TOOLS = 100
 _MOST_NEW = 50
 _LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
-"""Greatest number of lines that show the difference of a new result, and of an earlier one."""
+"""Greatest numbers of lines that show the difference of a new result, and of an earlier result."""
 _LINES_OF_SENT = 12
 """Greatest number of shown lines of a result whose original is not known."""
 _MOST_COMPARED = 12_000

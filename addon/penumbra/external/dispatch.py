@@ -171,7 +171,8 @@ def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
 """Failures of the service itself and not of one text."""
 _MOST_BREAKERS = 1_000
-"""Greatest number of breakers. Each service has one, and so has each client whose own credential pays."""
+"""Greatest number of breakers. There is a breaker for each service, and for each client whose own credential
+pays."""
 _log = logging.getLogger(__name__)
 
 
@@ -202,7 +203,7 @@ class Outcome:
 
     text: str | None
     how: str
-    """`hit` for a stored text, `miss` for a new one, or the reason why there is no text."""
+    """`hit` for a stored text, `miss` for a new text, or the reason why there is no text."""
 
 
 @dataclass(slots=True)
@@ -227,7 +228,7 @@ class Shared:
         self._breakers: LRUCache[bytes, Breaker] = LRUCache(_MOST_BREAKERS)
 
     def breaker(self, strategy: Strategy, task: Task) -> Breaker:
-        """Return the breaker of a service. Each client's own credential has a separate one."""
+        """Return the breaker of a service. Each client's own credential has a separate breaker."""
         owner = task.credential.owner if task.credential else b""
         name = hashlib.blake2b(f"{strategy.name} {strategy.identity}".encode() + owner, digest_size=16)
         breaker: Breaker = self._breakers.setdefault(name.digest(), Breaker())
@@ -310,7 +311,7 @@ class Dispatcher:
         return await self._judged(text, ask, "miss")
 
     def _flight(self, strategy: Strategy, ask: Ask, name: bytes) -> _Flight:
-        """Return the call that is in progress for this text, or a new one, and count the caller as
+        """Return the call that is in progress for this text, or a new call, and count the caller as
         waiting."""
         flight = self.flights.get(name)
         if flight is not None:

@@ -44,9 +44,9 @@ from penumbra.config.settings import CompressionService, Provider, Settings, pro
 from penumbra.wire import content_encoding, request_path
 from penumbra.wire.request_path import is_this_machine
 
-# Calls go through the operator's proxies but never through this one. A header with a random number identifies
-# every call. A call that still reaches this proxy (through a transparent proxy, or a proxy before this one)
-# is then left alone. The number is invalid after the call.
+# Calls go through the operator's proxies but never through this proxy. A header with a random number
+# identifies every call. If a call still reaches this proxy (through a transparent proxy, or a proxy before
+# this proxy), the call passes unchanged. The number is invalid after the call.
 Listening = Callable[[], Collection[int]]
 """A function that returns the ports on which this process listens."""
 # Messages of these libraries contain addresses and keys.

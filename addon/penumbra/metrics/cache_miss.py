@@ -1,4 +1,5 @@
-"""This module compares prompts with earlier ones to find why a provider did not read one from its cache."""
+"""This module compares prompts with earlier prompts to find why a provider did not read a prompt from its
+cache."""
 
 from __future__ import annotations
 
@@ -38,13 +39,13 @@ NOT_COMPARED = ("previous_message_not_found", "unavailable")
 
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
-    """A `ComparedPrompt` has hashes of a prompt that the provider compares with an earlier one. The hashes
+    """A `ComparedPrompt` has hashes of a prompt that the provider compares with an earlier prompt. The hashes
     show whether the client or Penumbra changed the prompt."""
 
     previous: str
     """The client's id of the response to compare with; empty for the first prompt."""
     written: tuple[bytes, ...]
-    """One hash for each message as the client wrote it, without cache breakpoints."""
+    """A hash of each message as the client wrote it, without cache breakpoints."""
     edits: tuple[bytes, ...]
     """Hashes of Penumbra's edits: one for each message (empty without edits), then one for all edits
     elsewhere."""
@@ -86,7 +87,7 @@ class Prompt:
     tokens: int = 0
     """Tokens by the provider's count; 0 if unknown."""
     compared: ComparedPrompt | None = None
-    """Hashes for the provider's comparison; None if the client did not ask for one."""
+    """Hashes for the provider's comparison; None if the client asked for no comparison."""
     cold_turn: ColdTurn | None = None
     """Sizes of a change that was made because of an expired cache; None if there was no such change."""
 

@@ -232,7 +232,7 @@ class SentRequest:
     project: str = ""
     """A short name of the project without its path; empty if unknown."""
     is_observed: bool = False
-    """True if the request was sent unchanged. Its figures are about changes that were not made."""
+    """True if the request was sent unchanged. The figures are then about changes that were not made."""
     tools: tuple[DeclaredTool, ...] = ()
     called: frozenset[str] = frozenset()
 
@@ -288,7 +288,7 @@ def _result(entry: ShownResult) -> dict[str, Any]:
         "characters": facts.characters_before,
         "lines": facts.lines_before,
         "token_mark": facts.token_mark,
-        # These names are common in the logs of compression gateways.
+        # Logs of compression gateways often have these names.
         "tool_name": entry.tool,
         "shadow_id": facts.ref,
         "original_bytes": facts.bytes_before,

@@ -23,8 +23,8 @@ Family = tuple[str, str, str, Iterable[Sample]]
 def text(
     journal: Journal, store: Mapping[str, float] | None = None, database: Mapping[str, float] | None = None
 ) -> str:
-    """Return all figures. `store` has the figures of a shared store, if there is one, and `database` those of
-    this machine's database."""
+    """Return all figures. `store` has the figures of a shared store, or is None. `database` has the figures
+    of this machine's database."""
     kept = chain(_of("store", _STORE, store or {}), _of("database", _DATABASE, database or {}))
     families = chain(_families(journal), _of_groups(journal), [_histogram(journal)], kept)
     return "".join(line + "\n" for family in families for line in _lines(*family))

@@ -149,7 +149,8 @@ class Journal:
         status: int,
         turns: Sequence[Turn] = (),
     ) -> None:
-        """Count a complete response. `turns` are the model's readable turns. The client gets the last one."""
+        """Count a complete response. `turns` are the model's readable turns, of which the client gets the
+        last."""
         more = Amounts()
         if turns and turns[-1].ending != NOT_READ:
             turn.ending = turns[-1].ending

@@ -112,7 +112,7 @@ class StatsFile:
                 _log.debug("%s: %s", _NO_FILE, error.strerror)
 
     def _hold(self, descriptor: int | None) -> None:
-        """Release the lock of the previous file, and remember the descriptor of a new, locked one."""
+        """Release the lock of the previous file, and remember the descriptor of a new, locked file."""
         if self._lock is not None:
             os.close(self._lock)
         self._lock = descriptor
@@ -175,7 +175,7 @@ def _record(path: Path) -> Any:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Return whether another process holds the lock of a file."""
+    """Return whether another process has locked a file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

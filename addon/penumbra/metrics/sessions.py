@@ -58,7 +58,7 @@ class TurnRecord:
     note: str
     results: tuple[ResultRecord, ...]
     carried: int
-    """Number of results in the request, new and earlier ones."""
+    """Number of results in the request, including earlier results."""
     body: tuple[int, int]
     rates: Rates
     amounts: Amounts = field(default_factory=Amounts)
@@ -126,7 +126,7 @@ class Session:
 
 
 class Sessions:
-    """A `Sessions` has the latest sessions, and drops the oldest ones."""
+    """A `Sessions` has the latest sessions, and drops the oldest sessions."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, Session] = OrderedDict()

@@ -28,7 +28,7 @@ _LEAST_BYTES = 600
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A `Retry` is the request that replaces a refused one."""
+    """A `Retry` is the request that replaces a refused request."""
 
     refusal: Refusal
     accepted: Accepted

@@ -25,7 +25,7 @@ Regex = Annotated[str, _REGEX]
 Regexes = str | tuple[str, ...]
 """One pattern or several."""
 AnyRegex = Annotated[Regexes, _REGEX]
-"""One pattern, or several of which one must match."""
+"""A pattern, or several patterns of which one must match."""
 Size = Annotated[int, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]

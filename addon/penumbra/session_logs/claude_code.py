@@ -126,7 +126,7 @@ class _Tree:
         return next((each for each in self._upwards(node) if each.message is not None), None)
 
     def _upwards(self, node: _Node) -> Iterator[_Node]:
-        """Yield the nodes before a node, the last one first. In a cycle of parents, each node is yielded
+        """Yield the nodes before a node, the last node first. In a cycle of parents, each node is yielded
         once."""
         seen = {id(node)}
         while (before := self.nodes.get(node.parent)) is not None and id(before) not in seen:

@@ -48,7 +48,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield the conversations of a log. Each compaction begins another one. Raises OSError."""
+    """Yield the conversations of a log. Each compaction begins another conversation. Raises OSError."""
     reader = _Rollout(NAME)
     for line in objects(path, counts):
         yield from reader.add(line)

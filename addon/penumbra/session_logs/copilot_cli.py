@@ -36,7 +36,7 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield a conversation for each agent. Each compaction begins another one. Raises OSError."""
+    """Yield a conversation for each agent. Each compaction begins another conversation. Raises OSError."""
     reader = _Events()
     for line in objects(path, counts):
         yield from reader.add(line)

@@ -84,7 +84,7 @@ class LoggedConversation:
 
     @property
     def models(self) -> Iterator[str]:
-        """Yield the models of the responses that name one."""
+        """Yield the models that responses name."""
         return (entry.model for entry in self.entries if isinstance(entry, LoggedResponse) and entry.model)
 
 

@@ -1,7 +1,7 @@
 """This module stores the state of each conversation: the time and the tool of the last request, and learned
 limits.
 
-When the provider refuses a request and accepts a smaller one, the limit is stored for later requests. Times
+If the provider refuses a request and accepts a smaller request, the limit is stored for later requests. Times
 influence the choice of forms, but no form contains a time.
 """
 
@@ -66,7 +66,7 @@ class ConversationState:
     tool: str = ""
     """Name of the injected tool that the last request declared; empty if it declared none."""
     revision: str = ""
-    """A random value that changes whenever decisions replace earlier ones."""
+    """A random value that changes whenever decisions replace earlier decisions."""
     waits: bool = False
     """True if the conversation has no injected tool yet because it began small."""
     seen: float = field(default=0.0, compare=False)
@@ -163,7 +163,8 @@ def _after(
     waits: bool = False,
     revised: bool = False,
 ) -> ConversationState:
-    """Return the state after a request that is sent `now`. Its `written` is `now` if it must be written."""
+    """Return the state after a request that is sent `now`. If the state must be written, its `written` is
+    `now`."""
     life = max(life, entry.life if now - entry.seen <= entry.life else 0.0)
     changed = (tool, waits, life) != (entry.tool, entry.waits, entry.life)
     due = revised or waits or changed or now - entry.written > _WRITE_SECONDS

@@ -1,10 +1,10 @@
 """This module opens the database in its file, or in memory while the file can't be opened or written.
 
-While the file fails, a warning with a constant id is logged, its rows are still read, and new rows are
-written to it as soon as that is possible. A damaged file, or a file of another program, is renamed. A new
-file then takes its place. A removed file is replaced, too. Rows of the old file are copied to the new one
-when a request needs them. Rows of a format that this release can't read are dropped. Only the user can read
-the file and its folder.
+While the file fails, a warning with a constant id is logged, and rows in the file are still read. New rows
+are written to the file as soon as that is possible. A damaged file, or a file of another program, is renamed.
+A new file then takes its place. A removed file is replaced, too. Rows of the old file are copied to the new
+file when a request needs them. Rows of a format that this release can't read are dropped. Only the user can
+read the file and its folder.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Eviction:
     """An `Eviction` deletes expired rows of all tables, and the oldest rows if the file is larger than
     `max_bytes`.
 
-    Rows of all other tables are deleted before decisions, since the first sent form of a result is final and
+    Decisions are deleted after the rows of all other tables. The first sent form of a result is final, but
     other rows can be made again. Rows are deleted in steps, so that no request waits for all of them. All
     methods but `add` run in the database's thread.
     """
@@ -69,7 +69,7 @@ class Eviction:
 
     def run(self, connection: sqlite3.Connection, at_most: int | None = None) -> bool:
         """Delete one batch of rows within the current transaction, and return whether more rows must be
-        deleted. `at_most` is a size limit in bytes below the usual one."""
+        deleted. `at_most` is a size limit in bytes below `max_bytes`."""
         more = False
         lifetimes = tuple(self._lifetimes.items())
         # All tables share one clock.
@@ -178,8 +178,8 @@ class Foreign(Exception):
 
 
 class Readable(Foreign):
-    """A `Readable` is raised for a file of Penumbra that is damaged or of a later release. Its readable rows
-    are valid."""
+    """A `Readable` is raised for a file of Penumbra that is damaged or of a later release. The readable rows
+    of the file are valid."""
 
 
 def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
@@ -400,7 +400,7 @@ class DatabaseFile:
         self._moved = False
 
     def add(self, table: str, merge: Merge | None) -> None:
-        """Add a table. `merge` combines the records of file and memory under one key; if it is None, the
+        """Add a table. `merge` combines the records of file and memory under one key; if `merge` is None, the
         record of memory wins."""
         self._tables[table] = merge
 
@@ -409,7 +409,7 @@ class DatabaseFile:
         return self._tables.keys()
 
     def look_after(self) -> None:
-        """Begin a new file if the open one was removed, or use a failed file again if possible."""
+        """Begin a new file if the open file was removed, or use a failed file again if possible."""
         if self.failed:
             if time.monotonic() >= self._tried + self._pause:
                 self._come_back()
@@ -445,9 +445,9 @@ class DatabaseFile:
         self._close()
 
     def _opened(self) -> sqlite3.Connection:
-        """Open the connection. If two processes start for the first time at once, one finds the file locked
-        while the other changes the kind of journal. SQLite does not wait then, so the opening is tried
-        again."""
+        """Open the connection. If two processes start for the first time at once, the file may be locked
+        while the other process changes the kind of journal. SQLite does not wait then, so the opening is
+        tried again."""
         limit = time.monotonic() + (0 if self._is_returning else _BUSY_START)
         while True:
             try:
@@ -486,7 +486,7 @@ class DatabaseFile:
                 self._created.add(name)
 
     def _move_aside(self, path: Path, error: Exception) -> bool:
-        """Move the file away and return whether a new one can be begun."""
+        """Move the file away and return whether a new file can be begun."""
         self._close()
         self._moved = True
         aside = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
@@ -508,8 +508,8 @@ class DatabaseFile:
         return True
 
     def _was_removed(self, path: Path) -> None:
-        """Begin a new file, since the open one was removed. Another process may already have made a new file.
-        When this connection closes, SQLite would delete the new file's log. Python 3.11 can't prevent
+        """Begin a new file, since the open file was removed. Another process may already have made a new
+        file. When this connection closes, SQLite would delete the new file's log. Python 3.11 can't prevent
         that."""
         connection, self.open, self._inode = self.open, None, None
         self._created = set()

@@ -1,7 +1,7 @@
 """This module stores the decisions about results. The form in which a result was first sent is final.
 
-The key of a decision is a keyed hash of caller, call and text, and of the earlier calls if the id of the call
-is not unique.
+The key of a decision is a keyed hash of caller, call and text. If the id of the call is not unique, the hash
+also covers the earlier calls.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Facts:
     stages: tuple[str, ...] = ()
     family: str = ""
     referents: tuple[str, ...] = ()
-    """Keys (hex) of the earlier texts to which this one refers."""
+    """Keys (hex) of the earlier texts to which this text refers."""
     ref: str = ""
     """Reference by which the model can ask for the original; empty if nothing was left out."""
     bytes_before: int = 0
@@ -104,7 +104,7 @@ def _unpack(record: bytes) -> Decision:
 
 
 def _read_facts(written: Mapping[str, Any]) -> Facts:
-    """Return the facts in a record of any release. Unknown members are ignored, and missing ones get
+    """Return the facts in a record of any release. Unknown members are ignored, and missing members get
     defaults."""
     known: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value

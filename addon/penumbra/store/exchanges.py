@@ -1,11 +1,11 @@
 """This module stores forwarded responses: the name of the injected tool, and the parts that the client did
 not see.
 
-A later request contains an earlier response. The response is looked up by the ids of its tool calls, or by
-its calls and its text without white space if ids are missing or not unique. The key also covers the whole
-history before the response, so that a request with another history finds nothing. If the provider stores the
-history, the key covers the id of the response instead, and the latest results and calls are stored with the
-response. Signed reasoning is stored with the keys of the hidden exchanges before it.
+A later request contains an earlier response. The response is looked up by the ids of its tool calls. If ids
+are missing or not unique, its calls and its text without white space identify the response. The key also
+covers the whole history before the response, so that a request with another history finds nothing. If the
+provider stores the history, the key covers the id of the response instead. The latest results and calls are
+then stored with the response. Signed reasoning is stored with the keys of the hidden exchanges before it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ProviderResult:
     digest: bytes
     """Digest of the text; empty if later texts may not refer to it."""
     key: bytes
-    """Key of the decision about the result; empty for results before the first known one."""
+    """Key of the decision about the result; empty for results before the first known result."""
     tool: str
     name: str
     """Name that references use for the result's call, without secrets."""

@@ -31,7 +31,8 @@ TABLE = "history"
 DAYS = 92
 """The number of days whose sums are stored."""
 MOST_CONVERSATIONS = 300
-"""Most conversations that are stored for a day. The sums of all smaller ones are added up under `OTHERS`."""
+"""Most conversations that are stored for a day. The sums of all smaller conversations are added up under
+`OTHERS`."""
 OTHERS = "(others)"
 _MOST_NAMES = 500
 """The greatest number of names in one branch of a tree."""
@@ -78,8 +79,8 @@ class History:
         return {name: record for name, record in both.items() if record}
 
     def _merged(self, key: bytes, first: bytes, second: bytes) -> bytes:
-        """Return a record with the sums of two records of one day. The second one was written to memory while
-        the file failed."""
+        """Return a record with the sums of two records of one day. The second record was written to memory
+        while the file failed."""
         trees = [
             orjson.loads(decompress(data))
             for record in (first, second)
@@ -134,7 +135,7 @@ def _key(key: bytes, day: str) -> bytes:
 
 
 def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
-    """Return the sum of two trees. Numbers are added, and of two texts the second one stays."""
+    """Return the sum of two trees. Numbers are added. Of two texts, the second text stays."""
     both: Tree = dict(first)
     for name, value in second.items():
         before = both.get(name)
@@ -150,7 +151,7 @@ def added_up(first: Mapping[str, Any], second: Mapping[str, Any]) -> Tree:
 
 
 def _bound(conversations: Tree) -> None:
-    """Reduce the number of conversations to the limit. The smallest ones are added up."""
+    """Reduce the number of conversations to the limit, by adding up the smallest conversations."""
     if len(conversations) <= MOST_CONVERSATIONS:
         return
     others = conversations.pop(OTHERS, {})

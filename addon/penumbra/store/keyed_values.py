@@ -177,7 +177,7 @@ class KeyedValues(ABC, Generic[V]):
         return {key: entry.value for key, entry in self._memory.find(keys).items()}
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
-        """Return the keys for which another proxy has announced a value that this one doesn't have."""
+        """Return the keys for which another proxy has announced a value that this proxy doesn't have."""
         return frozenset()
 
     def forget(self, keys: Iterable[bytes]) -> None:

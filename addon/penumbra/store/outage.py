@@ -79,7 +79,7 @@ class Outage:
 
     @property
     def is_tried_out(self) -> bool:
-        """Return whether the last try to reach the store is so recent that requests start no new one. In a
+        """Return whether the last try to reach the store is so recent that requests start no new try. In a
         long outage, a try counts as recent for longer."""
         wait = min(_LONGEST_WAIT, (self.clock() - self._began) / 4)
         return self.clock() - self._tried < wait
@@ -107,7 +107,7 @@ class Outage:
 
 
 _MOST_BYTES = 64_000_000
-"""Most bytes of delayed rows. Beyond this limit, the oldest ones are dropped."""
+"""Most bytes of delayed rows. Beyond this limit, the oldest rows are dropped."""
 _LOST_SECONDS = 10.0
 """A store that is killed, or replaced by a replica, may lose the writes of this number of seconds."""
 _RECENT_BYTES = 8_000_000
@@ -123,7 +123,7 @@ class Row(NamedTuple):
     milliseconds: int
 
     def put(self) -> Command:
-        """Return the command that writes the row and replaces an existing one."""
+        """Return the command that writes the row and replaces an existing row."""
         return "SET", self.name, self.record, "PX", self.milliseconds
 
     def add(self) -> Command:
@@ -135,7 +135,7 @@ class Row(NamedTuple):
 
 
 Delayed = tuple[Row, bool]
-"""A delayed row, and whether the row may replace an existing one."""
+"""A delayed row, and whether the row may replace an existing row."""
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ class DelayedRows:
             self._recent_bytes -= self._recent.popleft()[1].weigh()
 
     def delay_recent(self) -> None:
-        """After a failure, delay the rows that were written last, so that lost ones are added again."""
+        """After a failure, delay the rows that were written last, so that lost rows are added again."""
         begun = self.clock() - _LOST_SECONDS
         rows = [row for when, row in self._recent if when >= begun and row.name not in self._delayed]
         self._recent.clear()
@@ -307,7 +307,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class StoreNews:
-    """A `StoreNews` sends announcements and keeps the recent ones of all proxies."""
+    """A `StoreNews` sends announcements and keeps the recent announcements of all proxies."""
 
     def __init__(self, client: Redis, channel: bytes) -> None:
         self._client = client

@@ -36,7 +36,7 @@ class Originals:
         self._renewed: TTLCache[bytes, None] = TTLCache(_RENEWED, refresh, time.monotonic)
 
     async def put(self, scope: bytes, texts: Mapping[str, str], *, carried: bool = False) -> None:
-        """Store texts and mark present ones as used."""
+        """Store texts, and mark texts that are already stored as used."""
         table = self._carried if carried else self._table
         await table.add({_key(scope, ref): text for ref, text in texts.items()})
 
@@ -57,8 +57,8 @@ class Originals:
         key = _key(scope, ref)
         text = (await self._table.get([key])).get(key)
         if text is None and (found := await self._carried.get([key])):
-            # The original was stored as one that the client sends again, but is asked for now. The table of
-            # the other originals then stores the original, too.
+            # The original was stored as an original that the client sends again. The model asks for it now,
+            # so the table of the other originals also stores it.
             await self._table.add(found)
             text = found[key]
         return text
@@ -85,7 +85,7 @@ _MEMORY_CHARACTERS = 8_000_000
 _ENTRY_CHARACTERS = 500
 
 _LONGEST_ARGUMENTS = 64_000
-"""Most characters of stored arguments. For a call with longer ones, only the name is stored."""
+"""Most characters of stored arguments. For a call with longer arguments, only the name is stored."""
 
 Clean = Callable[[str], Awaitable[str]]
 """A function that returns a text without its secrets. The function raises RedactionError."""
@@ -168,4 +168,4 @@ RESTORATIONS = Schema("restorations", _pack, _unpack, _MEMORY)
 
 COMPRESSED = Schema("compressed", pack_text, unpack_text)
 Compressed = KeyedValues[str]
-"""Compressed texts by key. The first text of a key is final, so that all requests get the same one."""
+"""Compressed texts by key. The first text of a key is final, so that all requests get the same text."""

@@ -39,7 +39,7 @@ _SECONDS_A_BYTE = 1 / 50_000_000
 _SECONDS_A_COMMAND = 0.000_25
 _START_SECONDS = 2.0
 _ROUND_TRIPS = 2
-"""Most round trips at the same time. Further commands wait for the next one."""
+"""Most round trips at the same time. Further commands wait for the next round trip."""
 _PREFIX = b"penumbra:"
 _WRITTEN_AT_ONCE = 200
 _PROBE = b"x" * 100

@@ -70,8 +70,8 @@ class Table(KeyedValues[V]):
         clock: Clock = time.time,
         steady: Clock | None = None,
     ) -> None:
-        """`ttl` is the time in seconds from the last use of a value to its expiry. This time is measured by
-        `steady`, or by `clock` if `steady` is None. `clock` gives the time of a use."""
+        """`ttl` is the time in seconds from the last use of a value to its expiry. `steady` measures this
+        time, or `clock` if `steady` is None. `clock` gives the time of a use."""
         super().__init__(schema, database.seal(schema.name), ttl, clock)
         self._database = database
         self._files = database.file.renewals
@@ -85,7 +85,7 @@ class Table(KeyedValues[V]):
         and `Schema.passes` returns True for the value."""
         now = self._clock()
         if self._files != self._database.file.renewals:
-            # A new file has replaced the one that contained the rows of the values in memory.
+            # A new file has replaced the file with the rows of the values in memory.
             self._files = self._database.file.renewals
             known = {key: entry.value for key, entry in self._memory.items()}
             self._database.submit(partial(self._write, known, now))

@@ -49,7 +49,7 @@ class Listener:
     """Host and user agent. Streams with equal values belong to one browser."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     is_replaced: bool = False
-    """True if the stream of another tab has replaced this one. This tab then polls."""
+    """True if the stream of another tab has replaced this stream. The tab then polls."""
 
 
 @dataclass(eq=False)

@@ -1,5 +1,5 @@
-"""This module has the page's server, which runs in mitmproxy's event loop, and sends requests for
-http://penumbra.local/ to the server. tornado is imported when the server is started."""
+"""This module has the page's server, which runs in mitmproxy's event loop. The module also sends requests for
+http://penumbra.local/ to this server. tornado is imported when the server is started."""
 
 from __future__ import annotations
 
