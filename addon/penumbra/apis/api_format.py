@@ -2,8 +2,8 @@
 the other methods from them.
 
 A format returns the places of the parts of a prompt (`message` and a few other methods). From these places,
-this module derives a conversation's results and their calls, the texts outside of results, and the features
-by which a hidden exchange is recognised.
+this module derives a conversation's results and calls, the texts outside of results, and the features of
+hidden exchanges.
 """
 
 from __future__ import annotations

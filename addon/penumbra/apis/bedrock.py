@@ -35,8 +35,8 @@ _ERRORS = {
 
 
 def write_error(error: DescribedError) -> bytes:
-    """Return an error as the API writes it. The API names the error in a header, which can't be set here. The
-    API's clients also read the object."""
+    """Return an error as the API writes it. The API names the error in a header. This function can't set that
+    header. The API's clients also read the object."""
     status = error.status or 502
     other = "ValidationException" if status < 500 else "InternalServerException"
     return encode({"__type": _ERRORS.get(status, other), "message": error.message})

@@ -4,9 +4,8 @@ body.
 `rules/providers.yaml` describes the calls, the other paths of LLM hosts, WebSockets, and the formats of
 errors. Requests to the other paths are sent on unchanged or searched for secrets.
 
-If an upgrade to a WebSocket is refused with status 426, the client changes to HTTP at once and sends the
-whole history in every request. After any other refusal, the client tries the WebSocket again for some
-seconds.
+If an upgrade to a WebSocket is refused with status 426, the client changes to HTTP at once. Every request
+then has the whole history. After any other refusal, the client tries the WebSocket again for some seconds.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 bytes ─► framing ─► event ─► turns ─► filters ─► framing ─► bytes
 
 `Turns` removes the injected tool's calls and joins several turns into one response. Filters then edit the
-remaining events, one filter after the other. `ScaledUsage` is a filter that changes the reported input
-tokens, including cached tokens. The totals change by the same amount. Output tokens stay.
+remaining events, in their order. `ScaledUsage` is a filter that changes the reported input tokens, including
+cached tokens. The totals change by the same amount. Output tokens stay.
 """
 
 from __future__ import annotations

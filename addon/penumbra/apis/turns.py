@@ -124,8 +124,8 @@ class HiddenNames:
         return any(name in data for name in self._names.values()) if self._names else False
 
     def take_out(self, document: Document, value: Raw) -> None:
-        """Remove the parts of a value that name a hidden id. Such a part is a member with the id as its key
-        or string, or an item of an array that is the id or has such a member."""
+        """Remove the parts of a value that name a hidden id. These are members with the id as key or string.
+        In an array, these are items that equal the id or have such a member."""
         if not self.are_in(document.source(value)):
             return
         members, items = document.members(value), document.items(value)

@@ -1,5 +1,5 @@
-"""This module finds critical lines, which no stage may drop: errors, failures, assertions, panics, frames,
-exit codes and summaries.
+"""This module finds critical lines: errors, failures, assertions, panics, frames, exit codes and summaries.
+No stage may drop them.
 
 The patterns are in rules/failures.yaml. One linear-time pattern finds candidates in a whole text. A set of
 patterns then decides how severe the line is and whether it reports a pass. A line that reports a pass is not
@@ -29,7 +29,7 @@ _MEMORY = 1 << 25
 
 
 class Severity(IntEnum):
-    """The severity of a critical line. If not all lines fit, those with lower numbers come first."""
+    """The severity of a critical line. Lines with lower numbers are more important."""
 
     FAILURE = 0
     """A failure with a name (such as the name of a test), a crash, or the end of the program."""
@@ -62,7 +62,7 @@ class _Patterns:
     some_pass: Linear
     """The pattern for a line that reports a pass. Most texts have no such line."""
     marks: Any
-    """A set of RE2 patterns, which returns the marks of a line."""
+    """A set of RE2 patterns. It returns the marks of a line."""
     others: Mapping[str, Any]
     """The other patterns, by name."""
 

@@ -33,9 +33,9 @@ _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
 """The length in bytes of the shortest fact, the length above which a fact has less weight, and the length of
 the longest fact."""
-# The weights were chosen by hand on half of the recorded conversations, so that as much as possible stays of
-# the text that a conversation used later. The weights work as well on the other half. `scripts/bench quality`
-# shows the effect of a change.
+# The weights were chosen by hand on half of the recorded conversations. Text that a conversation used later
+# should stay. On the other half, the weights work as well. `scripts/bench quality` shows the effect of a
+# change.
 _WORDS = 5
 """This factor times the square root of the unit's bytes is the worth of the unit's words."""
 _WEIGHT = 100
@@ -167,8 +167,8 @@ _LONGEST_FILE = 4_000_000
 
 
 def passages(lines: Sequence[str], mentioned: Mapping[str, float]) -> list[int]:
-    """Return the positions of the lines around the names in `mentioned`, which has the weight of each name
-    that the conversation has used. Lines around the rarest and heaviest names come first. Agents that read a
+    """Return the positions of the lines around names in `mentioned`. It has the names that the conversation
+    has used, with their weights. Lines around the rarest and heaviest names come first. Agents that read a
     file mostly look for names that they have used before."""
     if not mentioned or sum(map(len, lines)) > _LONGEST_FILE:
         return []

@@ -67,7 +67,7 @@ _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
 """The name of a failed test in the numbered list of some test runners."""
 _VERDICT = re.compile(rb"(?m)^ *--- FAIL: ")
 _REASON = re.compile(rb" {2,20}\S{1,200}\.go:[0-9]{1,8}: \S")
-"""The message of a failed Go test, which Go prints above the line with `--- FAIL:`."""
+"""The message of a failed Go test. Go prints it above the line with `--- FAIL:`."""
 _REASONS = 3
 _DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}

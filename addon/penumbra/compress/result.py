@@ -115,6 +115,7 @@ class Asked:
     """An `Asked` is the outcome of a question to an external compressor."""
 
     how: str
-    """`hit` (the answer was known), `miss` (the compressor was asked), or the reason for neither."""
+    """`hit` (the answer was known), `miss` (the compressor was asked), or the reason why no compressor was
+    asked."""
     form: Shortened | None = None
     """The form that the external compressor returned; None if the pipeline shortens the text."""

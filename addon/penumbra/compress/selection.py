@@ -160,7 +160,7 @@ class Selection:
     """1 for each unit that is shown, 0 for each other unit."""
     _shown_facts: set[bytes] = field(default_factory=set)
     _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
-    """The cached results of `_missing`, by the direct needs of a unit. Changes of `shown` clear it."""
+    """The cached results of `_missing`, by the direct needs of a unit. Each change of `shown` clears it."""
 
     def __post_init__(self) -> None:
         self.space -= ASIDE
@@ -252,8 +252,8 @@ class Selection:
         return worth / max(8, self._cost(unit) + _BASE)
 
     def _cost(self, unit: int) -> int:
-        """Return the number of bytes that a unit adds: its own, those of the units that it needs, and the
-        change in marks."""
+        """Return the number of bytes that a unit adds: the unit, the units that it needs, and the change in
+        marks."""
         starts, shown = self.units.starts, self.shown
         size = starts[unit + 1] - starts[unit]
         if unit in self.needs:

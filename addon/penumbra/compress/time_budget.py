@@ -6,8 +6,8 @@ makes the form final, and names the skipped stages. Small texts get all stages, 
 
 A running stage ends itself. Stages that visit lines, rows or nodes in Python call `check` between pieces of
 work. If `check` raises, the output of the stage is discarded. Work in C (one search, decoding or parse) is
-linear and not interrupted. Other ways to end a stage are worse: a process for each stage needs a copy of
-every text, and an exception from another thread could leave a lock locked or a cache half written.
+linear and not interrupted. Other ways to end a stage are worse. A process for each stage needs a copy of
+every text. An exception from another thread could leave a lock locked or a cache half written.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> 
 
 
 def _any_of(value: Any) -> _Object:
-    """Return whether one of the objects in a value, which may be a list of lists, is ambiguous."""
+    """Return whether a value has an ambiguous object. The value may be a list of lists."""
     in_data = in_message = False
     waiting = [value]
     while waiting:

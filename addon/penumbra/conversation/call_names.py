@@ -1,5 +1,5 @@
-"""This module names an earlier call for references. The name has the tool and the path or command, which the
-model can see.
+"""This module names an earlier call for references. The name has the tool and the path or command, because
+the model can see these.
 
 Most models don't see the ids of calls. A bare name means the last call of this name before the reference. An
 ordinal names an earlier call and is counted from the first call (`Read a.py (the 2nd)`), so that later calls

@@ -112,8 +112,8 @@ class Searched:
             put(document, self.value, self.part, decision.text)
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        """Return whether a value without a decision keeps its secrets. This is so if the provider has seen
-        the secrets and later reasoning is bound to them."""
+        """Return whether a value without a decision keeps its secrets. The provider must have seen the
+        secrets, and later reasoning must be bound to them."""
         return self.turn <= conversation.last_response and adoption.keeps_secrets(
             adopt, self.turn, conversation, format_name
         )

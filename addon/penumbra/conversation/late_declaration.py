@@ -9,8 +9,8 @@ whole prefix is written to the cache again.
 Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), so that the cached prefix stays.
 With these APIs, all conversations declare the tool when a result is first shortened with loss.
 
-The first request declares the tool if reasoning is bound to the prefix, if the provider stores the history,
-or if the settings need the tool at once.
+In three cases, the first request declares the tool: reasoning is bound to the prefix, the provider stores the
+history, or the settings need the tool at once.
 """
 
 from __future__ import annotations

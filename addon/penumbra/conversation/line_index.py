@@ -1,4 +1,5 @@
-"""This module has the line index of a conversation, which finds a line in the conversation's earlier texts.
+"""This module has the line index of a conversation. The index finds a line in the conversation's earlier
+texts.
 
 The texts are forwarded results and arguments of calls. The index finds a line without the blanks around it.
 From the latest place of a line, a chain leads back to the earlier places. A line with times is also found

@@ -62,7 +62,7 @@ _ALONE = 400
 """The limit in bytes for a text without references, if the text with references was smaller."""
 _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
-"""Members of signed messages, which may not change."""
+"""The members of signed messages. Such messages must not change."""
 _HEAD_BYTES = 40_000
 """The number of bytes at the beginning of a body that are enough to tell whether the body is cached."""
 _log = logging.getLogger(__name__)

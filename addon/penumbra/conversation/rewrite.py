@@ -1,7 +1,7 @@
 """This module makes the sent body from a request that was read.
 
-`compose` plans smaller forms that pay, gives every result its form (`rewrite`), shrinks a request that is too
-large, and cuts a request for a summary. These functions do no I/O and may run outside of the event loop.
+`compose` plans smaller forms that pay and gives every result its form (`rewrite`). Then it shrinks a request
+that is too large or asks for a summary. These functions do no I/O and may run outside of the event loop.
 
 The forms of the first messages' results are remembered with their edits. In the next turn, these forms are
 valid if the results and the decisions are the same.

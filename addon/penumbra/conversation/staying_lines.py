@@ -88,8 +88,8 @@ class StayingLines:
     filled: Sequence[int] = ()
     """Positions of the lines that are not blank, in order."""
     stated: Sequence[int] = ()
-    """The positions of the lines that stay even if a reference states their place: lines with a failure or a
-    change, and the lines next to a failure."""
+    """The positions of the lines that stay even if a reference states their place. These are lines with a
+    failure or a change, and lines next to a failure."""
 
     @classmethod
     def of(cls, lines: Sequence[str], call: Call) -> StayingLines:

@@ -1,8 +1,8 @@
 """This module does work in threads that would block the event loop. Callers share the threads fairly.
 
-Each caller has a queue of work, which is done in order. Only one piece of work of a caller is in progress at
-a time. The callers at one address never occupy all threads. A small request therefore never waits for a large
-request of another client, even if that client invents credentials.
+Each caller has a queue. The work in a queue is done in order. Only one piece of work of a caller is in
+progress at a time. The callers at one address never occupy all threads. A small request therefore never waits
+for a large request of another client, even if that client invents credentials.
 
 The next piece is from the caller with the smallest request, because a small request delays the others least.
 Every fourth piece is from the caller that has waited longest, so that large requests also proceed. Only one

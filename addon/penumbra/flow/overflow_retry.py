@@ -1,4 +1,4 @@
-"""This module sends another request in place of one that the provider refuses as too large or unacceptable.
+"""If the provider refuses a request as too large or unacceptable, this module sends another request instead.
 
 Such a response is read before any of its bytes reach the client. Streams are delayed until their first events
 (`retry/first_events.py`), and other responses until they are complete. If no other request could work, the
@@ -179,7 +179,8 @@ class OverflowRetry(Step):
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
     async def _replace(self, flow: Flow, state: FlowState, watched: WatchedRequest) -> None:
-        """Send further requests and read each response whole, because the splice can't delay this one."""
+        """Send further requests and read each response whole, because the splice can't delay this
+        response."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""

@@ -63,14 +63,14 @@ class ResponseWay:
             self.overflow_retry,
             # This step makes one response from several turns. Later steps see only the client's response.
             self.tool_loop,
-            # This step follows the tool loop, which adds up the usage of all turns. Hidden turns also go back
-            # to the provider, and they must not contain the secrets that are put back.
+            # This step follows the tool loop, because the loop adds up the usage of all turns. Hidden turns
+            # also go back to the provider, and they must not contain the secrets that are put back.
             edits,
-            # This step follows the tool loop, which reports the turns that it has read.
+            # This step follows the tool loop, because the loop reports the turns that it has read.
             ResponseUsage(journal),
             # This step follows the steps that count.
             tracing,
-            # This step follows restoration, which removes the placeholders that need no warning.
+            # This step follows restoration, because that removes the placeholders that need no warning.
             PlaceholderWarning(),
             # This step follows all steps that read the flow's bodies, because it may empty them.
             self.privacy,

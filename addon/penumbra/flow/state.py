@@ -77,12 +77,12 @@ class TurnEnd:
     encoded: bytes = b""
     """The continuation's encoded body, if the body could not be read as it arrived."""
     body: bytes = b""
-    """The body of a response that is one document: before the hook, the bytes of the first response; after
-    the hook, the bytes for the client."""
+    """The body of a response that is one document: before the hook as received, after the hook for the
+    client."""
     following: Flow | None = None
-    """The next request, which the hook sets."""
+    """The next request. The hook sets it."""
     out: bytes = b""
-    """The bytes of a live response for the client, which the hook sets. If `broken` in the flow's state has a
+    """The bytes of a live response for the client. The hook sets them. If `broken` in the flow's state has a
     reason, the response then breaks off."""
 
 
@@ -97,7 +97,7 @@ class Refused:
     error: str | None = None
     """The reason why the connection of a retry broke."""
     following: Flow | None = None
-    """The request to send instead, which the hook sets."""
+    """The request to send instead. The hook sets it."""
     restore: bool = False
     """True if the client gets the first response. The hook sets this field."""
 
@@ -119,7 +119,7 @@ class FlowState:
     observed: Settings | None = None
     """The settings for the observation of the request; None if the request is not observed."""
     is_untouched: bool = False
-    """True if the request is an LLM call that was sent unchanged. Its response also stays."""
+    """True if the request is an LLM call that was sent unchanged. The response then also stays unchanged."""
     threshold: str | None = None
     """The threshold in the request that opened a WebSocket. It counts for all frames."""
     spliced: bool = False

@@ -1,8 +1,9 @@
 """This module decodes the forms in which tools print bytes: dumps, base64, arrays, boxes, word diffs.
 
-A decoder turns a text into views, which are searched like other texts. A placeholder replaces the whole part
-of the text that encodes a secret: the bytes of an array, the run of base64, the row of a dump after its
-offset, the cell of a box. Each line is replaced separately, so that the number of lines stays the same.
+A decoder turns a text into views. Views are searched like other texts. A placeholder replaces the whole part
+of the text that encodes a secret. Such a part is the bytes of an array, a run of base64, the row of a dump
+after its offset, or the cell of a box. Each line is replaced separately, so that the number of lines stays
+the same.
 
 One pass over a text finds the signs of all decoders. A decoder is skipped only if its own pattern has no
 match.
@@ -244,7 +245,7 @@ _MEMBERS = {
     "pair": rb"(?:0[9adAD]|[2-7][0-9a-fA-F])",
     "letter": rb"b?'(?:[^'\\\n]|\\{1,2}[nrt'\"])'",
 }
-"""Patterns for one member of an array of bytes, as programs print and write arrays."""
+"""Patterns for a member of an array of bytes that a program prints or that source code has."""
 
 
 def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:

@@ -1,4 +1,4 @@
-"""This module judges whether a value is a secret. The name of the value already suggests one.
+"""This module judges whether a value is a secret. The name of the value already suggests a secret.
 
 The first tests exclude most values: a value may be a reference to a secret elsewhere, a placeholder, or code.
 Entropy decides only doubtful cases, because UUIDs, hashes and lock files are as random as any key. Passwords

@@ -306,7 +306,7 @@ class Names:
         return is_hash or (words[-1] in self._passwords and words[-2] in self._hashed)
 
     def _unglue(self, head: str, before: str) -> tuple[str, str]:
-        """If a word ends with one for a secret, return that one and the text before: `dbpassword`,
+        """If a word ends with a word for a secret, return this word and the text before: `dbpassword`,
         `apikey`."""
         if head not in self._ending_exceptions:
             for ending in self._endings:

@@ -138,7 +138,7 @@ class Anywhere:
 
 
 def _items(document: Document, with_calls: bool) -> Iterator[tuple[Raw, _Zone]]:
-    """Yield the items of a document: those of its outermost arrays, and the values outside of arrays."""
+    """Yield the items of a document's outermost arrays, and its values outside of arrays."""
     # If the document is no object, its strings have no names and count as text.
     zone = _Zone(text=not document.members(document.root))
     waiting: list[tuple[Raw, _Zone]] = [(document.root, zone)]

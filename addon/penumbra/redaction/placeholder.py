@@ -113,7 +113,7 @@ class Gaps:
 
     def whole(self, span: Span, text: bytes) -> Span:
         """Return the span. If a placeholder was removed at its beginning, the span extends to the end of its
-        word, because the rest of the word would look like another secret. `text` has no placeholders."""
+        word. The rest of the word would look like another secret. `text` has no placeholders."""
         index = bisect_left(self._at, span.start)
         if index == len(self._at) or self._at[index] != span.start:
             return span

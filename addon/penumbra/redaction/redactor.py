@@ -357,7 +357,7 @@ def _whole_characters(data: bytes, span: Span) -> Span:
 
 
 def _merge(spans: list[Span]) -> list[Span]:
-    """Return the spans. Overlapping ones are joined, and the rule of the highest rank names a joined span."""
+    """Return the spans. Overlapping spans are joined under the rule of the highest rank."""
     spans.sort(key=lambda span: (span.start, -span.end, -span.rank, span.rule))
     merged: list[Span] = []
     for span in spans:

@@ -207,8 +207,8 @@ class Document:
             self._top = self.members(self.root)
 
     def _parsed_whole(self, value: Raw) -> bool:
-        """Count the bytes of a container that is parsed. If all containers together are far larger than the
-        text, which means that it is nested very deeply, parse everything in this one and return True."""
+        """If all containers together are far larger than the text, the text is nested very deeply. In this
+        case, parse everything in this container and return True."""
         view = memoryview(value)
         self._opened += len(view)
         if self._opened <= max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):

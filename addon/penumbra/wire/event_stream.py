@@ -1,8 +1,8 @@
 """This module splits Amazon's binary event streams into messages, and keeps the exact bytes of each message.
 
-A message consists of two lengths with a checksum, headers, a payload, and a checksum of the whole message.
-botocore reads and checks messages, but cannot write them. After invalid bytes the beginning of the next
-message is unknown. The invalid bytes and all later bytes are therefore passed on unchanged.
+A message has two lengths with a checksum, headers, a payload, and a checksum of the whole message. botocore
+reads and checks messages, but cannot write them. After invalid bytes the beginning of the next message is
+unknown. The invalid bytes and all later bytes are therefore passed on unchanged.
 
 botocore is an optional dependency. Only modules that need it import this module.
 """

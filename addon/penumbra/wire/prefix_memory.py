@@ -244,8 +244,8 @@ class PrefixMemory:
         self, scope: bytes, data: bytes, prefix: Prefix, start: int, spans: Sequence[tuple[int, int]]
     ) -> Prefix:
         """Store an array, and return the prefix that the next request will probably repeat. `prefix` was
-        found in the text `data`, `start` is the offset of the array's first item there, and `spans` are the
-        ranges of the items after the prefix."""
+        found in the text `data`. The array's first item is at `start`, and `spans` are the ranges of the
+        items after the prefix."""
         hashes = tuple([hash(data[begin:end]) for begin, end in spans])
         with self._lock:
             array, is_new = self._array(scope, prefix, hashes)

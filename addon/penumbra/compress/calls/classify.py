@@ -1,7 +1,7 @@
 """This module classifies tool calls: category, command, family and path.
 
-The call determines the expected kind of its result. Other modules then examine the text of the result, which
-may be of another kind. No function here raises.
+The call determines the expected kind of its result. The result may be of another kind, so other modules
+examine its text. No function here raises.
 """
 
 from __future__ import annotations

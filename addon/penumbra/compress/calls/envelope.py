@@ -26,7 +26,7 @@ class _Patterns:
 
     heads: re.Pattern[str]
     tails: Linear
-    """A pattern for RE2, which can search a text from its end."""
+    """A pattern for RE2that can search a text from its end."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]
@@ -34,8 +34,8 @@ class _Patterns:
     """Patterns for notices of a cut that are whole lines, at the beginning and the end of an output."""
     cut: re.Pattern[str]
     sign_of_cut: Linear | None
-    """`cut` as a pattern for RE2, which finds out faster that a text has no match; None if RE2 might read the
-    pattern differently."""
+    """`cut` as a pattern for RE2. RE2 is faster if a text has no match. None if RE2 might read the pattern
+    differently."""
     needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
     """Patterns of needless lines. If the second pattern matches in the envelope, the line stays."""
     success: re.Pattern[str]
@@ -75,9 +75,9 @@ def _any(patterns: Sequence[str]) -> str:
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
-    """Return the three parts of a result: the head, the body and the tail. The body is the output. Notices of
-    a cut at the ends of the body are moved to head and tail, so that they don't hide the kind of the
-    output."""
+    """Return the three parts of a result: the head, the body and the tail. The body is the output. If the
+    body begins or ends with notices of a cut, these go to the head or the tail. They would hide the kind of
+    the output."""
     patterns = _patterns()
     start = 0
     for _ in range(MAX_LINES):
@@ -116,8 +116,8 @@ class Envelope(NamedTuple):
 
     def without_needless(self, is_quoted: bool = False) -> Envelope:
         """Return the envelope without its needless lines. If there is no output, the line about success
-        stays. With `is_quoted`, the output is the content of a file, which may look like an envelope. In this
-        case, lines are removed only if the head ends with an opening line."""
+        stays. With `is_quoted`, the output is a file's content and may look like an envelope. In this case,
+        lines are removed only if the head ends with an opening line."""
         head, body, tail = self
         if is_quoted and not head.endswith(tuple(_patterns().openings)):
             return self
@@ -133,8 +133,8 @@ class Envelope(NamedTuple):
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
     """Return the lines of a file that a tool read, without the tool's tags around them; None if there are no
     such tags. If a line lacks the tool's line number, the tags may belong to the file and stay. `numbers` are
-    the numbers in the call. The first line's number must be 0 or 1, or equal to one of `numbers` or greater
-    by one, since tools count from 0 or from 1."""
+    the numbers in the call. Tools count from 0 or from 1, so the first line's number must be 0 or 1, one of
+    `numbers`, or one more."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
@@ -155,7 +155,7 @@ def is_in_tags(text: str, path: str) -> bool:
 
 
 def has_own_tags(text: str) -> bool:
-    """Return whether the tags around the text belong to the file. The tags are then those of a tool, but the
+    """Return whether the tags around the text belong to the file. The tags then look like a tool's, but the
     first line lacks the tool's line number."""
     return any(
         text.startswith(around.opening)

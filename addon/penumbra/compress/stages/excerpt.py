@@ -105,8 +105,8 @@ _PROSE = 200
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """Keys of strings that are outputs of programs."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
-"""The percentages of the byte limit for seven kinds of parts, in this order: the beginning, the end, lines
-about the end of a program, failures, definitions in a file, headings, and rows that differ from others."""
+"""The percentages of the byte limit for kinds of parts: beginning, end, lines about the end of a program,
+failures, definitions in a file, headings, and rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
 """The percentages of the limit for the ends of a file. Other passages of a file are more useful."""
 _DIFFERING = 75

@@ -118,8 +118,9 @@ def above(flags: LineFlags) -> dict[int, int]:
 
 
 def places(flags: LineFlags, above: Mapping[int, int]) -> dict[int, int]:
-    """Map each heading to the line that completes it. A title gets its first line with a place in a file, a
-    commit's first line gets its subject, and an item of a list gets the line with its name."""
+    """Map each heading to the line that completes it. For a title, this is its first line with a place in a
+    file. For a commit's first line, it is the subject. For an item of a list, it is the line with the
+    name."""
     lines = flags.lines
     found: dict[int, int] = {}
     seen: set[int] = set()
@@ -161,9 +162,9 @@ def files_above(flags: LineFlags) -> dict[int, int]:
 
 
 def opened_above(flags: LineFlags) -> dict[int, int]:
-    """Map each line in a block or record to its heading. A heading is the line that opens the block (a key, a
-    bracket, a branch of a tree), the comment above that line, the message above a place, or the first line of
-    a record or commit."""
+    """Map each line in a block or record to its heading. A heading opens the block (a key, a bracket, a
+    branch of a tree), or is the comment above that line. It may also be the message above a place, or the
+    first line of a record or commit."""
     lines = flags.lines
     records, commits, arrows = flags["record"], flags["commit"], flags["arrow"]
     openings, remarks = flags["opening"], flags["remark"]

@@ -4,8 +4,8 @@
 
 The selection chooses among units: values without members, lines of long strings, and the brackets around
 them. A unit is shown only with its brackets. Numbers keep their spelling. In an object, numbers and names
-without blanks (ids, keys, paths) are chosen first. Three kinds of members are always omitted: URLs that begin
-with another URL of the object, templates of URLs, and members that the row above also has.
+without blanks (ids, keys, paths) are chosen first. Three kinds of members are omitted: URLs that begin with
+another URL of the object, templates of URLs, and members of the row above.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Tree:
     ends: list[int] = field(default_factory=list)
     """The number after the last unit within each unit."""
     members: list[int] = field(default_factory=list)
-    """The number of items or keys of each unit, including those that are not units."""
+    """The number of items or keys of each unit, even if they are no units."""
     names: list[list[int]] = field(default_factory=list)
     """The numbers of the units that name their object or have members, by depth."""
     beginnings: list[int] = field(default_factory=list)

@@ -163,7 +163,7 @@ def first_number(text: str) -> int | None:
 
 def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
     """Return whether the numbers may belong to the file. Such numbers are not padded, and the sign after them
-    is not known as the tool's."""
+    is not known as a tool's sign."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
     numbered = (line for line in lines if separator and parse(line, separator) is not None)
@@ -232,8 +232,8 @@ def separator_of(lines: list[str]) -> str:
     """Return the text between number and content; empty if the lines are not numbered.
 
     Two of the first lines must have numbers that differ by the distance of these lines. In a text with the
-    legend, one number is enough. The separator is a bare colon if only some contents begin with a blank, or
-    if the contents are indented by an even number of blanks.
+    legend, one number is enough. If only some contents begin with a blank, or if all are indented by an even
+    number of blanks, the separator is a bare colon.
     """
     head = "\n".join(lines[:_HEADER])
     return _remembered(head) if len(head) <= _SHORT_HEAD else _separator(head)

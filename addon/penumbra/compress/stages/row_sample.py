@@ -133,8 +133,9 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
 
 
 def _odd_values(counts: Mapping[str, int]) -> set[str]:
-    """Return the odd values of a column: missing values, values of a rare type, rare ones of few different
-    values, and numbers far from all others. `counts` has the number of occurrences of each value."""
+    """Return the odd values of a column: missing values, values of a rare type, and numbers far from all
+    others. If there are few different values, rare values are also odd. `counts` has the number of
+    occurrences of each value."""
     total, most = sum(counts.values()), max(counts.values())
     kinds = {value: _kind(value) for value in counts}
     of_kinds: Counter[str] = Counter()

@@ -4,9 +4,9 @@ In a record, another member may contain the name: `{"Name": "DB_PASSWORD", "Type
 finder looks for a key such as `Value`, and then for the name in the record around this key. The name of a
 block also counts: `variable "db_password" { default = "…" }`.
 
-Other finders look for the name before a default (`getenv("DB_PASSWORD") || "…"`), in another attribute of a
-tag (`<add value="…" key="ApiKey"/>`), in the command before a database's reply (`HMGET user:1 name
-password`), and in the list of sensitive attributes in a Terraform state.
+Other finders look for the name before a default (`getenv("DB_PASSWORD") || "…"`) or in another attribute of a
+tag (`<add value="…" key="ApiKey"/>`). The name may also be in the command before a database's reply (`HMGET
+user:1 name password`), or in the list of sensitive attributes in a Terraform state.
 """
 
 from __future__ import annotations

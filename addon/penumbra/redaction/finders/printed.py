@@ -282,7 +282,7 @@ def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
 
 def _alone(data: bytes, line: re.Match[bytes]) -> tuple[int, int]:
     """Return the range of the only word in a line, or (0, 0) if the line has several words."""
-    # The pattern of a line's prefix expects a space at the end, which an empty line lacks.
+    # The pattern of a line's prefix expects a space at the end, and an empty line lacks it.
     front = _FRONTS.match(line[1] + b" ")
     value = _VALUE.match(data, line.start(1) + (front.end() if front else 0), line.end(1))
     return value.span(1) if value else (0, 0)

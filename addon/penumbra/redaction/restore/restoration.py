@@ -45,8 +45,7 @@ from penumbra.wire.document import Document, Edit, edited
 from penumbra.wire.json_values import NotJson
 
 # Clients send the arguments of past calls again, as text or as JSON that may be formatted differently. Only
-# the bytes of each value are replaced. The arguments are then those that the client would have sent after a
-# response with the placeholder.
+# the bytes of each value are replaced. The arguments are then as if the response had had the placeholder.
 _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
 )
