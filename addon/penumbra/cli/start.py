@@ -38,8 +38,8 @@ from penumbra.cli.advisories import Hole, holes
 from penumbra.cli.ca import make, provider_hosts, read
 from penumbra.cli.certificates import NAME, Certificates, ca_file, certificate_file, own_folder
 from penumbra.cli.command import WRONG, Failure
-from penumbra.config.options import PREFIX, groups
-from penumbra.config.parsers import listed, parse_mode
+from penumbra.config.options import OPTIONS, PREFIX, groups
+from penumbra.config.parsers import SettingsError, parse_mode
 from penumbra.config.settings import CONFIG_OPTION, unknown_options, unprefixed_options
 from penumbra.errors import one_line
 from penumbra.flow import destination
@@ -73,6 +73,7 @@ _PORTS = ("listen_port", "web_port")
 _LAST_PORT = 65_535
 _NUMBER = re.compile(r"-?\d{1,99}", re.ASCII)
 _NO_NUMBER = re.compile(r"argument (\S+): invalid int value: (.+)")
+_OURS = {option.full_name: option for option in OPTIONS}
 _MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of mitmproxy's"
 
 
@@ -112,15 +113,19 @@ def _problems(opts: options.Options, parsed: argparse.Namespace) -> Iterator[str
 def _mistyped(opts: options.Options, name: str, value: str | None) -> str:
     """Return why a value does not fit the type of an option; empty if the value fits. Older versions of
     mitmproxy name the value only, not the option."""
-    described = optmanager.dump_dicts(opts, [name])[name]
-    kind = described["type"]
-    if value is None and kind in ("str", "int"):
-        words = tuple(word for word in described["choices"] or () if word)
-        return f"{name}: got no value, allowed: {listed(words) if words else f'{name}=VALUE'}"
-    if value and kind in ("int", "optional int") and not _NUMBER.fullmatch(value):
-        return f"{name}: got {value!r}, allowed: a whole number"
+    kind = optmanager.dump_dicts(opts, [name])[name]["type"]
+    got = repr(value) if value else "no value"
+    if kind in ("int", "optional int") and not _NUMBER.fullmatch(value or ""):
+        return f"{name}: got {got}, allowed: a whole number"
+    if not value and (option := _OURS.get(name)) is not None:
+        try:
+            option.row.parser.read("")
+        except SettingsError as error:
+            return f"{name}: got {got}, allowed: {error}"
+    if value is None and kind == "str":
+        return f"{name}: got {got}, allowed: {name}=VALUE"
     if value and kind == "bool" and value not in ("true", "false", "toggle"):
-        return f"{name}: got {value!r}, allowed: true or false"
+        return f"{name}: got {got}, allowed: true or false"
     return ""
 
 

@@ -30,6 +30,10 @@ WRONG = {
     "--set listen_port=x": "listen_port: got 'x', allowed: a whole number",
     "--set http2=maybe": "http2: got 'maybe', allowed: true or false",
     "--set penumbra_mode": "penumbra_mode: got no value, allowed: disabled, safe, standard or aggressive",
+    "--set penumbra_mode=": "penumbra_mode: got no value, allowed: disabled, safe, standard or aggressive",
+    "--set penumbra_page": "penumbra_page: got no value, allowed: off, proxy, a port, or a host and a port, "
+    "for example 8765",
+    "--set listen_port=": "listen_port: got no value, allowed: a whole number",
     "--set penumbra_hosts": "penumbra_hosts: got no value, allowed: penumbra_hosts=VALUE",
     "--set listen_port=99999999999": "listen_port: got 99999999999, allowed: a port from 0 to 65535",
     "--mode safe": f"mode: got 'safe' (unknown mode), allowed: {MODES}; "
@@ -38,17 +42,9 @@ WRONG = {
     "--mode reverse:https://x@99999": f"mode: got 'reverse:https://x@99999' (invalid port: 99999), allowed: {MODES}",
 }
 RIGHT = (
-    *("", "-p 0", "-p 65535", "--set penumbra_mode=", "--set penumbra_mode=safe", "--set http2"),
-    *(
-        "--set http2=toggle",
-        "--set of_a_script",
-        "--mode regular@0",
-    ),
-    *(
-        "--set mode=reverse:https://example.com",
-        "--mode upstream:http://p:1 --mode local:app",
-        "--set listen_port=",
-    ),
+    *("", "-p 0", "-p 65535", "--set penumbra_hosts=", "--set penumbra_mode=safe", "--set http2"),
+    *("--set http2=toggle", "--set of_a_script", "--mode regular@0"),
+    *("--set mode=reverse:https://example.com", "--mode upstream:http://p:1 --mode local:app"),
 )
 
 
