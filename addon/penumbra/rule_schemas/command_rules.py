@@ -98,6 +98,14 @@ class JoinRule(StepRule, frozen=True, kw_only=True):
     """The length in characters of the longest row of several lines."""
 
 
+class NestRule(StepRule, frozen=True, kw_only=True):
+    """A `NestRule` writes the lines of each folder within those of the folder around it, indented."""
+
+    nest: AnyRegex
+    """The line above the lines of a folder. The line begins with the group `path`. Below a line of the folder
+    around it, only the last part of the path is written."""
+
+
 class SameRule(StepRule, frozen=True, kw_only=True):
     """If a line is repeated in many places of the text, a `SameRule` writes the line only once."""
 
@@ -208,6 +216,7 @@ class AnyStep(Choice):
         "group": GroupRule,
         "hoist": HoistRule,
         "join": JoinRule,
+        "nest": NestRule,
         "same": SameRule,
         "fold": FoldRule,
         "block": BlockRule,

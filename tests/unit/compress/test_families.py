@@ -617,7 +617,7 @@ def test_losses() -> None:
         ({"fold": "x", "say": "y", "mim": 4}, "mim: unknown key, did you mean min?"),
         ({"fold": "x", "say": "y", "min": 0}, "min: got 0, allowed: a whole number from 1"),
         ({"fold": "x", "say": "y", "within": {"until": "z"}}, "within.from: missing, allowed: a pattern of RE2 or a list of them"),
-        ({"nothing": "x"}, "got nothing, allowed: exactly one of drop, rewrite, group, hoist, join, same, fold, block, member, context"),
+        ({"nothing": "x"}, "got nothing, allowed: exactly one of drop, rewrite, group, hoist, join, nest, same, fold, block, member, context"),
     ],
 )  # fmt: skip
 def test_incomplete_rules_are_refused(rule: dict[str, Any], told: str) -> None:

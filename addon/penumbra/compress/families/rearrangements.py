@@ -202,18 +202,53 @@ def rewrite(pattern: Pattern, to: str) -> _Run:
 
 
 def join(pattern: Pattern, width: int) -> _Run:
-    """Return the step `join`. The step writes consecutive lines in rows of at most `width` characters.
-    Critical lines and lines with a blank stay."""
+    """Return the step `join`, which writes consecutive lines of one indentation in rows of at most `width`
+    characters. Critical lines and lines with a blank stay."""
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
-        places = {place for place in pattern.places(lines) if not _BLANK.search(lines[place].rstrip("\r"))}
+        places = {place for place in pattern.places(lines) if not _BLANK.search(lines[place].strip())}
         places -= critical.among(lines, places)
         out: list[str] = []
+        above = -1
         for place, line in enumerate(lines):
-            if place in places and place - 1 in places and len(out[-1]) + len(line) < width:
-                out[-1] = out[-1].removesuffix("\r") + " " + line
+            bare = line.lstrip(" ")
+            indentation = len(line) - len(bare) if place in places else -1
+            if indentation == above >= 0 and len(out[-1]) + len(bare) < width:
+                out[-1] = out[-1].removesuffix("\r") + " " + bare
             else:
                 out.append(line)
+            above = indentation
         return out
+
+    return run
+
+
+def nest(pattern: Pattern) -> _Run:
+    """Return the step `nest`, which writes the lines of each folder, indented, within those of the folder
+    around it."""
+
+    def run(lines: list[str], critical: CriticalLines) -> list[str]:
+        out: list[str] = []
+        gone: set[int] = set()
+        folders: list[tuple[str, dict[str, int]]] = []
+        for line, match in zip(lines, pattern.matches(lines), strict=True):
+            path = "" if match is None else match.group("path")
+            while path and folders and not path.startswith(folders[-1][0] + "/"):
+                folders.pop()
+            written = line
+            if folders:
+                around, entries = folders[-1]
+                if path:
+                    written = line[len(around) + 1 :]
+                    name = path[len(around) + 1 :]
+                    # The heading replaces the folder's entry, and its indentation replaces the blank line.
+                    gone.update(entries[entry] for entry in (name, name + "/") if entry in entries)
+                    gone.update([len(out) - 1] if not out[-1].strip() else ())
+                else:
+                    entries[line.rstrip("\r")] = len(out)
+            out.append(" " * len(folders) + written if written.strip() else written)
+            if path:
+                folders.append((path, {}))
+        return [line for place, line in enumerate(out) if place not in gone]
 
     return run

@@ -13,7 +13,7 @@ from functools import singledispatch
 from penumbra.compress.critical_lines import CriticalLines
 from penumbra.compress.families.omissions import Block, Context, Fold, Member
 from penumbra.compress.families.patterns import MakePattern, Pattern, Span
-from penumbra.compress.families.rearrangements import Group, Hoist, Same, drop, join, rewrite
+from penumbra.compress.families.rearrangements import Group, Hoist, Same, drop, join, nest, rewrite
 from penumbra.compress.result import Loss
 from penumbra.rule_schemas.command_rules import (
     BlockRule,
@@ -24,6 +24,7 @@ from penumbra.rule_schemas.command_rules import (
     HoistRule,
     JoinRule,
     MemberRule,
+    NestRule,
     RewriteRule,
     SameRule,
     StepRule,
@@ -64,6 +65,7 @@ _DEFAULT_LOSS: dict[type[StepRule], Loss] = {
     GroupRule: Loss.REVERSIBLE,
     HoistRule: Loss.REVERSIBLE,
     JoinRule: Loss.REVERSIBLE,
+    NestRule: Loss.REVERSIBLE,
     SameRule: Loss.REVERSIBLE,
     FoldRule: Loss.LOSSY,
     BlockRule: Loss.LOSSY,
@@ -152,6 +154,11 @@ def _(rule: HoistRule, pattern: MakePattern) -> Run:
 @_run.register
 def _(rule: JoinRule, pattern: MakePattern) -> Run:
     return join(pattern(rule.join), rule.width)
+
+
+@_run.register
+def _(rule: NestRule, pattern: MakePattern) -> Run:
+    return nest(pattern(rule.nest).needs("path"))
 
 
 @_run.register
