@@ -33,9 +33,9 @@ _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
 """The length in bytes of the shortest fact, the length above which a fact has less weight, and the length of
 the longest fact."""
-# The weights were chosen by hand on half of the recorded conversations. Text that a conversation used later
-# should stay. On the other half, the weights work as well. `scripts/bench quality` shows the effect of a
-# change.
+# The weights were chosen by hand on half of the recorded conversations. They keep as much as possible of the
+# text that a conversation used later. On the other half, the weights work as well. `scripts/bench quality`
+# shows the effect of a change.
 _WORDS = 5
 """This factor times the square root of the unit's bytes is the worth of the unit's words."""
 _WEIGHT = 100
@@ -45,7 +45,8 @@ _USED = 30
 _SEEN = 20
 """The percentage of its weight that a fact keeps if an earlier result shows the fact."""
 _RARE = 20
-"""A used name adds to the worth of its units if at most this number of units have the name."""
+"""A name that the conversation uses adds to the worth of its units if at most this number of units have the
+name."""
 
 
 _Find = Callable[[bytes], tuple[bytes, ...]]

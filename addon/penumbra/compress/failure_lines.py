@@ -1,7 +1,7 @@
 """If only a part of a text is shown, this module shows or counts the failure lines of the other part.
 
-Every stage that cuts a text reserves bytes for the failure lines that would be lost. They stand below the
-text, the most severe first:
+Every stage that cuts a text reserves bytes for the failure lines that would be lost. These lines stand below
+the text, the most severe first:
 
     [failures in what is left out:]
     FAILED tests/test_a.py::test_b - assert 1 == 2
@@ -50,7 +50,7 @@ _LINES = 400
 _SEARCHES = 1_000
 """Lines are searched for in the shown text if they have at most this number of kinds."""
 _KINDS = 20_000
-"""The greatest number of kinds. Further lines are one kind for each severity."""
+"""The greatest number of kinds. Lines of further kinds count as one kind for each severity."""
 _VARYING = re.compile(
     rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     rb"|\b(?=[a-f]*[0-9])[0-9a-f]{7,64}\b"

@@ -76,7 +76,7 @@ def shorten(
 
     The function is pure. `trace` receives the effect of each stage. `ref` returns the reference for a
     redacted original. After `is_late` has returned True, only the mandatory stages run. Raises
-    RedactionError. After any other failure the text is the text before the failing stage.
+    RedactionError. After any other failure, the text before the failing stage is used.
     """
     run = _Run(output, policy, redact, is_late, trace)
     run.clean()
@@ -166,7 +166,7 @@ class _Run:
         if not exceeds(self.original, self.policy.min_bytes):
             return False
         # If a call of an unknown tool has a path, the text may be a file. In that case, and for quoted
-        # results, only outputs with a call of their own in the JSON are shortened.
+        # results, only outputs for which the JSON names a call are shortened.
         may_be_file = self.is_quoted or (self.call.category == "other" and bool(self.call.path))
         outputs = [inner for inner in json_envelope.outputs(self.text) if inner.asked or not may_be_file]
         # JSON escapes add bytes.
@@ -347,7 +347,7 @@ class _Run:
             self.skipped.append(stage)
 
     def _overhead(self, loss: Loss) -> str:
-        """Return the text that must precede a text with this loss; empty if no text must."""
+        """Return the text that must precede a text with this loss; empty if none must."""
         return self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
 
     def _refusal(self, new: Text, loss: Loss, deletes: bool = False) -> str:
@@ -376,7 +376,7 @@ class _Run:
         self.stages.append(name)
 
     def redact_again(self) -> None:
-        """Redact the final text, unless the last redaction had the same text."""
+        """Redact the final text, unless this very text was already redacted."""
         if self.text is not self.scanned:
             self._redact()
 

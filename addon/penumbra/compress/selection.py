@@ -44,13 +44,13 @@ gaps."""
 _BASE = 30
 """The number of bytes added to the size of each unit, so that short units have no advantage."""
 _MISSES = 40
-"""The number of units that don't fit after which no further unit is tried."""
+"""After this number of units that don't fit, no further unit is tried."""
 _BEFORE, _AFTER = 230, 1_400
 """The numbers of bytes shown before and after a place, if the text is too large to be cut into units."""
 _MOST = 16
 """The greatest number of places whose surroundings are shown."""
 Needs = Mapping[int, Collection[int]]
-"""The units that must be shown with a unit, by unit."""
+"""For each unit, the units that must be shown with it."""
 
 
 @dataclass(frozen=True, slots=True)

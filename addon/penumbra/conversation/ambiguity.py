@@ -85,7 +85,7 @@ def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
 
 
 class _Object(NamedTuple):
-    """An `_Object` says whether an object is ambiguous, with everything that it contains."""
+    """An `_Object` tells whether an object, including its content, is ambiguous."""
 
     in_data: bool
     """True if a name occurs twice in one object."""

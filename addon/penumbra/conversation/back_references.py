@@ -149,7 +149,7 @@ def with_references(
     """
     if index.is_empty():
         return None
-    # Most texts have no marker. A search for its words takes a tenth of the time.
+    # Most texts have no marker. A search for a marker's words takes a tenth of the pattern's time.
     if (": same as " in text or " said before" in text) and _MARKER.search(text):
         return None
     is_numbered = call.is_quoted and line_numbers.count_lines(text, call, original)
@@ -243,7 +243,7 @@ class _Search:
         return best
 
     def _common(self, earlier: EarlierText, place: int, position: int, step: int, most: int) -> int:
-        """Return the number of equal lines before or after two positions. Each is in one of the texts."""
+        """Return the number of equal lines before or after a position in each of two texts."""
         count = 0
         while count < most:
             place, position = place + step, position + step

@@ -198,7 +198,8 @@ class Engine:
     async def _send_once(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
     ) -> Accepted | None:
-        """Take the steps. `is_recorded` is true if the store keeps decisions. Raises _Unsettled."""
+        """Take the steps of a request once. `is_recorded` is true if the store keeps decisions. Raises
+        _Unsettled."""
         inputs = await self.reader.read(incoming, settings, turn, is_recorded=is_recorded)
         if inputs is None:
             return None

@@ -116,7 +116,7 @@ _TIME = re.compile(
 )
 """A time of day, a date with it, or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""A part of every time that few other texts have. This search takes a tenth of the time."""
+"""A sign that every time has and few other texts have. A search for this sign is ten times as fast."""
 _SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode(), QUIET)
 """A wider form of `_TIME_SIGN`, for whole texts."""
 _MEASURED = re.compile(

@@ -180,6 +180,6 @@ class Rewritten:
     decisions: Mapping[bytes, Decision]
     """New decisions."""
     originals: Mapping[str, str]
-    """The redacted originals, by reference, of results that were now shortened with loss."""
+    """The redacted originals, by reference, of results that this request newly shortened with loss."""
     is_cut: bool = False
     """True if the body as a whole was cut. Some results are then missing in `shown`."""

@@ -225,8 +225,7 @@ class RequestReader:
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
     async def _look(self, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
-        """Return all records in the store about a request and about the texts `texts` outside of its
-        results."""
+        """Return the store's records about a request and about `texts` outside of its results."""
         conversation = request.caller.conversation
         state = await self._stores.conversations.past(conversation, rewrite.start(request))
         keys = rewrite.keys(request, state)

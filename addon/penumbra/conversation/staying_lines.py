@@ -160,8 +160,8 @@ def _headings(lines: Sequence[str]) -> list[list[int]]:
 
 
 def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> list[int]:
-    """Return the lines of the paragraph around a failure, the headings above it, and the lines above it that
-    enclose it by their indentation."""
+    """Return the lines of the paragraph around a failure, the headings above the failure, and the less
+    indented lines that enclose the failure."""
     belonging: list[int] = []
     for step in (-1, 1):
         for distance in range(1, _AROUND + 1):

@@ -55,8 +55,8 @@ class CallerValues:
     first. Several threads may use a `CallerValues`."""
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
-        """`callers` is the greatest number of callers. `values` and `size` are the greatest number of values
-        of one caller and of bytes in them."""
+        """`callers` is the greatest number of callers. One caller has at most `values` values with at most
+        `size` bytes together."""
         self._values, self._size = values, size
         self._known: LRUCache[bytes, _Known] = LRUCache(callers)
         self._lock = threading.Lock()

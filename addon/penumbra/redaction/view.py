@@ -109,7 +109,7 @@ class View:
         return self._lengths[bisect_right(self._starts, at) - 1] > 1
 
     def _place(self, at: int) -> tuple[int, int]:
-        """Return the range in the text of the byte at `at` in the view."""
+        """Return the range in the text for the byte at `at` in the view."""
         index = bisect_right(self._starts, at) - 1
         offset = at - self._starts[index]
         if self._lengths[index] == GLUE:

@@ -60,7 +60,7 @@ _TOKEN = re.compile(rb'[{}\[\]]|"(?:[^"\\]|\\.)*+"|[^ \t\n\r{}\[\],:"]++', re.DO
 _MOST_LEVELS = 16
 """Greatest average number of times that each byte of a text is parsed level by level."""
 _LEAST_OPENED = 2_000_000
-"""Number of bytes of any text, even a small one, that are parsed level by level."""
+"""At least this number of bytes are parsed level by level, even in a small text."""
 _PLACE = itemgetter(0, 1)
 
 
@@ -368,7 +368,7 @@ class Document:
         return self.string(value) or ""
 
     def texts(self, members: Mapping[str, Raw], *names: str) -> list[str]:
-        """Return the texts of the members with these names; empty texts for others than strings."""
+        """Return the texts of the members with these names; an empty text for a member that is no string."""
         if self._amended or self._structure is not self.data:
             return [self.text_of(members.get(name)) for name in names]
         values = [members.get(name) for name in names]
@@ -384,7 +384,7 @@ class Document:
 
     def source(self, value: Raw) -> bytes:
         """Return the bytes of a value in the document, including amendments."""
-        # A value that contains the known prefix lacks it in memory.
+        # In memory, a value around the known prefix lacks the prefix.
         is_whole = self.known is None or (value is not self.root and value is not self._array)
         if is_whole and not self._amended and self._structure is self.data:
             return bytes(value)
@@ -421,7 +421,8 @@ class Document:
         return start, end
 
     def _place(self, value: Raw) -> tuple[int, int]:
-        """Return the range of a value in the text. For a value of another document, it is outside."""
+        """Return the range of a value in the text. For a value of another document, the range is outside of
+        the text."""
         address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
         size = len(memoryview(value))
         start = address - self._base

@@ -26,7 +26,7 @@ class _Patterns:
 
     heads: re.Pattern[str]
     tails: Linear
-    """A pattern for RE2that can search a text from its end."""
+    """A pattern for RE2 that can search a text from its end."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]

@@ -50,7 +50,8 @@ class Part:
     selected: bool = False
     """True if the lines passed a filter that omits or reorders lines."""
     echo: bool = False
-    """True if the command prints its arguments, such as `echo`. Agents separate other outputs with it."""
+    """True if the command prints its arguments, such as `echo`. Agents print separators between outputs with
+    it."""
     brief: bool = False
     """True if the command prints one or two lines."""
     read: bool = False

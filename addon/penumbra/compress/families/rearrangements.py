@@ -142,7 +142,7 @@ class Hoist:
 
 @dataclass(slots=True)
 class Same:
-    """The step `same` keeps only the first of the lines that are repeated in many places of the text."""
+    """If a line is repeated in many places of the text, the step `same` keeps only the first."""
 
     rule: SameRule
     pattern: Pattern

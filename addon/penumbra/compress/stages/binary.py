@@ -1,4 +1,4 @@
-"""These stages replace data that nobody can read by its size. Such data is binary or encoded (hex,
+"""These stages write a size in place of data that nobody can read. Such data is binary or encoded (hex,
 base64)."""
 
 from __future__ import annotations

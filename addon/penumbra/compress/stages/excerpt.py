@@ -74,7 +74,7 @@ _OF_RUNS = (Kind.COMMAND, Kind.OTHER)
 _OF_ROWS = (Kind.COMMAND, Kind.LIST, Kind.DATA, Kind.OTHER)
 """The kinds whose lines may be rows of tables."""
 _MOST = 24_000
-"""The greatest limit, in bytes, that grows with the size of the original."""
+"""The limit, in bytes, at which the growth with the size of the original ends."""
 _FILE = 5 / 8
 """The limit of a file as a fraction of the hard limit. An agent usually needs only a part of a large file and
 can ask for other parts."""

@@ -48,8 +48,7 @@ def fold(text: str) -> str | None:
 
 def _starts(lines: list[str]) -> list[int]:
     """Return the positions at which cycles may begin, in order. Each line of a cycle's first repeat equals a
-    line shortly before it. A cycle can therefore begin only shortly before such lines: at most as many lines
-    as there are."""
+    line shortly before it. Before a run of n such lines, a cycle can begin at most n lines earlier."""
     last: dict[str, int] = {}
     again: list[int] = []
     several = {line for line, times in Counter(lines).items() if times > 1}

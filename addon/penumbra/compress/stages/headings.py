@@ -46,11 +46,11 @@ class Headings:
     """The headings of the lines of a text. Line numbers begin with 0."""
 
     needs: Mapping[int, list[int]]
-    """The lines without which a line can't be understood, by the number of the line."""
+    """For each line, by its number, the lines without which it can't be understood."""
     first: list[int]
     """The headings that are chosen before other lines: files with hits or changes, and titles of a page."""
     named: Mapping[int, int]
-    """The line that names the file or service of a line, by the number of the line."""
+    """For each line, by its number, the line that names its file or service."""
 
     @classmethod
     def of(

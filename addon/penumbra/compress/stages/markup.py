@@ -31,7 +31,7 @@ _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article"
 """The blocks with an empty line before them."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
 _CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
-"""The blocks that continue the line of an item's or heading's mark, if they are its first content."""
+"""The blocks that begin on the line of an item's or heading's mark if they come directly after the mark."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
 """The elements that add something to the text. Of all other elements, only the content is written."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
@@ -48,7 +48,7 @@ _LONGEST_LINK = 300
 
 
 _LONGEST_LABEL = 240
-"""The length in characters of the longest cell with blocks in it that is written on the line of its row."""
+"""The greatest number of characters in a cell with blocks that is still written on the line of its row."""
 _MOST_SPANNED = 1_000
 """The greatest number of rows or columns of a cell. Browsers have the same limit."""
 _NESTED = 4

@@ -108,7 +108,7 @@ def before_bar(data: bytes, start: int, end: int) -> int:
 
 
 def _is_other(after: bytes) -> bool:
-    """Return whether the text after a `|` is separate from the value, such as `name=other` or a command."""
+    """Return whether the text after a `|` is no part of the value: `name=other` or a command."""
     named = _NAMED.match(after)
     if named is not None:
         return is_wordy(named[1].decode("ascii"))
