@@ -60,7 +60,7 @@ HOSTILE: dict[str, tuple[Call, Callable[[int], str]]] = {
 
 
 def shorten(
-    text: str, call: Call, is_late: time_budget.IsLate = time_budget.never, mode: Mode = Mode.AGGRESSIVE
+    text: str, call: Call, is_late: time_budget.IsLate = None, mode: Mode = Mode.AGGRESSIVE
 ) -> Shortened:
     tool, arguments = call
     policy = Policy(mode=mode, lossy=True)

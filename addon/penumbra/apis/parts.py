@@ -185,7 +185,8 @@ def is_elsewhere(request: Document) -> bool:
     members = request.top
     thread = request.members(members.get("thread"))
     named = [members.get(name) for name in ("previous_response_id", "conversation", "cachedContent")]
-    return any(request.plain(name) for name in (*named, thread.get("previous_message_id")))
+    named.append(thread.get("previous_message_id"))
+    return any(map(request.plain, filter(None, named)))
 
 
 def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool = False) -> Any:

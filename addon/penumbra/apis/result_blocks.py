@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import re2
 from msgspec import Raw
@@ -110,9 +110,10 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
             yield value
             return
         for name, member in members.items():
-            if names_results(name):
+            rule = _member_rule(name)
+            if rule.has_results:
                 yield from document.items(member) or [member]
-            elif levels and document.is_filled(member) and not _fits(name, "harmless"):
+            elif levels and not rule.is_harmless and document.is_filled(member):
                 yield from _results(document, member, levels - 1)
     elif levels:
         for item in document.items(value):
@@ -122,7 +123,7 @@ def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
 
 def names_results(name: str) -> bool:
     """Return whether a member with this name contains results."""
-    return _plain(name) in knowledge()["blocks"]["members"]
+    return _member_rule(name).has_results
 
 
 def is_result(document: Document, members: Mapping[str, Raw]) -> bool:
@@ -134,6 +135,21 @@ def is_result(document: Document, members: Mapping[str, Raw]) -> bool:
 @remembered(4_096)
 def _plain(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
+
+
+class _MemberRule(NamedTuple):
+    """A `_MemberRule` says how the members of one name are searched."""
+
+    has_results: bool
+    is_harmless: bool
+    is_word: bool
+    """True if a value of one word is not searched."""
+
+
+@remembered(16_384)
+def _member_rule(name: str) -> _MemberRule:
+    has_results = _plain(name) in knowledge()["blocks"]["members"]
+    return _MemberRule(has_results, _fits(name, "harmless"), _fits(name, "words"))
 
 
 @remembered(16_384)
@@ -176,7 +192,7 @@ class _Reader:
     def _own(self, value: Raw, levels: int, *, root: bool = False) -> None:
         """Write a value whose shape the API defines."""
         document, first = self.document, bytes(memoryview(value)[:1])
-        if document.is_container(value) and not document.is_filled(value):
+        if first in (b"{", b"[") and not document.is_filled(value):
             self.pieces.append(document.source(value))
             return
         kind = document.string(document.members(value).get("type")) if first == b"{" else None
@@ -206,9 +222,10 @@ class _Reader:
 
     def _stays(self, name: str, value: Raw) -> bool:
         """Return whether a member of an object that the API defines is left out."""
-        if _fits(name, "harmless"):
+        rule = _member_rule(name)
+        if rule.is_harmless:
             return True
-        if _fits(name, "words"):
+        if rule.is_word:
             text = self.document.string(value)
             return text is None or not _SPACE.search(text)
         if name not in knowledge()["addresses"]:

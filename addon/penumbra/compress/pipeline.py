@@ -69,7 +69,7 @@ def shorten(
     policy: Policy,
     redact: Redact,
     ref: Callable[[str], str],
-    is_late: time_budget.IsLate = time_budget.never,
+    is_late: time_budget.IsLate = None,
     trace: Trace | None = None,
 ) -> Shortened:
     """Return the form in which one tool result is forwarded.
@@ -283,14 +283,10 @@ class _Run:
         found = self._made(name, families.apply, self.call, lossy=self.policy.lossy)
         if found is None:
             self._tell(name, None, _NOTHING_TO_DO)
-            return False
-        new = Text(found.text)
-        if reason := self._refusal(new, found.loss):
-            self._tell(name, new, reason)
-            return False
-        self.family = found.family
-        self._keep(name, found.loss, new)
-        return True
+        elif self._keeps(name, found.loss, found.text):
+            self.family = found.family
+            return True
+        return False
 
     def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
         """Run the stages that the mode and the call allow, and keep each output that is smaller."""
@@ -303,13 +299,7 @@ class _Run:
             made = self._made(stage.name, stage.apply, source)
             if made is None or made == self.text:
                 self._tell(stage.name, None, _NOTHING_TO_DO)
-                continue
-            new = Text(made)
-            if reason := self._refusal(new, stage.loss, stage.deletes):
-                self._tell(stage.name, new, reason)
-                continue
-            self._keep(stage.name, stage.loss, new)
-            if stage.bares:
+            elif self._keeps(stage.name, stage.loss, made, stage.deletes) and stage.bares:
                 self.bare = self.text
 
     def apply(self, name: str, loss: Loss, transform: Callable[[Text], str | None]) -> None:
@@ -336,10 +326,10 @@ class _Run:
     def _passes_over(self, stage: str) -> bool:
         """Return True if a stage can't run because the time is over or the text is too large. The stage is
         then noted as skipped."""
-        late = self.is_late() or not (self.readable or stage == _EXCERPT)
-        if late:
+        is_late = self.is_late is not None and self.is_late()
+        if passes := is_late or not (self.readable or stage == _EXCERPT):
             self._gave_up(stage)
-        return late
+        return passes
 
     def _gave_up(self, stage: str) -> None:
         self._tell(stage, None, "no time is left for it, or the text is too large")
@@ -349,6 +339,15 @@ class _Run:
     def _overhead(self, loss: Loss) -> str:
         """Return the text that must precede a text with this loss; empty if none must."""
         return self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
+
+    def _keeps(self, name: str, loss: Loss, made: str, deletes: bool = False) -> bool:
+        """Keep the output of a stage if it is smaller, and return whether it is kept."""
+        new = Text(made)
+        if reason := self._refusal(new, loss, deletes):
+            self._tell(name, new, reason)
+        else:
+            self._keep(name, loss, new)
+        return not reason
 
     def _refusal(self, new: Text, loss: Loss, deletes: bool = False) -> str:
         """Return the reason why a new text is not kept; empty if the text is kept."""

@@ -26,30 +26,26 @@ _PAUSE_SECONDS = 0.0001
 """The length in seconds of a pause that is enough for a waiting thread to take Python's global lock."""
 
 T = TypeVar("T")
-IsLate = Callable[[], bool]
+IsLate = Callable[[], bool] | None
+"""A function that returns True after the time is over; None without a limit."""
 Clock = Callable[[], float]
 """A function that returns seconds."""
-
-
-def never() -> bool:
-    """Return False always, as the function of a budget without a limit."""
-    return False
 
 
 def budget(
     text: str, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
 ) -> IsLate:
-    """Return a function that returns True after a thread has worked for `seconds` on a large text. There is
-    no limit if `seconds` is 0. `around` is a clock that is never slower than `clock` and takes less time to
+    """Return a function that returns True after a thread has worked for `seconds` on a large text; None if
+    `seconds` is 0. `around` is a clock that is never slower than `clock` and takes less time to
     read. Reading a thread's own time is a system call, during which another thread may get the processor."""
-    return never if len(text) < SMALL else of_request(seconds, clock, around)
+    return None if len(text) < SMALL else of_request(seconds, clock, around)
 
 
 def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic) -> IsLate:
     """Return a function like that of `budget`, for all results of one request together. The size of the texts
     does not matter."""
     if not seconds:
-        return never
+        return None
     end, possible = clock() + seconds, around() + seconds
     return lambda: around() >= possible and clock() >= end
 
@@ -64,7 +60,7 @@ _watch = threading.local()
 @contextmanager
 def watched(is_late: IsLate) -> Iterator[None]:
     """Return a context in which `check` raises after `is_late` has returned True."""
-    before = getattr(_watch, "is_late", never)
+    before = getattr(_watch, "is_late", None)
     _watch.is_late = is_late
     try:
         yield
@@ -116,7 +112,8 @@ def check() -> None:
     releases the lock and so restarts that interval. The release is too short for another thread to wake up.
     Without a pause here, the event loop could wait for half a second.
     """
-    if getattr(_watch, "is_late", never)():
+    is_late: IsLate = getattr(_watch, "is_late", None)
+    if is_late is not None and is_late():
         raise Overrun
     now = time.monotonic()
     if now >= getattr(_watch, "pause_at", 0.0):

@@ -249,7 +249,7 @@ class Decider:
         output = tool_output(self.inputs.request, item)
         policy = self._policy
         whole = not settings.shortens
-        late = self._is_late()
+        late = self._is_late is not None and self._is_late()
         if late or tools.skips(item.tool, settings.skip_tools):
             policy, whole = Policy(mode=Mode.DISABLED), True
         asked = self.inputs.external.get(item.key)

@@ -492,10 +492,6 @@ class Document:
     def is_object(value: Raw) -> bool:
         return memoryview(value)[0] == BRACE
 
-    @staticmethod
-    def is_container(value: Raw) -> bool:
-        return memoryview(value)[0] in (BRACE, BRACKET)
-
     def is_filled(self, value: Raw) -> bool:
         """Return whether a value is an object or array that may not be empty."""
         view = memoryview(value)

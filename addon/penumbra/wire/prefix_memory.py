@@ -381,7 +381,7 @@ class Remembered(NamedTuple):
             # A shorter prefix may have been searched before.
             new = likely.segments[len(before.segments) if text in before.contained else 0 :]
             found = before.contained.get(text, False)
-            likely.contained[text] = found or any(text in segment.data for segment in new)
+            likely.contained[text] = found or True in [text in segment.data for segment in new]
         return (
             likely.contained[text]
             or data.find(text, 0, start) >= 0

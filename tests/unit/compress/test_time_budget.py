@@ -39,7 +39,7 @@ def after(asked):
     return budget("x" * time_budget.SMALL, asked + 1, Clock())
 
 
-def shorten(text, is_late=time_budget.never, redact=Redacted, policy=STANDARD):
+def shorten(text, is_late=None, redact=Redacted, policy=STANDARD):
     return pipeline.shorten(ToolOutput(text), policy, redact, lambda original: "shadow_x", is_late)
 
 
@@ -62,8 +62,7 @@ def test_the_time_of_a_thread_is_asked_for_only_once_that_long_has_gone_by():
 )
 def test_no_clock_is_asked_for_small_texts_or_without_a_budget(text, seconds):
     clock = Clock()
-    is_late = budget(text, seconds, clock)
-    assert not any(is_late() for _ in range(9))
+    assert budget(text, seconds, clock) is None
     assert clock.now == 0.0
 
 
