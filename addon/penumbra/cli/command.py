@@ -104,7 +104,7 @@ def print_json(value: Any) -> None:
 
 
 def piped_text(name: str) -> str:
-    """Return all of standard input. `name` is its name in the hint for a user at a terminal."""
+    """Return all of standard input. `name` says in the hint for a user at a terminal which text is read."""
     if sys.stdin.isatty():
         print(f"penumbra: reading the {name} from the terminal, up to Ctrl-D", file=sys.stderr)
     return sys.stdin.buffer.read().decode("utf-8", "replace")

@@ -114,8 +114,8 @@ class Expansions:
         return prepared
 
     async def _name_latest(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """If a request names a response for a comparison of prompts, replace its id by the id of its last
-        hidden turn."""
+        """A request may name a response for a comparison of prompts. If the response had hidden turns,
+        replace the name by the id of the last hidden turn."""
         named = wire.compared_with(document)
         if named is None or not (response_id := document.string(named)):
             return
@@ -167,7 +167,7 @@ class Expansions:
             name = latest.tool
         elif latest is None and conditions.editing and not conditions.last_tool:
             name = reference.editing_name(name, tools)
-        # The model keeps tools that an earlier request has declared in its input.
+        # The model keeps tools that the input of an earlier request has declared.
         declared_at = b""
         if not brought and not conditions.counting and tools.own:
             chain = before or prefix_hash.of(document)
@@ -335,7 +335,8 @@ class Expansions:
         return None
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
-        """Store a response in the form of the next request. `Stores.written` waits until it is on disk."""
+        """Store a response in the form of the next request. `Stores.written` waits until the response is on
+        disk."""
         caller, owner, earlier = prepared.caller, prepared.owner, prepared.replayed.keys
         begun, before = prepared.history.begun, prepared.history.front
         calls = begun.calls + done.calls if begun is not None else done.calls
@@ -345,7 +346,7 @@ class Expansions:
         scope = prepared.references.scope
         response = PastResponse(prepared.tool, text_hash(text), (), done.hidden, scope, caller.scope)
         response = replace(response, declared_at=prepared.declared_at)
-        # One write for all entries.
+        # A single write stores all entries.
         entries = dict.fromkeys((key, *others), response)
         if done.orphans:
             orphans = (orphan_key(caller.owner, known_by) for known_by in ("", *done.orphans))

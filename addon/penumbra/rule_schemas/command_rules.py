@@ -41,7 +41,7 @@ class DropRule(StepRule, frozen=True, kw_only=True):
     ended: AnyRegex | None = None
     """Lines that report the end of a task whose progress the dropped lines show. In both patterns, the group
     `of` matches the name of the task. The last line of a task without an end stays. If the number in a group
-    `at` falls, the task has begun again, and its last line before that stays, too."""
+    `at` falls, the task has begun again. The line before the fall then stays, too."""
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
@@ -83,8 +83,8 @@ class HoistRule(StepRule, frozen=True, kw_only=True):
     fields: dict[str, str]
     """The names of the columns that may be written before the run, by column."""
     usual: tuple[str, ...] = ()
-    """The columns among them of which one value for most lines is enough. The other lines keep theirs, so
-    their form must tell them from other columns."""
+    """Columns whose value is written before the run even if only most lines have this value. The other lines
+    keep their own values, whose form must show the column."""
     least: Count = field(default=3, name="min")
     """The smallest number of lines in a run."""
 

@@ -35,7 +35,8 @@ class Gaps:
 
     is_away: bool
     elsewhere: frozenset[bytes] = frozenset()
-    """Keys of results about which another proxy has decided. Each decision follows from the request alone."""
+    """Keys of results about which another proxy has decided. This proxy makes the same decisions from the
+    request alone."""
 
 
 class Stores:
