@@ -32,8 +32,9 @@ def without_surrogates(text: str) -> str:
 
 
 def quiet(memory: int = 0) -> Any:
-    """Return options of RE2 with which it prints no errors, such as an automaton without memory, after which
-    RE2 only searches more slowly. `memory` limits the bytes of the automaton; 0 means RE2's own limit."""
+    """Return options of RE2 that suppress its log. RE2 logs, for example, that an automaton has no memory
+    left; then RE2 only searches more slowly. `memory` limits the bytes of the automaton; 0 means RE2's own
+    limit."""
     options = re2.Options()
     options.log_errors = False
     if memory:

@@ -112,7 +112,8 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line about requests that are not yet in the history, which is written every few seconds."""
+    """Yield a line about the requests that the next write of the history will add. The history is written
+    every few seconds."""
     if requests := sum(process.get("not_in_history", 0) for process in processes):
         yield f"{counted(requests, 'request')} of these processes still to be added to the days"
 

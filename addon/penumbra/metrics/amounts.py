@@ -83,7 +83,7 @@ class Amounts:
     pauses: Counter[str] = field(default_factory=Counter)
     """Requests whose cache had expired, by the length of the pause."""
     cold_turns: Counter[str] = field(default_factory=Counter)
-    """Requests that changed earlier results since the cache seemed to have expired, by the cache's real
+    """Requests that changed earlier results because the cache seemed to have expired, by the cache's real
     state."""
     secrets: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)

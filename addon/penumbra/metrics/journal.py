@@ -106,7 +106,7 @@ class Journal:
         """Responses in which the model asked for originals, and the bytes of the originals that it got."""
         self.external = ExternalMetrics()
         self.seconds: Counter[float] = Counter()
-        """Number of requests by histogram bucket of the time by which Penumbra delayed them."""
+        """Numbers of requests by the delay that Penumbra added, in the buckets of the histogram."""
 
     # Events of requests
 

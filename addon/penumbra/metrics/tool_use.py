@@ -19,7 +19,8 @@ from penumbra.linear import QUIET
 from penumbra.metrics.amounts import label
 
 LEAST_REQUESTS = 10
-"""Least number of requests of a project and agent in which a tool can count as never called."""
+"""A tool counts as never called only if at least this number of requests of a project and agent declared the
+tool."""
 _MOST_TOOLS = 400
 """Greatest number of tools that are counted for one project and agent."""
 _MOST_GROUPS = 100

@@ -45,7 +45,7 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """Return False, since no log of lines is a log of OpenCode."""
+    """Return False, since OpenCode writes no logs of lines."""
     return False
 
 
