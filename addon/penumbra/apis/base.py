@@ -169,8 +169,7 @@ class Turn:
     failed: bool = False
     """True if the provider reported an error within the turn."""
     failure: Failure | None = None
-    """An error whose cause is not the client's request, so that the client did not get the error; None if
-    there is no such error."""
+    """An error that the client did not get, because its request is not the cause; None if there is none."""
     continuable: bool = True
     """True if results can be added after this turn. False after a refusal or with several choices."""
     response_id: str = ""

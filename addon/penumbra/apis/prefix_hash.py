@@ -35,7 +35,7 @@ _SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _SORTED = json.JSONEncoder(sort_keys=True)
 _PIECE = 1 << 20
 _STABLE = 100_000
-"""The length of the longest text with a search for changing parts. A longer text is hashed as it is."""
+"""The length of the longest text that is searched for changing parts. A longer text is hashed as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Passage:
     value: Raw
     start: int
     end: int
-    """The offset of the end of the passage in the string, as `start` is of its beginning."""
+    """The offset of the end of the passage in the string. `start` is the offset of its beginning."""
     turn: int
     certain: bool
     """True if the passage is a result and nothing else."""
@@ -103,7 +103,7 @@ class Passages:
     """`Passages` finds the results in the user's texts of a conversation, message by message."""
 
     _before: Raw | None = None
-    """The model's last message before the next message."""
+    """The model's message directly before the next message."""
     _command: str = ""
     """The last command that the user ran."""
 

@@ -95,7 +95,7 @@ class LoopedResponse:
 
 MOST_RETRIES = 2
 _LARGE = 100_000
-"""The size in bytes of a request and its response from which work on them runs in a thread."""
+"""Work on a request and its response runs in a thread if both have more bytes together."""
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -160,8 +160,8 @@ class Turns:
             self.later(_remember(looped, done), looped.handle)
 
     async def give_up(self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure) -> Done:
-        """End a response that can't be continued. The client gets an error, the log the provider's
-        message."""
+        """End a response that can't be continued. The client gets an error. The provider's message is
+        logged."""
         words = upstream_error.words(failure)
         try:
             words = await looped.handle.engine.cleaned(words)

@@ -54,7 +54,8 @@ class Decoder:
     views: Callable[[bytes], Iterable[View]]
     """A function that returns views of a text. All views together are at most twice as long as the text."""
     has_quotes: bool = False
-    """True if the text also encodes quotes. A plain quote then closes no string of an encoded quote."""
+    """True if the text also encodes quotes. Then only an encoded quote closes a string that an encoded quote
+    has opened."""
     label: str = ""
     """Label of all secrets; empty if each secret has the label by which it was found."""
     quote: bytes = b""

@@ -35,7 +35,7 @@ _LEAST_WORD = 4
 _SHARE = 0.3
 """The smallest share of a name's letters that must belong to words of programs."""
 _LEAST_KNOWN = 0.5
-"""The smallest such share in a word that has only one case and is long or contains digits."""
+"""The same share for a word of one case that is long or contains digits."""
 _LEAST_MEAN = 3
 """The smallest mean length of the words of a name, in letters. Words of random letters are shorter."""
 _VERSION = re.compile(r"v?[0-9]{1,2}$")
@@ -285,7 +285,7 @@ class Names:
         return Name(Strength.STRONG, label)
 
     def _hint(self, words: list[str]) -> Name:
-        """Return the meaning of a name in which a word follows that for a secret: `secret_wrapped`,
+        """Return the meaning of a name that continues after the word for a secret: `secret_wrapped`,
         `key_multi`."""
         if words[-1] in self._public_ends:
             return _NOTHING

@@ -27,7 +27,8 @@ _log = logging.getLogger(__name__)
 
 
 def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
-    """Return `redact` with a limit of processor time for all texts together. Beyond, it raises TooLarge."""
+    """Return `redact` with a limit of processor time for all texts together. Above it, the function raises
+    TooLarge."""
     allowance = time_budget.Allowance(seconds)
 
     def attempt(text: str, hint: str) -> Redacted:

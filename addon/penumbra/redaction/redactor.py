@@ -324,7 +324,7 @@ def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
-    """Return the spans. If another secret begins a line, a span before ends before this line."""
+    """Return the spans. Each span ends before a line that begins with another secret."""
     starts = {span.start for span in spans if data[span.start - 1 : span.start] == b"\n"}
     if not starts:
         return spans

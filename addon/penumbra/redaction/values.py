@@ -75,7 +75,7 @@ def has_letter(value: str) -> bool:
 
 
 def kinds(value: str) -> int:
-    """Return the number of kinds of characters in a value. There are digits, capitals and small letters."""
+    """Return the number of kinds of characters in a value. These are digits, capitals and small letters."""
     return has_digit(value) + (value.lower() != value) + (value.upper() != value)
 
 

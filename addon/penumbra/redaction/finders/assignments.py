@@ -547,7 +547,7 @@ def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span 
 
 
 def _name(data: bytes, at: int) -> tuple[int, int]:
-    """Return the range of the name that contains the part at `at`, such as `password`."""
+    """Return the range of the whole name around `at`, where a part such as `password` begins."""
     if data[at] in _NO_NAME:
         at += 1
     match = _ASCII_NAME.match(data, at)

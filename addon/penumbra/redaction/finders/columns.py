@@ -288,8 +288,9 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
 def _named_columns(
     data: bytes, cells: Sequence[tuple[int, int]], delimiter: re.Pattern[bytes], is_indented: bool
 ) -> dict[int, Name | int]:
-    """Return the columns of secrets below a head, with the name of each. If cells of another column name its
-    cells, the number of that column replaces the name. The result is empty if the line is no head."""
+    """Return the columns of secrets below a head, with the name of each. If the cells of another column name
+    these cells, the number of the other column replaces the name. The result is empty if the line is no
+    head."""
     texts = [data[first:last].strip(b' "\\').lower() for first, last in cells]
     columns: dict[int, Name | int] = dict(_names_of_head(data, cells))
     if delimiter is _COMMA and is_indented and not texts[-1].strip():

@@ -164,7 +164,7 @@ _ASSIGNMENTS = late(
     rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
     rb"[^\s\"'()]{0,160}\Z"
 )
-"""This pattern matches a command's option with a list of assignments. It ends with an assignment's name."""
+"""This pattern matches a command's option with a list of assignments. The match ends with a name."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
 """The texts that show, directly after a name, that the name has no value."""

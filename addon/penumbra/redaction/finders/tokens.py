@@ -504,7 +504,7 @@ def _accept(rule: Rule, data: bytes, match: Found) -> Span | None:
 
 
 def _closes_earlier(data: bytes, start: int, end: int) -> bool:
-    """Return whether a value ends with a bracket whose opening bracket is before it in its line."""
+    """Return whether a value ends with a bracket whose opening bracket is before the value in the line."""
     bracket = data[end - 1 : end]
     opening = _BRACKETS.get(bracket)
     if opening is None or opening in data[start:end]:

@@ -53,7 +53,7 @@ _LONG = 16
 """The least number of characters in a value that is also found if a word character adjoins one end."""
 _WORD = re.compile(r"\w")
 _SPELLINGS = 4
-"""The number of spellings of a value that are searched for: escaped not at all, once, twice and thrice."""
+"""The number of spellings of a value that are searched for: plain, and escaped one to three times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def replaced(text: str, stretches: Iterable[Stretch]) -> str:
 
 
 def swept(content: bytes, values: Mapping[str, str]) -> bytes:
-    """Return the bytes with values replaced by placeholders. This includes nested JSON strings."""
+    """Return the bytes with values replaced by placeholders. Nested JSON strings count, too."""
     spelled: dict[bytes, bytes] = {}
     for mark, value in values.items():
         for ascii_only in (False, True):
@@ -393,7 +393,7 @@ class Restoring:
         past: Mapping[bytes, Stretches],
         hide: bool,
     ) -> tuple[dict[bytes, tuple[Edit, ...]], dict[bytes, Stretches]]:
-        """Return the edits of calls, and the new places to store. The search for values needs `hide`."""
+        """Return the edits of calls, and the new places to store. Values are searched for with `hide`."""
         decided: dict[bytes, tuple[Edit, ...]] = {}
         fresh: dict[bytes, Stretches] = {}
         for key, call in calls.items():

@@ -88,7 +88,7 @@ def settled(tool: str) -> bool:
 
 
 def moves(tool: str, texts: Iterable[str]) -> bool:
-    """Return whether a call may change the working folder of later calls. `texts` are its strings."""
+    """Return whether a call may change the working folder of later calls. `texts` are the call's strings."""
     if tool in _table()["moving_tools"]:
         return True
     if settled(tool):
