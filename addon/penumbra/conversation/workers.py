@@ -45,7 +45,8 @@ _LARGE = 1 << 20
 _BEGUN = -1
 """The size that is assumed for further pieces of a request, so that they come first."""
 _KNOWN = 8
-"""The number of known bytes that take as much time as one new byte, even if they must be read again."""
+"""The number of known bytes that take at most as much time as one new byte, even if they must be read
+again."""
 _CLOSED = "the threads have ended"
 
 

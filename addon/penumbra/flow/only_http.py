@@ -141,7 +141,7 @@ def _is_named(names: list[str], patterns: Sequence[str]) -> bool:
 
 def _is_http(data: bytes, *, is_free: bool) -> bool | None:
     """Return whether the first bytes of a client are read as a request; None if more bytes are needed. With
-    `is_free`, the client may use another protocol. Otherwise the result is always True. Servers accept blanks
+    `is_free`, the client may use another protocol. Otherwise the result is never False. Servers accept blanks
     before the first line and any blanks in it. Some servers accept a line without a version."""
     line, end, _ = data.lstrip().partition(b"\n")
     words, is_whole = line.split(None, 2), bool(end) or len(line) > _LONGEST_LINE

@@ -95,7 +95,7 @@ class LoopedResponse:
 
 MOST_RETRIES = 2
 _LARGE = 100_000
-"""Work on a request and its response runs in a thread if both have more bytes together."""
+"""If a request and its response together have more bytes, work on them runs in a thread."""
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 

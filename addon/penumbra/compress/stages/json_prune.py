@@ -31,7 +31,7 @@ _LONGEST_NAME, _NAMES = 120, 4
 """The length in characters of the longest value that may name its object, and the greatest number of such
 values of an object."""
 _WHOLE, _STRING = 40, 300
-"""The length of the longest array or object that is one unit, and of the longest string."""
+"""The length in characters of the longest array or object that is one unit, and of the longest string."""
 _DEEPEST = 64
 """The depth from which members are only counted. Each level parses its content again."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
