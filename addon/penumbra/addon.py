@@ -1,4 +1,4 @@
-"""This module has the mitmproxy addon. The hooks stand in the order in which mitmproxy calls them."""
+"""This module has the mitmproxy addon. The hooks are in the order in which mitmproxy calls them."""
 
 from __future__ import annotations
 

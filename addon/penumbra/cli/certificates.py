@@ -59,8 +59,8 @@ class Certificates:
 
 def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of the CA to use. The user's choice comes first, then Penumbra's CA, then mitmproxy's
-    CA, which programs may already trust. If neither CA exists, the folder is the one for a new CA of
-    Penumbra. Raises Failure."""
+    CA, which programs may already trust. If neither CA exists, return the folder for a new CA of Penumbra.
+    Raises Failure."""
     named = Path(os.path.expanduser(confdir))
     if confdir.startswith("~") and not named.is_absolute():
         raise Failure(

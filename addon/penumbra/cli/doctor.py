@@ -299,7 +299,8 @@ def _undo(name: str, where: str) -> str:
 
 
 def _is_usual(url: str) -> bool:
-    """Return whether a URL names a provider or this machine, where a proxy in reverse mode may run."""
+    """Return whether a URL names a provider or this machine. A proxy in reverse mode may run on this
+    machine."""
     from penumbra.apis import recognise
 
     try:

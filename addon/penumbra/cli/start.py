@@ -312,8 +312,8 @@ class _Face:
         if confdir == certificates.DEFAULT:
             ctx.options.update(confdir=str(trusted.ca.parent))
         if trusted.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
-            # If a company decrypts all traffic, only the system's certificates in the bundle let mitmproxy
-            # trust upstream hosts, since they contain the company's certificate.
+            # If a company decrypts all traffic, mitmproxy must trust the company's certificate. The bundle
+            # contains this certificate among those of the system.
             ctx.options.update(ssl_verify_upstream_trusted_ca=str(trusted.bundle))
         lacking = ["any host"] if any_host and read(trusted.ca.parent).names else []
         lacking = lacking or read(trusted.ca.parent).lacks((*provider_hosts(), *settings.hosts))

@@ -78,7 +78,7 @@ class Database:
         self._writing: Future[None] | None = None
         """The latest background writes that have begun."""
         self._added = self._done = 0
-        """Approximate bytes of all background writes so far, and of the finished ones. Only the event loop
+        """Approximate bytes of all background writes so far, and of the finished writes. Only the event loop
         changes the first number, and only the database's thread the second."""
 
     def share(self, max_bytes: int) -> None:

@@ -51,13 +51,14 @@ class PastResponse:
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Keys of the hidden exchanges before signed reasoning, in a record under the key of its signature."""
+    """Keys of the hidden exchanges before signed reasoning; empty except in a record under the key of a
+    signature."""
     hidden: Hidden | None = None
     conversation: bytes = b""
     """Conversation of the response, to which references and originals belong."""
     scope: bytes = b""
     history: bytes = prefix_hash.START
-    """Hash of the history with the response, in a record under the response's id."""
+    """Hash of the history including the response. Only a record under the response's id has this hash."""
     undecided: bool = False
     """True if the request had neither tools nor a history and the response had no text. The next request then
     decides whether the injected tool is declared."""
@@ -65,7 +66,7 @@ class PastResponse:
     """Hash of the history up to the message before the declaration of the injected tool; empty if the tool is
     declared with the others."""
     held: tuple[ProviderResult, ...] = ()
-    """The latest results before the response, in order, in a record under the response's id."""
+    """The latest results before the response, in order; empty except in a record under the response's id."""
 
 
 def text_hash(text: str) -> str:

@@ -160,7 +160,8 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Mark values that are not in memory as used without reading them, and return the keys found."""
+        """Mark values as used without reading them, and return the keys found. The values are not in
+        memory."""
 
     @abstractmethod
     async def is_empty(self) -> bool:

@@ -131,7 +131,8 @@ class Table(KeyedValues[V]):
     async def settle(
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
-        """See `KeyedValues.settle`. Without `unasked`, nothing is set while the disk is late."""
+        """See `KeyedValues.settle`. Without `unasked`, nothing is set while the disk does not answer in
+        time."""
         if values and not (unasked or self._database.is_whole):
             return False
         await self.put(values, in_background=True)
