@@ -246,8 +246,8 @@ class Prepared:
 
     @property
     def keeps_originals(self) -> bool:
-        """Return whether the store keeps originals, which needs credentials or the id of a response to
-        distinguish callers."""
+        """Return whether the store keeps originals. Credentials or the id of a response must distinguish
+        callers."""
         return self.threaded or not self.caller.is_open
 
     @property

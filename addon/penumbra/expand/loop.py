@@ -50,8 +50,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A `Broken` is a continuation that failed before any of its bytes, or of its error, reached the
-    client."""
+    """A `Broken` is a continuation that failed before the client got any of its bytes, or its error."""
 
     failure: Failure
 
@@ -188,9 +187,9 @@ class ToolLoop:
     def failed(self, failure: Failure) -> Done:
         """End the response, whose continuation has failed.
 
-        An error that the provider reported in a stream reaches the client as an error. Any other failure
-        breaks the stream off like a failed connection, so that clients try again and don't take the response
-        for complete.
+        An error that the provider reported in a stream reaches the client as an error. After any other
+        failure, the stream breaks off like a failed connection. Clients then try again and don't take the
+        response for complete.
         """
         if not self._wire.breaks_off:
             failure = replace(failure, reported=True)
@@ -200,7 +199,7 @@ class ToolLoop:
         return replace(left, out=out, status=upstream_error.described(failure, "").status, broken=broken)
 
     def interrupted(self) -> Done:
-        """End the response since the client went away. Returns the part that the client got."""
+        """End the response after the client has disconnected. Returns the part that the client got."""
         return self._left()
 
     def again(self, request: bytes = b"") -> None:

@@ -31,12 +31,12 @@ LEAST_BYTES = 400
 """Size in bytes of the smallest text that is worth sending."""
 _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
-"""The greatest number of steps of a compiled pattern. A search may take all of them for each byte."""
+"""The greatest number of steps of a compiled pattern. A search may take all these steps for each byte."""
 SEARCH_SECONDS = 2.0
 """Processor time in seconds for all queries of one turn. The time is checked after each line."""
 _LINE_WORK, _BYTE_WORK = 200_000_000, 100
-"""The limit of search steps for one line, and the steps for one byte with the smallest pattern. The end of a
-longer line is not searched."""
+"""The limit of search steps for one line, and the steps for one byte with the smallest pattern. A line that
+would need more steps is searched only at its beginning."""
 _LINE_CHARACTERS = 2_000
 _CONTEXT_LINES = 2
 _MOST_CONTEXT_LINES = 50

@@ -116,7 +116,8 @@ EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
 description there. A conversation keeps its tool when the setting changes."""
 
 LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
-"""The explanation of placeholders. Every declaration has it, so that the first secret does not change it."""
+"""The explanation of placeholders. Every declaration has it, so that the first secret does not change the
+declaration."""
 EDITING_LEGEND = (
     "[REDACTED:kind:code] stands for a secret value; write it as it is where you edit the file that it "
     "came from, and nowhere else in the value's place."

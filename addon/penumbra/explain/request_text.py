@@ -258,7 +258,7 @@ _LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
 _LINES_OF_SENT = 12
 """Greatest number of shown lines of a result whose original is not known."""
 _MOST_COMPARED = 12_000
-"""Greatest number of lines that are compared, of both texts of all results together."""
+"""Greatest number of compared lines, in both texts of all results together."""
 _SENT_CHARACTERS = 4_000
 Pair = tuple[str, str]
 

@@ -329,7 +329,7 @@ def _cleaned(clean: Redact, text: str) -> str:
 
 
 def intent(arguments: Any) -> str:
-    """Return the purpose of a call in one line: its arguments, with long ones cut."""
+    """Return the purpose of a call in one line: its arguments, of which long ones are cut."""
     if isinstance(arguments, dict):
         parts = [f"{name}: {_short(value)}" for name, value in arguments.items()]
         return "; ".join(parts)[:_INTENT]

@@ -1,9 +1,9 @@
 """This module finds the reason of a refusal and the excess size of the request, and computes the savings for
 a retry.
 
-`rules/refusals.yaml` has the refusals of providers. A response is read as a chain of error objects, from the
-outermost to those that gateways have wrapped. Only the beginnings of their messages count, so that quotations
-of the conversation never match.
+`rules/refusals.yaml` has the refusals of providers. A response is read as a chain of error objects: the
+outermost error, then the errors that gateways have wrapped in it. Only the beginnings of their messages
+count, so that quotations of the conversation never match.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
 
 
 def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
-    """Return the limits for later requests of the conversation that follow from a refusal.
+    """Return the limits that follow from a refusal, for later requests of the conversation.
 
     `estimated` is the number of tokens of the refused body, or 0 if the provider counts more than the body.
     """

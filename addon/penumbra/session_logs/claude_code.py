@@ -2,7 +2,7 @@
 
 A session is in `projects/<folder>/<session>.jsonl`, and its agents are in `…/subagents/**/agent-*.jsonl`.
 Older releases put an agent's lines into its parent's file. The place is documented (code.claude.com/docs).
-The format is not documented and was found by reading logs. This is a line:
+The format is not documented and was found by reading logs. Each line has this form:
 
     {"type": "user" | "assistant" | …, "uuid", "parentUuid", "timestamp", "message": {"role", "content", …}}
 

@@ -2,7 +2,7 @@
 
 The logs are `sessions/Y/M/D/rollout-*.jsonl` and `archived_sessions/rollout-*.jsonl` below `CODEX_HOME`
 (`~/.codex`); older ones may be compressed (`.jsonl.zst`). The format is that of `RolloutItem` in
-codex-rs/protocol. This is a line:
+codex-rs/protocol. Each line has this form:
 
     {"timestamp", "type": "session_meta" | "turn_context" | "response_item" | …, "payload"}
 

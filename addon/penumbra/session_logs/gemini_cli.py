@@ -37,8 +37,8 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield the conversations of a log: the final one and those that were rewound or replaced. Raises
-    OSError."""
+    """Yield all conversations of a log: the final conversation, and those that were rewound or replaced.
+    Raises OSError."""
     reader = _Chat()
     for line in objects(path, counts):
         yield from reader.add(line)

@@ -96,7 +96,8 @@ class Builder:
     entries: list[Entry] = field(default_factory=list)
 
     def end(self, *beginning: Entry) -> Iterator[LoggedConversation]:
-        """Yield the conversation if it has entries, and begin another one with the entries in `beginning`."""
+        """Yield the conversation if it has entries, and begin another conversation with the entries in
+        `beginning`."""
         if self.entries:
             yield LoggedConversation(self.agent, tuple(self.entries))
         self.entries = list(beginning)
