@@ -272,6 +272,11 @@ def test_errors_have_the_shape_of_their_api(name: str) -> None:
     assert failed in REQUESTS[name].error(500, "no").decode()
 
 
+@pytest.mark.parametrize(("status", "word"), [(401, "UNAUTHENTICATED"), (404, "NOT_FOUND")])
+def test_an_error_of_gemini_has_google_s_name_of_the_status(status: int, word: str) -> None:
+    assert json.loads(REQUESTS["gemini"].error(status, "no"))["error"]["status"] == word
+
+
 @pytest.mark.parametrize(
     "messages",
     [
