@@ -11,9 +11,10 @@ import hashlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakMethod
@@ -127,7 +128,7 @@ class SharedStore:
         self._wanted = asyncio.Event()
         self._trial: asyncio.Future[None] | None = None
         """The try to reach the store that is running now."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._holders = 1
         self._returning: list[WeakMethod[Callable[[], None]]] = []
 
@@ -149,6 +150,10 @@ class SharedStore:
         self._holders -= 1
         if self._holders:
             return
+        self.outage.worsen(Reach.AWAY)
+        for batch in self._waiting:
+            batch.done.set_result(None)
+        self._waiting.clear()
         for task in self._tasks:
             task.cancel()
         with suppress(RuntimeError):
@@ -299,23 +304,26 @@ class SharedStore:
     def _flush(self) -> None:
         while self._waiting and self._round_trips < _ROUND_TRIPS:
             self._round_trips += 1
-            self._spawn(self._send(self._waiting.popleft()))
+            batch = self._waiting.popleft()
+            self._spawn(self._send(batch)).add_done_callback(partial(self._answer, batch))
 
-    async def _send(self, batch: _Batch) -> None:
-        replies = None
+    async def _send(self, batch: _Batch) -> list[Any] | None:
         try:
-            replies = await self._replies(batch.commands, afterwards=batch.afterwards)
+            return await self._replies(batch.commands, afterwards=batch.afterwards)
         except _FAILURES as error:
             self._fail(Reach.AWAY, outage.why(error))
             if batch.afterwards and not isinstance(error, TimeoutError):
                 # The connection broke, perhaps after the store had received the commands.
                 with suppress(*_FAILURES):
                     await self._replies(batch.afterwards)
-        finally:
-            self._round_trips -= 1
-            if not batch.done.done():
-                batch.done.set_result(replies)
-            self._flush()
+        return None
+
+    def _answer(self, batch: _Batch, sending: asyncio.Task[list[Any] | None]) -> None:
+        """Give the replies to the callers of `_ask`. A cancelled task, which may not have begun, has none."""
+        self._round_trips -= 1
+        if not batch.done.done():
+            batch.done.set_result(None if sending.cancelled() or sending.exception() else sending.result())
+        self._flush()
 
     async def _replies(
         self, commands: Sequence[Command], seconds: float | None = None, afterwards: Sequence[Command] = ()
@@ -448,10 +456,11 @@ class SharedStore:
             self.news.command([]),
         ]
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 async def _within(seconds: float, task: asyncio.Task[T]) -> T:

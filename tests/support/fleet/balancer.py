@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.fleet.redis_server import free_port
+from support.fleet.redis_server import ENDING_WITH_US, free_port
 
 MISSING = "haproxy is not installed: nothing puts a request on any of several proxies"
 _CONFIG = """\
@@ -62,7 +62,9 @@ class _Haproxy:
         file = folder / "haproxy.cfg"
         file.write_text(config)
         with (folder / "log").open("wb") as log:
-            self._process = subprocess.Popen([program(), "-db", "-f", str(file)], stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                [*ENDING_WITH_US, program(), "-db", "-f", str(file)], stdout=log, stderr=log
+            )
         limit = time.monotonic() + 60
         while True:
             try:

@@ -24,6 +24,8 @@ def program() -> str:
     return next((path for name in _NAMES if (path := shutil.which(name))), "")
 
 
+ENDING_WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+"""The beginning of a command whose process ends with this one, even if this one is killed."""
 MISSING = "neither redis-server nor valkey-server is installed: the shared store is not tested"
 
 
@@ -61,7 +63,11 @@ class RedisServer:
             "appendfsync": "always",
             "maxmemory-policy": "noeviction",
         }
-        command = [program(), *(part for name, value in options.items() for part in (f"--{name}", value))]
+        command = [
+            *ENDING_WITH_US,
+            program(),
+            *(part for name, value in options.items() for part in (f"--{name}", value)),
+        ]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         limit = time.monotonic() + _LIMIT

@@ -490,6 +490,20 @@ async def test_tables_of_closed_engines_are_collected(redis: RedisServer) -> Non
         assert gone() is None
 
 
+@pytest.mark.parametrize("steps", range(4))
+async def test_closing_leaves_nobody_waiting(redis: RedisServer, steps: int) -> None:
+    """The round trips are waiting, about to begin, or under way."""
+    async with proxies(redis, 1) as (store,):
+        asking = []
+        for number in range(4):
+            asking.append(asyncio.ensure_future(ledger(store).get([b"%d" % number])))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+        store.close()
+        assert await asyncio.wait_for(asyncio.gather(*asking), PATIENCE) == [{}] * 4
+        assert await asyncio.wait_for(ledger(store).get([b"a"]), PATIENCE) == {}
+
+
 async def test_its_figures_are_exposed(redis: RedisServer) -> None:
     async with proxies(redis, 1) as (store,):
         await ledger(store).put({b"a": ONE})
