@@ -34,7 +34,7 @@ from penumbra.conversation.model import Outside, Request
 from penumbra.conversation.result_text import cleaner, lines_before, tool_output
 from penumbra.conversation.staying_lines import quotes
 from penumbra.errors import RedactionError, one_line
-from penumbra.expand.hidden_exchanges import Original
+from penumbra.expand.hidden_exchanges import KnownResponses, Original
 from penumbra.expand.reference import References
 from penumbra.redaction import placeholder
 from penumbra.redaction.redact_calls import ShowName
@@ -62,6 +62,8 @@ class Inputs:
     """The function that redacts a text. Its second argument is the path or command of the call."""
     references: References | None
     """The references of the conversation; None if the model can't ask for originals."""
+    responses: KnownResponses | None = None
+    """Stored facts about the responses in the request; None if it can't have the injected tool."""
     external: Mapping[bytes, Asked] = field(default_factory=lambda: MappingProxyType({}))
     """Forms that external compressors gave to new results, by key."""
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))

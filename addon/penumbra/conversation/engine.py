@@ -121,7 +121,9 @@ class Engine:
         self.rules = CompiledRules(self._key, settings, self.workers)
         self._compressors = AskedCompressors(self._key, stores, settings, metrics, listening)
         self._restored = RestoredValues(stores, self.rules)
-        self.reader = RequestReader(self._key, stores, self.rules, self.tool_calls, self._restored)
+        self.reader = RequestReader(
+            self._key, stores, self.rules, self.tool_calls, self.expansions, self._restored
+        )
 
     def close(self) -> None:
         """Finish and close everything."""
@@ -222,18 +224,15 @@ class Engine:
 
     async def _prepare(self, incoming: Incoming, inputs: Inputs, turn: Turn) -> Prepared | None:
         """Put the injected tool and hidden exchanges into the request, if they are allowed there."""
-        request = inputs.request
+        request, responses = inputs.request, inputs.responses
+        if responses is None:
+            return None
         conditions = await turn.go_on(
             partial(late_declaration.conditions, incoming, inputs), heavy=inputs.is_heavy and inputs.waits
         )
-        if conditions is None:
-            return None
-        format_name = incoming.api.format + ("_socket" if incoming.socket else "")
         saved = request.document.saved()
         try:
-            return await self.expansions.prepare(
-                format_name, request.document, request.caller, conditions, request.chain
-            )
+            return await self.expansions.prepare(responses, request.document, conditions, request.chain)
         except Exception as error:
             _log.error("penumbra: no originals can be asked for in a request: %s", errors.place(error))
             request.document.restore(saved)

@@ -175,16 +175,11 @@ def _saves_more(
     return saved > least
 
 
-def conditions(incoming: Incoming, inputs: Inputs) -> Conditions | None:
-    """Return the conditions for the injected tool in a request; None if the request can't have the tool.
-    Raises RedactionError."""
+def conditions(incoming: Incoming, inputs: Inputs) -> Conditions:
+    """Return the conditions for the injected tool in a request that can have the tool. Raises
+    RedactionError."""
     request, state, past = inputs.request, inputs.state, inputs.past
     settings, conversation = request.settings, request.conversation
-    if incoming.api.kind not in ("messages", "count_tokens"):
-        return None
-    if request.document.members(conversation.messages):
-        # The conversation is a single message and not a list, so no message can follow it.
-        return None
     inline = is_inline(incoming, request)
     may_have = settings.enable_expand_context and settings.shortens
     if may_have and inputs.waits:

@@ -7,6 +7,7 @@ API's own error for unsupported threads. Clients then send the whole conversatio
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,8 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.conversation.model import Outside, Request
 from penumbra.conversation.outside_results import OutsideText
 from penumbra.errors import Unreadable
+from penumbra.expand.expansions import Expansions
+from penumbra.expand.hidden_exchanges import KnownResponses
 from penumbra.redaction.redact_calls import Redact
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
@@ -123,12 +126,13 @@ def check(document: Document, policy: str, user_agent: str) -> None:
 
 
 class Stored(NamedTuple):
-    """A `Stored` has the store's records about a request."""
+    """A `Stored` has the records in the store about a request."""
 
     state: ConversationState
     keys: Collection[bytes]
     """Keys of the request's results."""
     decisions: Mapping[bytes, Decision]
+    responses: KnownResponses | None
 
 
 class RequestReader:
@@ -140,11 +144,12 @@ class RequestReader:
         stores: Stores,
         rules: CompiledRules,
         tool_calls: ToolCallCache,
+        expansions: Expansions,
         restored: RestoredValues,
     ) -> None:
         """`key` is the installation's key."""
         self._key, self._stores, self._rules = key, stores, rules
-        self._tool_calls, self._restored = tool_calls, restored
+        self._tool_calls, self._expansions, self._restored = tool_calls, expansions, restored
         self.values: PrefixMemory | None = PrefixMemory()
         """The memory of messages; None if every turn reads all messages."""
 
@@ -158,25 +163,21 @@ class RequestReader:
         known = self._known(incoming.body, scope)
         new = size if known is None else size - (known.end - known.start)
         heavy = workers.is_heavy(new, size, settings.offload_bytes)
-        reading = partial(self._read, incoming, settings, scope, known)
-        request = await turn.do(reading, heavy=heavy, size=workers.cost(new, size))
-        if request is None:
+        work = partial(turn.do, heavy=heavy, size=workers.cost(new, size))
+        # If decisions are not recorded, a decision that depends on earlier secrets might differ in the next
+        # turn.
+        credential = turn.caller.credential if is_recorded else b""
+        found = await work(partial(self._read, incoming, settings, scope, known, credential))
+        if found is None:
             return None
-        request = _identified(incoming, request)
+        request, texts = found
         if await self._restored.conceal(request):
-            is_large = size > request.settings.offload_bytes
-            request = _identified(incoming, await turn.do(partial(read.again, request), heavy=is_large))
-        # Callers without a credential can't be distinguished. If decisions are not recorded, a decision that
-        # depends on earlier secrets might differ in the next turn.
-        caller = b"" if request.caller.is_open or not is_recorded else turn.caller.credential
+            request, texts = await work(lambda: _with_texts(incoming, read.again(request), credential))
+        caller = _distinguished(request, credential)
         redact = await self._rules.redact(
             settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
         )
-        texts: list[OutsideText] = []
-        if request.settings.redact_secrets:
-            listed = partial(outside_results.texts, request, knows_caller=bool(caller))
-            texts = await turn.do(listed, heavy=heavy)
-        stored = await self._look(request, texts)
+        stored = await self._look(incoming, request, texts)
         whole, outside = request, Outside()
         if texts:
             whole, outside = await self._without_secrets(request, texts, stored, caller, turn)
@@ -185,13 +186,15 @@ class RequestReader:
             calls = await self._tool_calls.of_ids(whole.scope, whole.uncalled)
             whole = read.with_calls(whole, calls) if calls else whole
         if whole is not request:
-            stored = await self._look(whole)
+            stored = await self._look(incoming, whole)
         inputs = await self._with_past(incoming, whole, stored, redact, is_recorded=is_recorded)
         return replace(inputs, outside=outside)
 
     def _read(
-        self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None
-    ) -> Request | None:
+        self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None, credential: bytes
+    ) -> tuple[Request, list[OutsideText]] | None:
+        """Return the request in a body with its texts outside of tool results; None if the body is no request
+        of its API."""
         try:
             document = self._document(incoming, scope, known)
             if incoming.api.format == "anthropic":
@@ -206,7 +209,10 @@ class RequestReader:
                 return None
             model = request.conversation.model or model_in(incoming.path)
             conversation = replace(request.conversation, model=model)
-            return replace(request, conversation=conversation, path=incoming.path, headers=incoming.headers)
+            request = replace(
+                request, conversation=conversation, path=incoming.path, headers=incoming.headers
+            )
+            return _with_texts(incoming, request, credential)
         except NotJson:
             # A body without a content type may also be JSON.
             is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
@@ -224,14 +230,36 @@ class RequestReader:
             return Document(incoming.body)
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
-    async def _look(self, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
-        """Return the store's records about a request and about `texts` outside of its results."""
-        conversation = request.caller.conversation
-        state = await self._stores.conversations.past(conversation, rewrite.start(request))
-        keys = rewrite.keys(request, state)
-        self._stores.follow(conversation, state, keys)
-        decisions = await self._stores.decisions.get([*keys, *(text.key for text in texts)])
-        return Stored(state, keys, decisions)
+    async def _look(self, incoming: Incoming, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
+        """Return all records in the store about a request and about `texts` outside of its
+        results. The three look-ups share a round trip."""
+        conversation, decisions = request.caller.conversation, self._stores.decisions
+        at_first = rewrite.keys(request, ConversationState())
+        others = [text.key for text in texts]
+        state, found, responses = await asyncio.gather(
+            self._stores.conversations.past(conversation, rewrite.start(request)),
+            decisions.get([*at_first, *others]),
+            self._responses(incoming, request),
+        )
+        keys = rewrite.keys(request, state) if state.limits.arguments else at_first
+        is_dropped = self._stores.follow(conversation, state, keys)
+        if is_dropped or len(keys) > len(at_first):
+            found = await decisions.get([*keys, *others])
+        return Stored(state, keys, found, responses)
+
+    async def _responses(self, incoming: Incoming, request: Request) -> KnownResponses | None:
+        """Return stored facts about the responses in a request; None if it can't have the injected tool."""
+        if incoming.api.kind not in ("messages", "count_tokens"):
+            return None
+        if request.document.members(request.conversation.messages):
+            # The conversation is a single message without a list, so nothing can follow it.
+            return None
+        format_name = incoming.api.format + ("_socket" if incoming.socket else "")
+        try:
+            return await self._expansions.look(format_name, request.document, request.caller, request.chain)
+        except Exception as error:
+            _log.error("penumbra: no originals can be asked for in a request: %s", errors.place(error))
+            return None
 
     async def _without_secrets(
         self,
@@ -258,7 +286,7 @@ class RequestReader:
     ) -> Inputs:
         """Return the request with the state of its conversation."""
         if not is_recorded and await self._stores.lacks(stored.decisions, rewrite.answered(request)):
-            stored = await self._look(request)
+            stored = await self._look(incoming, request)
         state, keys = stored.state, stored.keys
         past = {key: stored.decisions[key] for key in keys if key in stored.decisions}
         if self._stores.is_recent and state.idle is None:
@@ -275,6 +303,7 @@ class RequestReader:
             past,
             self._restored.redacting(request, redact),
             references=None,
+            responses=stored.responses,
             reopened=adoption.reopened(request, state, past) if is_cold else frozenset(),
             state=state,
             gaps=self._stores.gaps(state, past, keys, whole=is_recorded),
@@ -283,3 +312,17 @@ class RequestReader:
             is_cold=is_cold,
             is_recorded=is_recorded,
         )
+
+
+def _with_texts(incoming: Incoming, request: Request, credential: bytes) -> tuple[Request, list[OutsideText]]:
+    """Return a request of a known conversation with its texts outside of tool results that are searched."""
+    request = _identified(incoming, request)
+    if not request.settings.redact_secrets:
+        return request, []
+    return request, outside_results.texts(request, knows_caller=bool(_distinguished(request, credential)))
+
+
+def _distinguished(request: Request, credential: bytes) -> bytes:
+    """Return the credential, or no bytes if the request has none. Callers without a credential can't be
+    distinguished."""
+    return b"" if request.caller.is_open else credential

@@ -34,6 +34,7 @@ from penumbra.expand.hidden_exchanges import (
     Conditions,
     Find,
     History,
+    KnownResponses,
     Original,
     Prepared,
 )
@@ -78,70 +79,67 @@ class Expansions:
         self._originals = originals
         self._page_bytes = page_bytes
 
-    async def prepare(
-        self,
-        format_name: str,
-        document: Document,
-        caller: Caller,
-        conditions: Conditions,
-        before: Chain | None = None,
-    ) -> Prepared | None:
-        """Prepare a request for the injected tool, and return None if the request does not get the tool.
-
-        `before` is the chain of the request's messages, if it was already read.
-        """
+    async def look(
+        self, format_name: str, document: Document, caller: Caller, chain: Chain | None = None
+    ) -> KnownResponses | None:
+        """Look up the responses in a request, which no other code has changed yet. Return None if responses
+        of this API can't be read. `chain` has the hashes of the request's messages, if they are known."""
         wire = FORMATS.get(format_name)
         if wire is None:
             _say_unread(format_name)
             return None
         owner, any_orphan = _owner(format_name, caller), orphan_key(caller.owner, "")
         reasoning = wire.reasoning(document)
-        history, named = await self._history(wire, document, caller, owner, before)
-        past = await self._exchanges.get(
-            [*history.keys, *filter(None, history.signed), *([any_orphan] if reasoning else ())]
-        )
-        if named is not None:
-            past[history.keys[0]] = named
-        prepared = await self._prepare(
-            wire, document, caller, conditions, before, history, owner, named, past
-        )
+        history, named = await self._history(wire, document, caller, owner, chain)
+        compared = wire.compared_with(document)
+        compared_id = document.string(compared) if compared is not None else None
+        compared_key = _id_key(caller, compared_id) if compared_id else None
+        others = (*history.signed, any_orphan if reasoning else None, compared_key)
+        past = await self._exchanges.get([*history.keys, *filter(None, others)])
+        orphaned: tuple[int, ...] = ()
         if any_orphan in past:
-            # Clients send the reasoning of broken-off responses again, but the provider would refuse it.
             keys = {thought.index: orphan_key(caller.owner, thought.known_by) for thought in reasoning}
             orphans = await self._exchanges.get(keys.values())
-            wire.take_out(document, [index for index, key in keys.items() if key in orphans])
-        await self._name_latest(wire, document, caller)
-        return prepared
+            orphaned = tuple(index for index, key in keys.items() if key in orphans)
+        latest = past.get(compared_key) if compared_key is not None else None
+        last_turn = ""
+        if latest is not None and latest.scope == caller.scope and latest.hidden is not None:
+            last_turn = latest.hidden.response_id
+        if named is not None:
+            past[history.keys[0]] = named
+        return KnownResponses(wire, caller, owner, history, past, named, orphaned, last_turn)
 
-    async def _name_latest(self, wire: ApiFormat, document: Document, caller: Caller) -> None:
-        """A request may name a response for a comparison of prompts. If the response had hidden turns,
-        replace the name by the id of the last hidden turn."""
-        named = wire.compared_with(document)
-        if named is None or not (response_id := document.string(named)):
-            return
-        key = _id_key(caller, response_id)
-        exchange = (await self._exchanges.get([key])).get(key)
-        if exchange is None or exchange.scope != caller.scope:
-            return
-        if exchange.hidden is not None and exchange.hidden.response_id:
-            document.replace(named, exchange.hidden.response_id)
+    async def prepare(
+        self,
+        known: KnownResponses,
+        document: Document,
+        conditions: Conditions,
+        chain: Chain | None = None,
+    ) -> Prepared | None:
+        """Prepare a request for the injected tool, and return None if the request does not get the tool.
+
+        `known` and `chain` are those of `look`.
+        """
+        prepared = await self._prepare(known, document, conditions, chain)
+        wire = known.wire
+        if known.orphaned:
+            # Clients send the reasoning of broken-off responses again, but the provider would refuse it.
+            wire.take_out(document, known.orphaned)
+        if known.last_turn and (compared := wire.compared_with(document)) is not None:
+            # The client knows the id of the first turn, but the provider compares the last one.
+            document.replace(compared, known.last_turn)
+        return prepared
 
     async def _prepare(
         self,
-        wire: ApiFormat,
+        known: KnownResponses,
         document: Document,
-        caller: Caller,
         conditions: Conditions,
         before: Chain | None,
-        history: History,
-        owner: bytes,
-        named: PastResponse | None,
-        past: Mapping[bytes, PastResponse],
     ) -> Prepared | None:
-        """Declare the tool and put hidden exchanges back, if the request gets the tool.
-
-        `past` has the known responses of the history. `named` is the response that the request continues.
-        """
+        """Declare the tool and put hidden exchanges back, if the request gets the tool."""
+        wire, caller, owner = known.wire, known.caller, known.owner
+        history, named, past = known.history, known.named, known.past
         tools = wire.tools(document)
         if reference.name_for(tools) is None and not history.is_elsewhere:
             return None
@@ -152,8 +150,8 @@ class Expansions:
             # The response to this request can't have calls, but hidden calls are in the provider's history.
             hidden_exchanges.put_back(wire, document, history, past, offered=False)
             return None
-        known = (past[key] for key in reversed(history.keys) if key in past)
-        latest = next((response for response in known if not response.undecided), None)
+        newest_first = (past[key] for key in reversed(history.keys) if key in past)
+        latest = next((response for response in newest_first if not response.undecided), None)
         begins = latest is not None and not latest.tool and conditions.begins
         latest = None if begins else latest
         if latest is None and conditions.last_tool and conditions.last_tool not in tools.names:
@@ -173,7 +171,7 @@ class Expansions:
             chain = before or prefix_hash.of(document)
             declared_at = _declare(wire, document, reference.tool(name), latest, chain, conditions)
         if begins and not conditions.counting:
-            await self._exchanges.put(_from_now_on(history, caller, name, declared_at))
+            await self._exchanges.put(_from_now_on(history, caller, name, declared_at), in_background=True)
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in conditions.betas)
         # If the provider stores the history, the request does not show its conversation.
         conversation = named.conversation if named is not None and named.scope == caller.scope else b""
@@ -225,7 +223,7 @@ class Expansions:
         if not adopted or not (conditions.at_stake or lost):
             return True
         if not conditions.counting:
-            await self._exchanges.put(_from_now_on(history, caller))
+            await self._exchanges.put(_from_now_on(history, caller), in_background=True)
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:

@@ -58,6 +58,25 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownResponses:
+    """A `KnownResponses` has the stored facts about the responses in a request."""
+
+    wire: ApiFormat
+    caller: Caller
+    owner: bytes
+    """Scope of the responses, with which their keys are hashed."""
+    history: History
+    past: Mapping[bytes, PastResponse]
+    """The known responses of the history, by key."""
+    named: PastResponse | None = None
+    """The response of which the request has only the id."""
+    orphaned: tuple[int, ...] = ()
+    """Indexes of messages with the reasoning of broken-off responses."""
+    last_turn: str = ""
+    """Id of the last hidden turn of the response that the provider compares; empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """A `Replayed` lists the exchanges that were put back into a request."""
 

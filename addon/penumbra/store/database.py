@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penumbra import errors
 from penumbra.store.database_file import FAILURES, WARNING_ID, DatabaseFile, Eviction, Lifetime, Merge
@@ -73,6 +73,8 @@ class Database:
         """Number of rows that were dropped before they were written, because too many bytes waited."""
         self._overdue: Future[None] | None = None
         """Work that took too long. All later work waits for it."""
+        self._asked: list[tuple[Work[Any], asyncio.Future[Any]]] = []
+        """Work of this iteration of the event loop, with the futures of its results."""
         self._waiting: list[Work[object]] = []
         """Background writes that have not begun."""
         self._writing: Future[None] | None = None
@@ -100,14 +102,18 @@ class Database:
 
     async def run(self, work: Work[T]) -> T:
         """Run `work` and return its result. The changes are committed when `work` returns, and undone when
-        `work` raises.
+        `work` raises. All work of one iteration of the event loop shares a transaction.
 
         Raises DiskAway if the disk does not answer in time. While the disk hangs, DiskAway is raised at once.
         """
         if self.hangs:
             self.failures += 1
             raise DiskAway
-        asked = asyncio.wrap_future(self.submit(work))
+        loop = asyncio.get_running_loop()
+        asked: asyncio.Future[T] = loop.create_future()
+        if not self._asked:
+            loop.call_soon(self._ask)
+        self._asked.append((work, asked))
         await asyncio.wait([asked], timeout=self.patience)
         if asked.done():
             return asked.result()
@@ -115,6 +121,22 @@ class Database:
         self._wait_no_longer(self._thread.submit(lambda: None))
         self.failures += 1
         raise DiskAway
+
+    def _ask(self) -> None:
+        """Run all work that was passed to `run` in this iteration of the event loop."""
+        asked, self._asked = self._asked, []
+        works = [work for work, _ in asked]
+
+        def answer(done: asyncio.Future[list[Any]]) -> None:
+            error = done.exception()
+            for number, (_, waiting) in enumerate(asked):
+                if not waiting.done() and error is None:
+                    waiting.set_result(done.result()[number])
+                elif not waiting.done() and error is not None:
+                    waiting.set_exception(error)
+
+        doing = self.submit(lambda connection: [work(connection) for work in works])
+        asyncio.wrap_future(doing).add_done_callback(answer)
 
     def submit(self, work: Work[T]) -> Future[T]:
         """Run `work` like `run`, without a time limit. Only the thread of the event loop may call this."""

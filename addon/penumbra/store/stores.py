@@ -122,11 +122,14 @@ class Stores:
         is_ours = bool(past) or state.idle is not None or self.is_recent
         return Gaps(False) if is_ours else None
 
-    def follow(self, conversation: bytes, state: ConversationState, keys: Collection[bytes]) -> None:
-        """Drop decisions of a conversation from memory if another proxy has replaced them."""
-        if self.shared is not None and self._revisions.get(conversation, "") != state.revision:
-            self.decisions.forget(keys)
-            self._revisions[conversation] = state.revision
+    def follow(self, conversation: bytes, state: ConversationState, keys: Collection[bytes]) -> bool:
+        """Drop decisions of a conversation from memory if another proxy has replaced them, and return whether
+        they were dropped."""
+        if self.shared is None or self._revisions.get(conversation, "") == state.revision:
+            return False
+        self.decisions.forget(keys)
+        self._revisions[conversation] = state.revision
+        return True
 
     def _table(self, schema: Schema[V], ttl: float) -> KeyedValues[V]:
         if self.shared is None:

@@ -145,9 +145,15 @@ def request(*items: Any, before: str = "", tools: Any = (TOOL,)) -> Document:
     return Document(json.dumps({**frame, "previous_response_id": before} if before else frame).encode())
 
 
-async def prepared(expansions: Expansions, document: Document, opening: str = "") -> Prepared | None:
-    caller = Caller(b"p" * 32, "session")
-    return await expansions.prepare("openai_responses_socket", document, caller, CONDITIONS)
+async def prepared(
+    expansions: Expansions,
+    document: Document,
+    conditions: Conditions = CONDITIONS,
+    format_name: str = "openai_responses_socket",
+) -> Prepared | None:
+    known = await expansions.look(format_name, document, Caller(b"p" * 32, "session"))
+    assert known is not None
+    return await expansions.prepare(known, document, conditions)
 
 
 def test_tools_of_a_former_request_are_still_there() -> None:
@@ -177,7 +183,7 @@ def test_what_settled_nothing_leaves_it_open() -> None:
     async def go() -> None:
         expansions, _ = made()
         await expansions.leave_undecided(Caller(b"p" * 32, "session"), "resp_1")
-        found = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_1"), "hi")
+        found = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_1"))
         assert found is not None
         alone = prefix_hash.of(request({"role": "user", "content": "hi"}))
         assert found.history.before == alone.history[-1]
@@ -193,7 +199,7 @@ def test_places_go_on_from_request_to_request() -> None:
         warm = await prepared(expansions, request())
         assert warm is not None
         await expansions.remember(warm, Done(b"", ids=("resp_0",)))
-        first = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_0"), "hi")
+        first = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_0"))
         assert first is not None
         made_call = MadeCall(CALL, "Bash", "{}")
         await expansions.remember(first, Done(b"", (CALL,), "See.", ids=("resp_1",), made=(made_call,)))
@@ -209,11 +215,10 @@ def test_places_go_on_from_request_to_request() -> None:
             {"role": "user", "content": "more"},
         )
         strict = Conditions(wanted=False, at_stake=True, hint=True)
-        caller = Caller(b"p" * 32, "session")
         for left_out in (0, 2):
             document = json.loads(whole.data)
             kept = document["input"][:1] + document["input"][1 + left_out :]
-            found = await expansions.prepare("openai_responses", request(*kept), caller, strict)
+            found = await prepared(expansions, request(*kept), strict, "openai_responses")
             assert (found is not None) is (left_out == 0)
 
     asyncio.run(go())
@@ -238,7 +243,7 @@ def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
 
     async def go() -> None:
         expansions, _ = made()
-        found = await prepared(expansions, request({"role": "user", "content": "hi"}), "hi")
+        found = await prepared(expansions, request({"role": "user", "content": "hi"}))
         assert found is not None
         queries = ({"id": "shadow_1"}, {"id": "shadow_2"}, {"id": "shadow_1", "lines": "7"})
         calls = tuple(InjectedCall(f"call_{n}", json.dumps(query)) for n, query in enumerate(queries))

@@ -40,7 +40,9 @@ def request(thread: dict[str, Any], *messages: Any) -> Document:
 
 
 async def prepared(expansions: Expansions, document: Document, opening: str) -> Prepared:
-    found = await expansions.prepare("anthropic", document, Caller(b"p" * 32, opening), CONDITIONS)
+    known = await expansions.look("anthropic", document, Caller(b"p" * 32, opening))
+    assert known is not None
+    found = await expansions.prepare(known, document, CONDITIONS)
     assert found is not None
     return found
 
@@ -151,7 +153,10 @@ def test_a_thread_that_began_without_the_proxy_is_left_alone() -> None:
             {"type": "continue", "previous_message_id": "msg_9"}, {"role": "user", "content": "x"}
         )
         conditions = Conditions(wanted=True, at_stake=False, hint=True)
-        assert await made().prepare("anthropic", document, Caller(b"p" * 32, ""), conditions) is None
+        expansions = made()
+        known = await expansions.look("anthropic", document, Caller(b"p" * 32, ""))
+        assert known is not None
+        assert await expansions.prepare(known, document, conditions) is None
         assert document.edits == []
 
     asyncio.run(go())
