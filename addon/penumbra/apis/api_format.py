@@ -299,11 +299,10 @@ class ApiFormat(ABC):
 
         return document.computed(place, len(items), Computation(list, list.copy, self.message), step)
 
-    def blocks_beside(self, document: Document, value: Raw) -> tuple[Block, ...]:
+    def blocks_beside(self, document: Document, message: Message) -> list[Block]:
         """Return the blocks other than texts in the results of a message."""
-        message = document.about(value, self.message)
-        texts = () if message.by_model else [text for part in message.of(Kind.RESULT) for text in part.texts]
-        return tuple(result_blocks.find(document, value, texts))
+        results = () if message.by_model else message.of(Kind.RESULT)
+        return result_blocks.find(document, message.value, [text for part in results for text in part.texts])
 
     def read(self, document: Document) -> Conversation:
         """Return the conversation of a request body. Unknown parts are ignored."""

@@ -12,7 +12,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -74,20 +74,21 @@ def values(text: bytes) -> list[bytes]:
     return _VALUE.findall(text)
 
 
-def find(document: Document, message: Raw, known: Collection[Raw]) -> Iterator[Block]:
-    """Yield the results in a message that contain more than the texts in `known`."""
-    source = document.source(message)
+def find(document: Document, message: Raw, known: Collection[Raw]) -> list[Block]:
+    """Return the results in a message that contain more than the texts in `known`."""
+    source, blocks = document.source(message), list[Block]()
     if _ESCAPE not in source and not _signs().search(source):
-        return
+        return blocks
     begin = document.place(message)[0]
-    known_places = frozenset(document.place(result)[0] for result in known)
+    known_places = frozenset([document.place(result)[0] for result in known])
     answered = document.string(document.members(message).get("role")) in ("assistant", "model")
     for value in _results(document, message, _MESSAGE_LEVELS):
         block = _Reader(document, known_places).read(value)
         if block is not None:
             text, tokens = block
-            places = tuple(place and (place[0] - begin, place[1] - begin) for place in tokens)
-            yield Block(value, message, text, places, _call_id(document, value), answered)
+            places = tuple([place and (place[0] - begin, place[1] - begin) for place in tokens])
+            blocks.append(Block(value, message, text, places, _call_id(document, value), answered))
+    return blocks
 
 
 @cache
@@ -102,23 +103,22 @@ def _signs() -> Any:
     return re2.compile(("(?i)" + "|".join(signs)).encode(), QUIET)
 
 
-def _results(document: Document, value: Raw, levels: int) -> Iterator[Raw]:
-    """Yield the outermost results within a value."""
+def _results(document: Document, value: Raw, levels: int) -> list[Raw]:
+    """Return the outermost results within a value."""
     members = document.members(value)
-    if members:
-        if is_result(document, members):
-            yield value
-            return
-        for name, member in members.items():
-            rule = _member_rule(name)
-            if rule.has_results:
-                yield from document.items(member) or [member]
-            elif levels and not rule.is_harmless and document.is_filled(member):
-                yield from _results(document, member, levels - 1)
-    elif levels:
-        for item in document.items(value):
-            if document.is_filled(item):
-                yield from _results(document, item, levels - 1)
+    if members and is_result(document, members):
+        return [value]
+    results: list[Raw] = []
+    for name, member in members.items():
+        rule = _member_rule(name)
+        if rule.has_results:
+            results += document.items(member) or [member]
+        elif levels and not rule.is_harmless and document.is_filled(member):
+            results += _results(document, member, levels - 1)
+    for item in document.items(value) if levels and not members else ():
+        if document.is_filled(item):
+            results += _results(document, item, levels - 1)
+    return results
 
 
 def names_results(name: str) -> bool:

@@ -113,7 +113,7 @@ class Passages:
 
     def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:
         """Read the next message, and return the results in it, in order."""
-        match document.about(message, _kind_of):
+        match _kind_of(document, message):
             case _MessageKind.BY_MODEL:
                 self._before = message
             case _MessageKind.WORDS:

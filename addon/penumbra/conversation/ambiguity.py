@@ -73,7 +73,7 @@ def is_ambiguous(request: Request) -> bool:
     messages = document.listed(conversation)
 
     def step(found: list[bool], index: int) -> None:
-        if document.about(messages[index], within):
+        if within(document, messages[index]):
             found.append(True)
 
     return bool(document.computed(conversation, len(messages), Computation(list, list.copy, within), step))

@@ -191,7 +191,7 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
         value, before = listed[turn], so_far.links.add(document, listed[turn])
         make = partial(keys.item, document, before)
         so_far.add(document, value, turn, prompt.messages[turn : turn + 1], make)
-        so_far.blocks += ((turn, block) for block in document.about(value, wire.blocks_beside))
+        so_far.blocks += [(turn, block) for block in wire.blocks_beside(document, prompt.messages[turn])]
 
     if listed:
         computation = Computation(begin, _SoFar.copy, ("read", wire.message), (keys, links.referable))
