@@ -174,8 +174,7 @@ def is_warning(line: bytes) -> bool:
 
 
 def all_passed(data: bytes) -> bool:
-    """True if a test run's output ends with a summary without failures. Failures in the output were then
-    intended."""
+    """True if a test run's output ends with a summary without failures. Failures before it were intended."""
     patterns = _patterns()
     return bool(patterns.others["run_passed"].search(data[-_LAST:])) and not patterns.others[
         "run_failed"
@@ -203,8 +202,7 @@ def next_match(data: bytes, start: int) -> tuple[int, int] | None:
 
 
 def critical_lines(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the critical lines, in order. This is faster than `is_critical` for each
-    line."""
+    """Return the positions of the critical lines, in order, faster than by `is_critical` for each line."""
     data = "\n".join([line[:_LINE_LIMIT] for line in lines]).encode("utf-8", "surrogatepass")
     critical, some_pass = _patterns().critical, _patterns().some_pass
     found: list[int] = []

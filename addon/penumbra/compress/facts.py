@@ -45,8 +45,7 @@ _USED = 30
 _SEEN = 20
 """The percentage of its weight that a fact keeps if an earlier result shows the fact."""
 _RARE = 20
-"""A name that the conversation uses adds to the worth of its units if at most this number of units have the
-name."""
+"""A name that the conversation uses adds to its units' worth if at most this number of units have it."""
 
 
 _Find = Callable[[bytes], tuple[bytes, ...]]

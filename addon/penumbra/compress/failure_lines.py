@@ -103,8 +103,7 @@ class Kind:
 
 @dataclass(slots=True)
 class FailureLines:
-    """A `FailureLines` has the failure lines of one text by kind. The first lines are also kept one by
-    one."""
+    """A `FailureLines` has the failure lines of one text by kind, and the first lines themselves."""
 
     kinds: dict[bytes, Kind] = field(default_factory=dict)
     spans: list[tuple[Severity, int, int]] = field(default_factory=list)
@@ -299,8 +298,7 @@ class Missing:
         self.levels.append(list(merged.values()))
 
     def written(self, space: int) -> str:
-        """Return the text of the lines that fit, with the number of the other lines; empty if even the
-        heading does not fit."""
+        """Return the text of the lines that fit, and the number of the others; empty if no heading fits."""
         kinds, again = self.fitting(space)
         space -= _OVERHEAD + _AGAIN * bool(again)
         if space < 0:
@@ -476,8 +474,7 @@ def _parts_of(kind: Kind) -> list[Kind]:
 
 
 def ranked(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the failure lines: the first line of each kind, by severity, then the
-    others."""
+    """Return the positions of the failure lines: the first of each kind, by severity, then the others."""
     first: list[tuple[Severity, int]] = []
     again: list[int] = []
     kinds: set[bytes] = set()

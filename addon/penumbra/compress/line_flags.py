@@ -61,7 +61,7 @@ def _forms() -> Mapping[str, _Form]:
 
 
 class LineFlags:
-    """A `LineFlags` finds the lines that have a flag. The first question about a flag examines all lines."""
+    """A `LineFlags` finds the lines with a flag. It examines all lines when a flag is first asked for."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines

@@ -69,8 +69,7 @@ class ShownBefore:
     facts: Container[bytes]
     """The facts that earlier results show (see the module `facts`)."""
     is_line: Callable[[str], bool]
-    """A function that returns whether an earlier result or call has a line. Blanks at its ends don't
-    count."""
+    """A function that returns whether an earlier result or call has a line, apart from blanks at its ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,6 @@ class Asked:
     """An `Asked` is the outcome of a question to an external compressor."""
 
     how: str
-    """`hit` (the answer was known), `miss` (the compressor was asked), or the reason why no compressor was
-    asked."""
+    """`hit` (the answer was known), `miss` (the compressor was asked), or why no compressor was asked."""
     form: Shortened | None = None
     """The form that the external compressor returned; None if the pipeline shortens the text."""

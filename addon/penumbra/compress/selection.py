@@ -39,8 +39,7 @@ _LONGEST_ADDRESS = 2_000
 _ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")
 _SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{0,20}\Z")
 _GAP, _FOR_GAPS = 160, 4
-"""The size in bytes of the largest gap in code that is filled, and the limit's percentage for all such
-gaps."""
+"""The size in bytes of the largest gap in code that is filled, and the percentage of the limit for gaps."""
 _BASE = 30
 """The number of bytes added to the size of each unit, so that short units have no advantage."""
 _MISSES = 40
@@ -252,7 +251,7 @@ class Selection:
         return worth / max(8, self._cost(unit) + _BASE)
 
     def _cost(self, unit: int) -> int:
-        """Return the number of bytes that a unit adds: the unit, the units that it needs, and the change in
+        """Return the number of bytes that a unit adds, with the units that it needs and the change in
         marks."""
         starts, shown = self.units.starts, self.shown
         size = starts[unit + 1] - starts[unit]

@@ -1,5 +1,4 @@
-"""This module measures texts in lines and UTF-8 bytes, and cuts texts to a size. Texts may have lone
-surrogates."""
+"""This module measures texts in lines and UTF-8 bytes, and cuts texts. Texts may have lone surrogates."""
 
 from __future__ import annotations
 

@@ -77,8 +77,7 @@ def _blanks(text: str, source: Source) -> str | None:
 
 
 def _web_page(text: str, source: Source) -> str | None:
-    """Return a web page as text. A page that a command printed stays, because the command may have been run
-    for its markup."""
+    """Return a web page as text. A page from a command stays, because its markup may be wanted."""
     return markup.to_text(text) if source.call.category == "web" else None
 
 

@@ -36,8 +36,8 @@ def budget(
     text: str, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
 ) -> IsLate:
     """Return a function that returns True after a thread has worked for `seconds` on a large text; None if
-    `seconds` is 0. `around` is a clock that is never slower than `clock` and takes less time to
-    read. Reading a thread's own time is a system call, during which another thread may get the processor."""
+    `seconds` is 0. `around` is a clock that is never slower than `clock` and takes less time to read.
+    Reading a thread's own time is a system call, during which another thread may get the processor."""
     return None if len(text) < SMALL else of_request(seconds, clock, around)
 
 

@@ -46,8 +46,7 @@ def binds(format_name: str, model: str) -> bool:
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """Return whether Penumbra may ask to drop thinking. The client's request must not mention dropping
-    itself."""
+    """Return whether Penumbra may ask to drop thinking. The client's request must not mention this itself."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))

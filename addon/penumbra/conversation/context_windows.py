@@ -110,8 +110,7 @@ def bounds(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn |
 
 @dataclass(frozen=True, slots=True)
 class UsageScale:
-    """A `UsageScale` multiplies the input tokens that a client gets. All its numbers are tokens as the
-    provider counts them."""
+    """A `UsageScale` multiplies the input tokens that a client gets. All its fields are in tokens."""
 
     limit: int
     """The limit below which the requests of the conversation are kept."""

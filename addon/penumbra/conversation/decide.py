@@ -94,7 +94,7 @@ class Inputs:
     is_withdrawn: bool = False
     """True if the provider has just refused the injected tool. Unread results then lose their references."""
     is_ours: Callable[[str], bool] | None = None
-    """A function that recognises placeholders made for the caller; None if results get no note."""
+    """A function that recognises placeholders made for the caller; None if no note mentions placeholders."""
 
     @property
     def stays_bound(self) -> bool:
@@ -211,8 +211,7 @@ class Decider:
         )
 
     def _reconsidered(self, item: Item, past: Decision) -> tuple[Decision, bool]:
-        """Return the earlier decision, or a new decision if a smaller form costs nothing. Also return whether
-        the decision is new."""
+        """Return the earlier decision, or a new one if a smaller form costs nothing; and if it is new."""
         if item.key in self.inputs.reopened and item.key not in self.decisions:
             made = self._decided(item)
             if made.facts.tokens_after < past.facts.tokens_after:
@@ -364,7 +363,7 @@ class Decider:
 
 
 def _is_last(request: Request, item: Item) -> bool:
-    """Return whether a text is the last text of its result. A text in a JSON result must be the only text."""
+    """Return whether a text is the last text of its result, and in a JSON result also the only text."""
     result = item.result
     texts = [
         other

@@ -199,8 +199,7 @@ class EarlierTexts:
 
     @property
     def is_simple(self) -> bool:
-        """Return whether the texts of the first messages depend only on these messages and on the ids that
-        can name a result."""
+        """Return whether the texts of the first messages depend only on these messages and on result ids."""
         return self._compaction < 0 and not self.provider_results and not self.edited_calls
 
     def go_on_from(self, so_far: TextsSoFar) -> None:
@@ -277,8 +276,7 @@ class EarlierTexts:
         return key not in self.so_far.ambiguous and self.so_far.lasting.get(key, False)
 
     def holds(self, facts: Facts) -> bool:
-        """Return whether the referents of an earlier text still precede it in the request. They must also
-        still show the lines."""
+        """Return whether the referents of an earlier text still precede it and still show the lines."""
         keys, lasting = list(map(bytes.fromhex, facts.referents)), self.so_far.lasting
         if STAGE not in facts.stages:
             return all(map(lasting.__contains__, keys))

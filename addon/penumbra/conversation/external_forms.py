@@ -50,8 +50,7 @@ class AskedCompressors:
             self._made.close()
 
     async def forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
-        """Return new results' forms by key; empty without a compressor or if one fails. Raises
-        RedactionError."""
+        """Return new results' forms by key; empty without a working compressor. Raises RedactionError."""
         if incoming.api.kind != "messages" or not inputs.request.settings.external_strategy:
             return {}
         try:

@@ -153,8 +153,7 @@ def _declaration() -> int:
 def _saves_more(
     request: Request, items: Sequence[Item], redact: Callable[[str, str], Redacted], least: float
 ) -> bool:
-    """Return whether the tool would save more than `least` estimated tokens in these results. Raises
-    RedactionError."""
+    """Return whether the tool would save more than `least` tokens in these results. Raises RedactionError."""
     if sum(len(item.text) for item in items) <= least:
         return False
     settings = request.settings

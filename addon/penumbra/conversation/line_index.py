@@ -91,8 +91,7 @@ def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]
 
 
 def _numbers_from(first: int, text: str, count: int) -> list[int]:
-    """Return the numbers of `count` lines. Lines of the envelope have 0, and the lines between are counted
-    from `first` on."""
+    """Return the numbers of `count` lines: 0 for lines of the envelope; `first` and up for the others."""
     head, _, tail = split_envelope(text)
     before, after = head.count("\n"), tail.count("\n")
     return [*[0] * before, *range(first, first + count - before - after), *[0] * after]

@@ -1,5 +1,4 @@
-"""This module defines the values that steps pass on: the request that was read, plans, results, and the sent
-body.
+"""This module defines the values that steps pass on: requests, plans, results and the sent body.
 
 A `Mentions` finds the names that a conversation uses before one of its results. Later messages don't count,
 so that every later request finds the same names. Only the latest part of a long conversation is read.

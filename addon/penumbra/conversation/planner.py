@@ -109,8 +109,7 @@ class SentText:
 
 
 class _Step(NamedTuple):
-    """A `_Step` is a limit for the unread or for the other texts. Each step allows less than the step
-    before."""
+    """A `_Step` is a limit for the unread or the other texts, lower than that of the step before."""
 
     unread: bool
     limit: int
@@ -350,8 +349,7 @@ class Planner:
         return lambda start: sums[-1] - sums[bisect_right(places, start)]
 
     def _chooser(self, *, bound: bool) -> Callable[[Sequence[Change]], Verdict]:
-        """Return the function that decides how many changes of a list pay. `bound` is as in
-        `cache_price.decide`."""
+        """Return the function that decides how many changes pay. `bound` is as in `cache_price.decide`."""
         request, price = self.request, self._price
         made = len(request.document.items(request.conversation.messages)) // 2
         is_cold = self.idle is not None and self.idle > price.cold

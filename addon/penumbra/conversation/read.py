@@ -1,5 +1,4 @@
-"""This module reads a request's document: the settings, the conversation, and the tool results with their
-keys.
+"""This module reads a request's settings, conversation, and tool results with their keys.
 
 The messages are read in order, and no message depends on later messages. Reading therefore continues at the
 end of the previous turn. These functions may run outside of the event loop.

@@ -68,8 +68,7 @@ class RestoredValues:
         self._made: Restoring | None = None
 
     async def conceal(self, request: Request) -> bool:
-        """Replace values that were put into earlier responses by placeholders. Return whether there were
-        any."""
+        """Replace values that were put into earlier responses by placeholders. Return False without any."""
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
             return False

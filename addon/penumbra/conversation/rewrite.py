@@ -294,8 +294,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
 
 
 def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:
-    """Return a smaller body if a request for a summary is too large or has no cached prefix; otherwise
-    None."""
+    """Return a smaller body if a request for a summary is too large or has no cached prefix, or else None."""
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
     # The request's document is already read, and very few requests are for a summary.

@@ -111,8 +111,8 @@ class StayingLines:
         return cls(sorted(staying | stated), headings, filled, sorted(stated))
 
     def stretches(self, start: int, end: int, *, located: bool = False) -> Iterator[tuple[int, int]]:
-        """Yield the ranges between the lines that stay, in order. With `located`, a reference states the
-        place of the lines."""
+        """Yield the ranges between the lines that stay. `located` is true if a reference states their
+        place."""
         positions = self.stated if located else self.positions
         for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
             if start < position:
@@ -250,8 +250,7 @@ def _beginnings(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
-    """Return the range of the file's lines: the lines with numbers. Without numbers, return all complete
-    lines in the envelope."""
+    """Return the range of the numbered lines; without any, of all complete lines in the envelope."""
     if numbers:
         numbered = [position for position, number in enumerate(numbers) if number]
         return numbered[0], numbered[-1] + 1

@@ -1,5 +1,4 @@
-"""This module finds superseded results. The call of such a result was made again later, or its file was
-written later.
+"""This module finds superseded results: the call was made again later, or its file was written later.
 
 Calls are grouped by tool and by the values of identifying arguments. The latest result of a group stays
 whole, and older results are superseded. By default all arguments identify a call. With `tool_only`, all calls

@@ -77,8 +77,7 @@ class TurnEnd:
     encoded: bytes = b""
     """The continuation's encoded body, if the body could not be read as it arrived."""
     body: bytes = b""
-    """The body of a response that is one document: before the hook as received, after the hook for the
-    client."""
+    """The body of a one-document response: the received body before the hook, the client's body after it."""
     following: Flow | None = None
     """The next request. The hook sets it."""
     out: bytes = b""

@@ -55,8 +55,7 @@ class CallerValues:
     first. Several threads may use a `CallerValues`."""
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
-        """`callers` is the greatest number of callers. One caller has at most `values` values with at most
-        `size` bytes together."""
+        """Keep at most `callers` callers, each with at most `values` values of `size` bytes together."""
         self._values, self._size = values, size
         self._known: LRUCache[bytes, _Known] = LRUCache(callers)
         self._lock = threading.Lock()

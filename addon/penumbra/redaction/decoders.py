@@ -54,8 +54,7 @@ class Decoder:
     views: Callable[[bytes], Iterable[View]]
     """A function that returns views of a text. All views together are at most twice as long as the text."""
     has_quotes: bool = False
-    """True if the text also encodes quotes. Then only an encoded quote closes a string that an encoded quote
-    has opened."""
+    """True if the text encodes quotes too. An encoded quote is then closed only by an encoded quote."""
     label: str = ""
     """Label of all secrets; empty if each secret has the label by which it was found."""
     quote: bytes = b""
@@ -278,8 +277,7 @@ def _octet(kind: str, member: bytes) -> bytes:
 
 
 def _arrays(data: bytes) -> Iterator[View]:
-    """Yield a view in which the text that the bytes spell replaces each array. The text near the arrays is
-    part of the view."""
+    """Yield a view with the spelled text in place of each array. Text near the arrays is also in the view."""
     made, at = Making(data), 0
     for run in _ARRAY.finditer(data):
         kind = run.lastgroup or ""

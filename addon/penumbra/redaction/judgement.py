@@ -166,8 +166,7 @@ def is_favourite(value: str) -> bool:
 
 
 def _is_validation(value: str) -> bool:
-    """Return whether a value is a rule that validates another value: `required|string|min:8`,
-    `min=8,max=72`."""
+    """Return whether a value is a rule for other values: `required|string|min:8`, `min=8,max=72`."""
     parts = [_CONSTRAINT.match(part) for part in _BETWEEN_CONSTRAINTS.split(value)]
     rules_ = [(part[1].lower(), part[2] or "") for part in parts if part is not None]
     taken = [piece for _, what in rules_ for piece in what.split(",")]
@@ -367,8 +366,7 @@ def _is_called_secret(value: str) -> bool:
 
 
 def _is_name_like(value: str) -> bool:
-    """Return whether a value consists of words and a number: `oauth2`, `v1beta1`, `token_v2`,
-    `projects/1/secrets`."""
+    """Return whether a value consists of words and a number: `oauth2`, `token_v2`, `projects/1/secrets`."""
     low = value.lower()
     if any(stem in low for stem in _STEMS) and is_wordy(value):
         return not _SIGNS.search(value[1:])

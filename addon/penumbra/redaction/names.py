@@ -137,8 +137,7 @@ class Strength(IntEnum):
 
     NONE = 0
     HINT = 1
-    """The name has a word for a secret but ends with another word. Its value counts if it can only be a
-    secret."""
+    """The name has a word for a secret before its last word. Its value counts if it can only be a secret."""
     WEAK = 2
     """The name often means something else. Its value counts if it is neither a word nor an id."""
     STRONG = 3
@@ -232,8 +231,7 @@ class Names:
         return frozenset(self._heads.values()) | {"key", "password-hash", "credential"}
 
     def of_members(self, name: str) -> tuple[Name, bool]:
-        """Return the meaning of a list's or map's name for its members. Also return whether it is a
-        plural."""
+        """Return the meaning of a list's or map's name for its members, and whether the name is a plural."""
         plural = name[-1:] in ("s", "S") and name[-2:] not in ("ss", "SS")
         judged = self.judge(name)
         if plural and judged.strength is Strength.NONE:
@@ -285,8 +283,7 @@ class Names:
         return Name(Strength.STRONG, label)
 
     def _hint(self, words: list[str]) -> Name:
-        """Return the meaning of a name that continues after the word for a secret: `secret_wrapped`,
-        `key_multi`."""
+        """Return the meaning of a name that goes on after a word for a secret, such as `secret_wrapped`."""
         if words[-1] in self._public_ends:
             return _NOTHING
         for word, before in zip(words[:-1], ["", *words], strict=False):
@@ -298,16 +295,14 @@ class Names:
         return _NOTHING
 
     def _is_hash(self, words: list[str]) -> bool:
-        """Return whether a name means the hash of a password: `password_hash`, `encryptedPassword`. Such a
-        hash is also a secret."""
+        """Return whether a name means the hash of a password, which is a secret too: `password_hash`."""
         if len(words) < 2:
             return False
         is_hash = words[-2] in self._passwords and words[-1] in self._hashes
         return is_hash or (words[-1] in self._passwords and words[-2] in self._hashed)
 
     def _unglue(self, head: str, before: str) -> tuple[str, str]:
-        """If a word ends with a word for a secret, return this word and the text before: `dbpassword`,
-        `apikey`."""
+        """Return a word's ending, if it means a secret, and the text before: `dbpassword`, `apikey`."""
         if head not in self._ending_exceptions:
             for ending in self._endings:
                 if head.endswith(ending) and len(head) > len(ending):

@@ -1,5 +1,4 @@
-"""This module redacts bodies that are not LLM calls: JSON of any shape, lines of JSON, text, and files with
-batches of requests.
+"""This module redacts bodies other than LLM calls: JSON, lines of JSON, text, and batches of requests.
 
 An unreadable body is refused if its content type is a type of text, or if the path accepts only text.
 """

@@ -45,8 +45,7 @@ def fingerprint(key: bytes, value: bytes) -> str:
 
 @lru_cache(maxsize=8)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return a hash that has read the key. The hash is cached, because reading a key takes longer than
-    reading most values."""
+    """Return a hash that has read the key. Reading a key takes longer than reading most values."""
     return hmac.new(key, digestmod="sha256")
 
 

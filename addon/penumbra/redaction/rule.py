@@ -1,5 +1,4 @@
-"""This module reads the rules for secrets from YAML files. The pattern of a rule is compiled at its first
-use."""
+"""This module reads the rules for secrets from YAML files. Patterns are compiled at their first use."""
 
 from __future__ import annotations
 
@@ -123,8 +122,7 @@ class Rule:
 
 @rules.cached
 def read() -> tuple[Rule, ...]:
-    """Return all rules of rules/secrets. A user's rule replaces Penumbra's with the same id. Raises
-    RuleError."""
+    """Return all rules of rules/secrets. A user's rule replaces a rule with the same id. Raises RuleError."""
     by_id: dict[str, Rule] = {}
     for file in rules.load_folder("secrets", without=_EXAMPLES):
         for rule in parse(file.name, file.content, check=file.is_users):

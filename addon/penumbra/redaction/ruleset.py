@@ -1,5 +1,4 @@
-"""This module adds the rules of a user's gitleaks.toml to Penumbra's own rules, or replaces Penumbra's rules
-by them."""
+"""This module applies a user's gitleaks.toml: its rules are added to Penumbra's own, or replace them."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ LINE_BREAK = (
     + rb"|".join((NUMBERED, _TIME, _SYSLOG, _SERVICE, _COMMENT, FILE, rb"[+>-]"))
     + rb")){0,2}[ \t]{0,8})"
 )
-"""This pattern matches a line break and any prefix of the next line. RE2 accepts this pattern, and rules
-write it as `{LINE}`."""
+"""The pattern `{LINE}` of rules, also for RE2: a line break and any prefix of the next line."""
 
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"

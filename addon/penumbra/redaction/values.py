@@ -1,5 +1,4 @@
-"""This module classifies a value by its characters: as a reference, a placeholder, an address, a word or
-random."""
+"""This module classifies values by their characters: reference, placeholder, address, word or random."""
 
 from __future__ import annotations
 
@@ -156,8 +155,7 @@ def is_plain_url(value: str) -> bool:
 
 @remembered(2_048)
 def is_wordy(value: str) -> bool:
-    """Return whether a value consists of pronounceable words and has few digits. The words are in camel case
-    or have separators."""
+    """Return whether a value has few digits and pronounceable words, in camel case or with separators."""
     humps = _HUMPS.findall(value)
     words = [hump for hump in humps if not hump.isdigit()]
     if not words:

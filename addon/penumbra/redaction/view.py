@@ -83,8 +83,7 @@ class View:
     """True if the pieces are lines or cells that remain separate in the text."""
 
     def is_news(self, start: int, end: int) -> bool:
-        """Return whether a secret from `start` to `end` of the view is new. A new secret can't be found in
-        the text itself."""
+        """Return whether the secret from `start` to `end` of the view can't be found in the text itself."""
         return self.joints is None or bisect(self.joints, start - self.reach) < bisect_left(self.joints, end)
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
@@ -102,8 +101,7 @@ class View:
         return self._place(start)[0], self._place(end - 1)[1]
 
     def is_quote_in_letters(self, at: int) -> bool:
-        """Return whether the byte at `at` is a quote that the text writes as several characters, such as
-        `%22` or `&quot;`."""
+        """Return whether the byte at `at` is a quote that the text encodes, such as `%22` or `&quot;`."""
         if at < 0 or self.data[at] not in b"\"'":
             return False
         return self._lengths[bisect_right(self._starts, at) - 1] > 1

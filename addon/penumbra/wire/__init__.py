@@ -1,2 +1,1 @@
-"""This package reads and edits bytes: JSON, streams and content codings. It does no I/O and does not use
-mitmproxy."""
+"""This package reads and edits JSON, streams and content codings. It does no I/O and uses no mitmproxy."""

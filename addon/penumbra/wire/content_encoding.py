@@ -62,8 +62,8 @@ class Decoder:
     """A `Decoder` decodes one body as it arrives. After an error, each call raises the same error."""
 
     def __init__(self, header: str, limit: int) -> None:
-        """Create a decoder. After each of the codings, the body may have at most `limit` bytes. Raises
-        NotDecodable for unknown codings."""
+        """Create a decoder. After each coding, the body may have at most `limit` bytes. Raises
+        NotDecodable."""
         names = codings(header)
         if len(names) > MOST_CODINGS:
             raise NotDecodable(f"{len(names)} codings, at most {MOST_CODINGS} are undone")
@@ -174,8 +174,7 @@ class _Zlib:
 
 
 class _Deflate:
-    """A `_Deflate` decodes the zlib format or raw deflate. Some servers send raw deflate. The first two bytes
-    show the format."""
+    """A `_Deflate` decodes the zlib format or raw deflate. The first two bytes show the format."""
 
     def __init__(self) -> None:
         self._begun = b""
@@ -281,8 +280,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
-    """Return a decoder for a Content-Encoding header; None if a coding is not supported. A body without a
-    coding has no limit."""
+    """Return the decoder of supported codings, or None. A body without a coding has no limit."""
     try:
         undone = Decoder(header, limit)
     except NotDecodable:
@@ -291,8 +289,8 @@ def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
 
 
 def acceptable(header: str) -> str:
-    """Return an Accept-Encoding header without the codings that this module cannot decode. If no coding is
-    left, the header is `identity`."""
+    """Return an Accept-Encoding header without the codings that this module cannot decode, or else
+    `identity`."""
     offered = [part.strip() for part in header.split(",") if part.strip()]
     kept = [part for part in offered if part.split(";")[0].strip().lower() in _ACCEPTED]
     if len(kept) == len(offered):

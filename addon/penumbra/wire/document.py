@@ -238,8 +238,7 @@ class Document:
         return made
 
     def remember(self, array: Raw | None, memory: PrefixMemory, scope: bytes) -> None:
-        """Take the first items of an array from `memory`, and store further items there. This must be called
-        before the array is read."""
+        """Take the first items of an unread array from `memory`, and store further items there."""
         if array is None or self._structure is not self.data or self._amended or array is self._array:
             return
         known, items = self.known, self.items(array)
@@ -269,8 +268,7 @@ class Document:
             self._arrays = {id(array): self._arrays[id(array)]}
 
     def starts(self, array: Raw | None) -> Sequence[int] | None:
-        """Return the offsets of an array's items if computations over the items can continue from an earlier
-        document; otherwise None."""
+        """Return the offsets of a remembered array's items; None for other arrays and after an amendment."""
         is_continued = array is self._array and not self._amended
         return self._remembered.starts if self._remembered is not None and is_continued else None
 
@@ -298,8 +296,7 @@ class Document:
         return made
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
-        """Return the members of an object in order; an empty dict for None and other values. Each call
-        returns the same dict, which must not be changed."""
+        """Return the members of an object, or an empty dict. The dict is shared and must not be changed."""
         if value is None:
             return {}
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -318,8 +315,7 @@ class Document:
         return self.members(self.root) if self._amended else self._top
 
     def items(self, value: Raw | None) -> list[Raw]:
-        """Return the items of an array; an empty list for None and other values. Each call returns the same
-        list, which must not be changed."""
+        """Return the items of an array, or an empty list. The list is shared and must not be changed."""
         if value is None:
             return []
         if self._amended and (read := self._read_in(value))[0] is not self:
@@ -378,8 +374,8 @@ class Document:
         ]
 
     def plain(self, value: Raw | None) -> Any:
-        """Return the value as Python objects, or None. The result must not be written back, because big
-        numbers may lose digits."""
+        """Return the value as Python objects, or None. Big numbers may lose digits, so never write it
+        back."""
         return None if value is None else decode(self.source(value))
 
     def source(self, value: Raw) -> bytes:
@@ -421,8 +417,7 @@ class Document:
         return start, end
 
     def _place(self, value: Raw) -> tuple[int, int]:
-        """Return the range of a value in the text. For a value of another document, the range is outside of
-        the text."""
+        """Return the range of a value in the text, or a range outside if the value is of another document."""
         address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
         size = len(memoryview(value))
         start = address - self._base
@@ -585,8 +580,7 @@ class Document:
         owner.edits.append(Edit(*member_of(owner._structure, *owner._place(value)), b""))
 
     def render(self) -> bytes:
-        """Return the document with its edits and amendments. Without any, this is the `data` object
-        itself."""
+        """Return the document with its edits and amendments; without any, the `data` object itself."""
         edits = [*self.edits, *self._amendments()] if self._amended else self.edits
         if not edits:
             return self.data

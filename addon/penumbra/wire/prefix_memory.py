@@ -67,8 +67,7 @@ class Computation(NamedTuple, Generic[S]):
     inputs: Hashable = None
     """Further inputs. If keys, inputs and bytes are equal, the results are equal."""
     fits: Callable[[S], bool] | None = None
-    """A function that returns whether the computation can continue from a state of another document; None if
-    it always can."""
+    """A function that returns whether the computation can continue from a state; None if it always can."""
 
 
 class Segment(NamedTuple):
@@ -121,8 +120,8 @@ class Prefix:
         )
 
     def offset(self, address: int) -> int | None:
-        """Return the offset of the value at a memory address, counted from the first item; None if there is
-        no such value."""
+        """Return the offset of the value at a memory address, counted from the first item; None outside of
+        the prefix."""
         if not self.segments:
             return None
         last = self.segments[-1]
@@ -213,8 +212,8 @@ class PrefixMemory:
         return len(self._arrays)
 
     def first(self, scope: bytes, data: bytes) -> Known | None:
-        """Return the longest remembered prefix in a text that was not parsed yet; None if there is no prefix
-        or only a short one."""
+        """Return the longest remembered prefix of an unparsed text; None without one of at least
+        `LEAST_SPARED` bytes."""
         heads = {head for head, _, _ in self._listed(scope) if head and data.startswith(head)}
         found = filter(None, (self.at(scope, data, len(head)) for head in heads))
         known = max(found, key=lambda known: known.prefix.size, default=None)

@@ -23,8 +23,7 @@ _OWN_NAMES = ("ip6-localhost", "ip6-loopback", "host.docker.internal")
 _OLD_ADDRESS = re.compile(
     r"(?:0x[0-9a-f]{0,16}|[0-9]{1,16})(?:\.(?:0x[0-9a-f]{0,16}|[0-9]{1,16})){0,3}", re.ASCII
 )
-"""This pattern matches an address that `inet_aton` accepts: one to four numbers, which may be decimal, octal
-or hexadecimal."""
+"""An address that `inet_aton` accepts: one to four numbers, each decimal, octal or hexadecimal."""
 
 
 @remembered(1_024)

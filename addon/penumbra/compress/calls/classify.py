@@ -126,8 +126,7 @@ class Call:
 
 
 def classify(tool: str, arguments: Any) -> Call:
-    """Return the classification of a call of `tool`. `arguments` are usually a dict, but a str for freeform
-    tools, or None."""
+    """Return the classification of a call. `arguments` are a dict, a str for freeform tools, or None."""
     members: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
     if isinstance(members.get("action"), Mapping):
         members = members["action"]
@@ -194,8 +193,7 @@ def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _command_lines(source: str) -> list[str]:
-    """Return the command lines in JavaScript with `tools.exec_command({cmd: "..."})`; empty for other
-    code."""
+    """Return the command lines in calls of `tools.exec_command({cmd: "..."})` in JavaScript."""
     call, member = _code_patterns()
     if f"{tool_rules().code.object}." not in source or not call.search(source):
         return []

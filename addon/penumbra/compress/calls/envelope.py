@@ -34,8 +34,7 @@ class _Patterns:
     """Patterns for notices of a cut that are whole lines, at the beginning and the end of an output."""
     cut: re.Pattern[str]
     sign_of_cut: Linear | None
-    """`cut` as a pattern for RE2. RE2 is faster if a text has no match. None if RE2 might read the pattern
-    differently."""
+    """The pattern `cut` for RE2, which is faster; None if RE2 might read the pattern differently."""
     needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
     """Patterns of needless lines. If the second pattern matches in the envelope, the line stays."""
     success: re.Pattern[str]

@@ -42,7 +42,7 @@ def prints(family: str) -> str:
 
 @rules.cached
 def grouping() -> frozenset[str]:
-    """Return the families with a step that writes the common part of several lines once above them."""
+    """Return the families with a step that moves the common part of several lines into a heading."""
     return frozenset(
         name
         for name, (rule, _) in families().items()

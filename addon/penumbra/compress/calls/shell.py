@@ -40,8 +40,7 @@ _SHORT_LINE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A `Part` is one command that printed something. Wrappers and options before the subcommand are
-    removed."""
+    """A `Part` is one command that printed something, without wrappers and options before the subcommand."""
 
     argv: tuple[str, ...]
     """The name of the program without its folder, and the arguments as the shell would pass them."""
@@ -50,8 +49,7 @@ class Part:
     selected: bool = False
     """True if the lines passed a filter that omits or reorders lines."""
     echo: bool = False
-    """True if the command prints its arguments, such as `echo`. Agents print separators between outputs with
-    it."""
+    """True if the command prints its arguments, such as `echo`. Agents separate outputs in this way."""
     brief: bool = False
     """True if the command prints one or two lines."""
     read: bool = False

@@ -56,8 +56,7 @@ class Group:
         return out
 
     def _keyed(self, lines: list[str]) -> list[tuple[str, str] | None]:
-        """Return the key of each line and the text after the key. Context lines get the key of a
-        neighbour."""
+        """Return the key of each line and the text after the key. Context lines get a neighbour's key."""
         is_short = max(map(len, lines), default=0) <= LINE_LIMIT
         beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
         rest = self.pattern.group("rest")
@@ -224,8 +223,7 @@ def join(pattern: Pattern, width: int) -> _Run:
 
 
 def nest(pattern: Pattern) -> _Run:
-    """Return the step `nest`, which writes the lines of each folder, indented, within those of the folder
-    around it."""
+    """Return the step `nest`, which writes the lines of each folder, indented, within its parent folder."""
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         out: list[str] = []

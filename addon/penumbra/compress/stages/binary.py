@@ -1,5 +1,4 @@
-"""These stages write a size in place of data that nobody can read. Such data is binary or encoded (hex,
-base64)."""
+"""These stages write a size in place of data that nobody can read: binary, hex or base64."""
 
 from __future__ import annotations
 

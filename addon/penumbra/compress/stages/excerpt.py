@@ -356,8 +356,7 @@ class _Parts:
         return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
     def file_above(self, place: int) -> bytes:
-        """Return the heading of the line at an offset, such as the name of its file; empty if there is
-        none."""
+        """Return the heading of the line at an offset, such as the name of its file, or an empty text."""
         named = self._headings.named if self._is_readable else {}
         line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:
@@ -416,8 +415,7 @@ class _Parts:
         return self._file(space, places) if self._kind is Kind.FILE else self._parts(space, places)
 
     def _file(self, space: int, failures: Sequence[int]) -> str:
-        """Return the ends and definitions of a file, and passages with names that the conversation has
-        used."""
+        """Return the ends and definitions of a file, and passages with names from the conversation."""
         _, contents, _ = self._numbered
         chosen = Selection(self._units, space * _USED // 100)
         chosen.ends(*_ENDS_OF_FILE)

@@ -56,8 +56,7 @@ class Headings:
     def of(
         cls, flags: LineFlags, *, is_search: bool, is_page: bool, is_diff: bool, is_grouped: bool
     ) -> Headings:
-        """Return the headings of a text. `is_grouped` is true if an earlier stage wrote shared beginnings of
-        lines only once."""
+        """Return the headings of a text. `is_grouped` is true if an earlier stage wrote some of them."""
         if is_diff:
             hunks = hunks_above(flags)
             files = {names[-1] for names in hunks.values() if names and names[-1] not in hunks}
@@ -79,8 +78,7 @@ class Headings:
 
 
 def hunks_above(flags: LineFlags) -> dict[int, list[int]]:
-    """Map each line of a hunk to the hunk's first line, and the first line to the lines with file and
-    commit."""
+    """Map each line of a hunk to the hunk's first line, and this line to the lines with file and commit."""
     lines = flags.lines
     above: dict[int, list[int]] = {}
     commit: list[int] = []

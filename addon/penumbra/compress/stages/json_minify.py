@@ -73,7 +73,7 @@ def among_lines(text: str) -> tuple[str, str, str]:
             end = _end_of_value(text, position)
             if end - position >= _LEAST_AMONG and position + len(text) - end <= _MOST_AROUND:
                 value = text[position:end]
-                # The size without blanks counts. Minifying a value then does not change the result.
+                # The minified size is compared, so that a minified text gives the same result.
                 if len(minify(value) or value) >= _LEAST_AMONG:
                     return (text[:position], value, text[end:])
         position = text.find("\n", position) + 1

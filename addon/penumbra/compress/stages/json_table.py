@@ -119,8 +119,7 @@ class _Writer:
 
 
 def _rows(sources: Sequence[str]) -> list[Row] | None:
-    """Return the members of compact objects; None if a text is another value, repeats a key or has a key with
-    escapes."""
+    """Return the members of compact objects; None if a text is no object, repeats a key or escapes a key."""
     rows: list[Row] = []
     for number, source in enumerate(sources, 1):
         if not number % time_budget.PIECE:

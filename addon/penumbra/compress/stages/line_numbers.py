@@ -188,8 +188,7 @@ def unpad(text: str) -> str | None:
 
 
 def split(text: str) -> tuple[list[int], list[str]]:
-    """Return the numbers and the contents of lines. Unnumbered lines have the number 0. Text may be
-    thinned."""
+    """Return the numbers and the contents of lines. The number of an unnumbered line is 0."""
     lines = text.split("\n")
     separator = separator_of(lines)
     if not separator:
@@ -213,8 +212,7 @@ def split(text: str) -> tuple[list[int], list[str]]:
 
 
 def parse(line: str, separator: str = "") -> Numbered | None:
-    """Return a line's number and content; None if the line has no number with this separator. An empty
-    `separator` means any."""
+    """Return a line's number and content; None without a number. An empty `separator` allows any."""
     match = (_PREFIXES[separator] if separator else _PREFIX).match(line)
     if match is None:
         return None
@@ -280,8 +278,7 @@ _remembered = lru_cache(maxsize=16)(_separator)
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
-    """Return whether the numbers in a tool's text may be part of the file. `original` is the unchanged
-    text."""
+    """Return whether a tool's text may have numbers of the file itself. `original` is the unchanged text."""
     if has_own_tags(text):
         return True
     first = first_number(text)

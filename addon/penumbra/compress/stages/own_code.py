@@ -110,8 +110,7 @@ def _run(
     places: Mapping[str, Sequence[int]],
     least: int,
 ) -> int:
-    """Return the number of lines from `start` on that the code has in the same order; 0 if there are fewer
-    than `least`."""
+    """Return the number of lines from `start` on that the code repeats in order; 0 if it is below `least`."""
     longest = 0
     for place in places.get(contents[start], ()):
         # Most places fail the comparison of the last needed line.

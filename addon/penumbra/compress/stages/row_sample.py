@@ -114,8 +114,7 @@ def odd(lines: Sequence[str]) -> list[int]:
 
 
 def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> list[int]:
-    """Return the position of each odd row as often as the row has odd cells. Empty if the rows are no
-    table."""
+    """Return the position of each odd row once per odd cell. Empty if the rows are no table."""
     if len(rows) < 4 * _ENDS:
         return []
     width = Counter(map(len, rows.values())).most_common(1)[0]

@@ -151,8 +151,7 @@ def _is_path(name: str) -> bool:
 
 
 def _near(line: str, last: str, coming: str) -> str:
-    """Return the file name in a line near a hit (`path-12-text`). The hit before or after has the same
-    name."""
+    """Return the file name in a line near a hit (`path-12-text`). A neighbouring hit has the same name."""
     drive = _DRIVE.match(line)
     for name in dict.fromkeys((last, coming)):
         start = line.find(name + "-") if name else -1

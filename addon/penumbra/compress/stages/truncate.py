@@ -15,7 +15,7 @@ from penumbra.compress.text import Text
 
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
     """Return the text cut to `limit` minus `reserve` bytes, including markers; None if the text is within
-    `limit`. The caller will put `reserve` bytes before the text. If markers don't fit, only the beginning
+    `limit`. The caller adds `reserve` bytes before the text. If markers don't fit, only the beginning
     stays."""
     if not exceeds(text, limit):
         return None

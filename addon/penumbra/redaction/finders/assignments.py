@@ -124,8 +124,7 @@ def _opens(data: bytes, end: int) -> bool:
 
 
 def contained(data: bytes, end: int, *, plural: bool) -> Iterator[Value]:
-    """Return the items of the list after the name that ends at `end`. If the name is a plural, also return
-    the values of a map."""
+    """Return the items of the list after the name that ends at `end`; for a plural, also a map's values."""
     if _opens(data, end) and (opening := _OPEN.match(data, end)):
         bare = Style.LISTED if opening[0].endswith(_WORDS_FOLLOW) else None if opening[1] else Style.CODE
         return _bracketed(data, opening.end(), opening[2], bare, plural=plural)
@@ -446,8 +445,7 @@ def _is_file(data: bytes, start: int, end: int) -> bool:
 
 
 def _means_passing(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether `pass` is a verb: `PASS: TestName/with_part`, `PASS event-api` and "all files pass
-    `lint`"."""
+    """Return whether `pass` is a verb: `PASS: TestName/with_part`, `PASS event-api`, "files pass `lint`"."""
     if data[start:end].lower() != b"pass":
         return False
     if data[end : end + 1] in (b'"', b"'") and data[start - 2 : start] in (b"; ", b": "):

@@ -44,8 +44,7 @@ _WRAPPER = (
     rb"|\([\w.\[\]]{1,30}\) (?:\(len=[0-9]{1,7}\) )?"
     rb"|string\([0-9]{1,6}\) )?"
 )
-"""This pattern matches a call, a type or another operand before a quoted value, as in `Some("value")` or
-`string(5) "value"`."""
+"""A call, a type or another operand before a quoted value: `Some("value")`, `string(5) "value"`."""
 _TYPED = (
     rb"(?:\??: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
     rb"(?:(?:string|String|str|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b|(?:Optional|Final|Annotated)\[str\])"
@@ -262,8 +261,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
-    """Return whether the quotes are empty. Also return True if the quote ends a string with the name, as in
-    `"Password:"`."""
+    """Return whether the quotes are empty, or the quote ends a string with the name, as in `"Password:"`."""
     quote = opener[-1:]
     if opener in (2 * quote, b"\\" + quote + b"\\" + quote):
         return not close.endswith(opener)
@@ -426,8 +424,7 @@ def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
 
 
 def _is_setter(data: bytes, begin: int, end: int) -> bool:
-    """Return whether the name is a method that sets or compares a secret: `.password("value")`,
-    `pwd.equals("value")`."""
+    """Return whether the name is a method for secrets: `.password("value")`, `pwd.equals("value")`."""
     name = data[begin:end]
     if _COMPARED.search(name):
         return True

@@ -233,8 +233,7 @@ _LINE_REACH = 300
 _BEGINNING = 600
 """The number of bytes after an anchor that are enough to tell whether a long value is random."""
 _LOOK = 256
-"""The greatest number of characters of a value that are tested. Without a limit, hostile texts take too
-long."""
+"""The greatest number of tested characters of a value. Without a limit, hostile texts take too long."""
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:

@@ -141,8 +141,7 @@ def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
-    """Return the places of values in a text. `values` maps placeholders to values. A short value is found
-    only as a whole word."""
+    """Return the places of values, by placeholder, in a text. Short values are found only as whole words."""
     by_value = {value: mark for mark, value in sorted(values.items(), reverse=True) if value in text}
     if not by_value:
         return []
@@ -227,8 +226,7 @@ _ELSEWHERE = frozenset({"previous_response_id", "conversation", "thread"})
 _log = logging.getLogger(__name__)
 
 Scanner = Callable[[str, str], Scan]
-"""A function that searches a text for secrets. The second argument is a hint, such as the file's path. Raises
-RedactionError."""
+"""A function that searches a text for secrets. The second argument is a hint. Raises RedactionError."""
 
 
 class ReadResult(Protocol):
@@ -327,8 +325,7 @@ class Restoring:
         self._decisions = decisions
         self._vault = Vault()
         self._edits: LRUCache[bytes, tuple[Edit, ...]] = LRUCache(_MEMORY)
-        """Edits that replace values by placeholders, by `_call_key`. Offsets count from the arguments'
-        beginning."""
+        """Edits that replace values by placeholders, by `_call_key`, with offsets in the arguments."""
 
     async def conceal(self, request: ReadRequest, conversation: bytes, scan: Scanner | None) -> bool:
         """Replace values by placeholders in the arguments of past calls. Return whether there were any

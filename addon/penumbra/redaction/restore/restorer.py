@@ -77,8 +77,7 @@ def folder_keys() -> tuple[str, ...]:
 
 
 def built_in_path(tool: str) -> str:
-    """Return the argument with the file's path in calls of a tool that the provider defines; empty if there
-    is no such argument."""
+    """Return the name of the path argument in calls of a provider's tool, or an empty text."""
     return str(_table()["built_in"].get(tool, ""))
 
 
@@ -392,8 +391,7 @@ class Restorer:
         return rest
 
     def _certain(self, text: str) -> int:
-        """Return the number of characters before the first placeholder with a value. The text may end within
-        that placeholder."""
+        """Return the number of characters before the first placeholder with a value, complete or not."""
         at = 0
         while (bracket := text.find("[", at)) >= 0:
             mark = PATTERN.match(text, bracket)
@@ -406,7 +404,7 @@ class Restorer:
         return len(text)
 
     def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield each placeholder with the file to which the call writes it. Yield nothing if any is
+        """Yield each placeholder with the file to which the call writes it; yield nothing if one is
         uncertain."""
         marks = list(PATTERN.finditer(text))
         if self.freeform:
@@ -464,8 +462,7 @@ def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
 
 
 def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[str, str]]:
-    """Return the placeholders in a patch, each with the file that its section names. The list is empty if a
-    line is ambiguous."""
+    """Return the placeholders in a patch with their sections' files; empty if a line is ambiguous."""
     lines = patch.split("\n")
     if lines[0] != _FIRST or _ODD_BREAKS.search(patch):
         return []
