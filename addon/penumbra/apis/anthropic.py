@@ -248,8 +248,7 @@ class AnthropicFormat(ApiFormat):
         return document.render() if document.top else b""
 
     def _remove_thinking(self, document: Document, message: Raw) -> bool:
-        """Remove a message's thinking. If the message has no other content, change nothing and return
-        False."""
+        """Remove a message's thinking and return True; return False if the message has no other content."""
         content, left = self.blocks(document, message), self.without_reasoning(document, message)
         if content is None or not left or document.is_edited(*document.place(message)):
             return False

@@ -250,8 +250,7 @@ class ApiFormat(ABC):
         return
 
     def compared_with(self, request: Document) -> Raw | None:
-        """Return the id of the response whose prompt the provider compares with this prompt; None if there is
-        none."""
+        """Return the id of the response whose prompt the provider compares with this prompt, or None."""
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:

@@ -1,5 +1,4 @@
-"""This module has the formats of requests to Amazon Bedrock: Converse, and InvokeModel with Anthropic's
-models.
+"""This module has the formats of Amazon Bedrock: Converse, and InvokeModel with Anthropic's models.
 
 Converse messages are lists of blocks, as in Anthropic's API, but the blocks have other members. A tool result
 is a `toolResult` block of a user message. Its content is a list of blocks. Each block has one member that

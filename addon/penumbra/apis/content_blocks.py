@@ -305,8 +305,7 @@ def end_turn(document: Document, reason: Raw | None) -> None:
 
 
 def object_or_empty(text: str) -> bytes:
-    """Return a text if it is a JSON object; otherwise an empty object, because the APIs accept only objects
-    as a call's input."""
+    """Return a text if it is a JSON object; otherwise an empty object, because APIs accept only objects."""
     try:
         data = text.encode()
         return data if isinstance(decode(data), dict) else b"{}"

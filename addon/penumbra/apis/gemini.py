@@ -1,5 +1,4 @@
-"""This module has the format of Google Gemini's requests and responses. AI Studio, Vertex and Code Assist use
-this format.
+"""This module has the format of Google Gemini, which AI Studio, Vertex and Code Assist use.
 
 A tool result is a `functionResponse` part. Its response is an object of any shape, in which every string may
 change. Ids are optional: a result without an id answers the first call of its name that has no result yet.

@@ -1,5 +1,4 @@
-"""This module reads and edits responses of Gemini and Ollama. Each message of their streams has a piece of
-the response.
+"""This module edits responses of Gemini and Ollama. Each message of a stream has a piece of the response.
 
 Each call arrives in one piece, often together with the end of the turn. After a call of the injected tool,
 the end is delayed until the hidden calls are answered. The client sees the texts of two turns as one text,

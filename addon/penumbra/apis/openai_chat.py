@@ -599,8 +599,7 @@ def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str,
 
 
 def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
-    """Return the JSON of the message for a later request. If the arguments of a call are no JSON object, the
-    message is rebuilt."""
+    """Return a message's JSON for a later request, rebuilt if a call's arguments are no JSON object."""
     calls = document.items(message.get("tool_calls"))
     if all(_has_object(document, item) for item in calls):
         kept = {

@@ -1,5 +1,4 @@
-"""This module derives values from a prompt: the tool results of a conversation, their calls, and decoded
-arguments.
+"""This module derives the tool results of a conversation, their calls, and their arguments from a prompt.
 
 Positions are message indexes in the order of the request. Texts and arguments are `Raw` views of the document
 until a stage needs their values.
@@ -145,8 +144,7 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield every string in a value but keys, in order. If an object has a MIME type, only its text is
-    yielded."""
+    """Yield the strings in a value but keys, in order. An object with a MIME type yields only its text."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()

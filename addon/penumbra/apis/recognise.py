@@ -1,5 +1,4 @@
-"""This module recognises LLM calls: first by host, method, path and content type, then by members of the
-body.
+"""This module recognises LLM calls: by host, method, path and content type, then by members of the body.
 
 `rules/providers.yaml` describes the calls, the other paths of LLM hosts, WebSockets, and the formats of
 errors. Requests to the other paths are sent on unchanged or searched for secrets.

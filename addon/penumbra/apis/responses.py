@@ -114,8 +114,7 @@ class Response:
         return b"".join([self._framing.write(event) for event in events])
 
     def _close(self) -> bytes:
-        """Return the events that filters have delayed. Each filter also edits the delayed events of the
-        filters before it."""
+        """Return the events that filters have delayed. Later filters also edit events of earlier filters."""
         out = b""
         for number, filter in enumerate(self._filters):
             events: Iterable[Event] = filter.close()
@@ -214,6 +213,5 @@ class Responses:
         return ScaledUsage(self.turns.usage, count)
 
     def passed(self, filters: Sequence[Filter], *, stream: bool) -> Response:
-        """Return a reader of a response without hidden parts. `feed` takes the response's bytes, and `close`
-        ends the response."""
+        """Return a reader of a response without hidden parts. It has the methods `feed` and `close`."""
         return Response(self.framing() if stream else BODY, filters=filters)

@@ -1,5 +1,4 @@
-"""This module handles OpenAI Responses over WebSocket. Each frame is one request or one event of the HTTP
-API.
+"""This module handles OpenAI Responses over WebSocket. A frame is a request or an event of the HTTP API.
 
 The provider keeps the last response of a connection until the connection closes, whatever `store` says. A
 hidden turn is therefore continued by its id, and the request contains only results. Requests with the same
@@ -40,8 +39,7 @@ _MOST_BYTES = 64 << 20
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An `Envelope` has some members of a frame. The frame is not parsed as a whole. Missing ones are
-    empty."""
+    """An `Envelope` has some members of a frame that is not parsed as a whole. Missing members are empty."""
 
     type: str = ""
     stream_id: str | None = None
@@ -136,8 +134,8 @@ class History:
         """The items of the conversation; None if some are unknown."""
 
     def before(self, response_id: str) -> list[bytes] | None:
-        """Return the items before a request that continues this response or begins a conversation; None if
-        they are not known."""
+        """Return the known items before a request that continues this response or begins a conversation, or
+        None."""
         if not response_id:
             return []
         return self._items if response_id == self._response_id else None

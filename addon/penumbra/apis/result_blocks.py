@@ -1,5 +1,4 @@
-"""This module converts a tool result of any shape into one JSON text. The text has all parts that may contain
-a secret.
+"""This module converts a tool result of any shape into JSON with all parts that may contain a secret.
 
 The formats find the texts of a result that may be shortened. Other parts (documents, search hits, objects of
 any shape, names of members, numbers) are only searched for secrets. Ids, names, signatures, encrypted content

@@ -348,8 +348,8 @@ class Turns(ABC):
         return Failure(None, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def without_end(self, event: Event) -> Event | None:
-        """Return the part of a delayed event that the client gets even if the response is continued; None if
-        there is no such part."""
+        """Return the part of a delayed event that the client gets even if the response is continued, or
+        None."""
         return None
 
     @abstractmethod

@@ -215,8 +215,7 @@ NOT_READ = Ending()
 
 @dataclass(frozen=True, slots=True)
 class EndingTable:
-    """The places of the model and the stop reasons in an API. They are paths from the object with the
-    counts."""
+    """The places of the model and the stop reasons in an API, as paths from the object with the counts."""
 
     reasons: tuple[tuple[str, ...], ...]
     """The paths to a string. The first path that exists counts."""

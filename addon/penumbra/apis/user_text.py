@@ -207,8 +207,7 @@ class _Reader:
     def _passage(
         self, value: Raw, start: int, end: int, rule: _Rule, head: Any, number: tuple[int, int] | None = None
     ) -> Passage:
-        """Return a passage. In a text that has only results, `number` is the index of this result and the
-        number of all results."""
+        """Return a passage. In a text of results alone, `number` has the result's index and their total."""
         groups = head.groupdict()
         tool, command = groups.get("tool") or "", groups.get("command") or ""
         written = ""

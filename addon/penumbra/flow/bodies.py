@@ -1,5 +1,4 @@
-"""This module limits and decodes the bodies of requests. Bodies of responses are read whole or as they
-arrive."""
+"""This module limits, decodes and encodes the bodies of requests, and reads the bodies of responses."""
 
 from __future__ import annotations
 

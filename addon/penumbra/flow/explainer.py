@@ -1,5 +1,4 @@
-"""This module explains flows in the view "Penumbra" of mitmproxy's programs and with the commands
-`:penumbra.*`."""
+"""This module explains flows in mitmproxy's view "Penumbra" and with the commands `:penumbra.*`."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
 """The name of the metadata of observed requests."""
 NOT_OURS = -2.0
-"""A priority below all others. No other view may have this priority: mitmproxy 11 would then compare the
-views themselves."""
+"""A priority that no other view has. If another view had it, mitmproxy 11 would compare the views."""
 
 
 class Explainer:
@@ -69,8 +67,7 @@ class Explainer:
         self._settings = settings
 
     def priority(self, flow: object, message: object) -> float:
-        """Return the priority of the view for a request, a response or a frame; below 0 if there is no
-        text."""
+        """Return the priority of the view for a message; below 0 if the view has no text about it."""
         return PRIORITY if isinstance(flow, http.HTTPFlow) and self._is_ours(flow, message) else NOT_OURS
 
     def lines(self, flow: object, message: object, body: bytes) -> list[Line]:
@@ -96,8 +93,7 @@ class Explainer:
         return self._made(partial(response_text.frame_lines, body, _earlier(flow, message)))
 
     def of_flow(self, flow: http.HTTPFlow) -> list[Line]:
-        """Return the text about a flow's request and response. For a WebSocket, return the text about its
-        latest messages."""
+        """Return the text about a flow's request and response, or about a WebSocket's latest messages."""
         if flow.websocket is not None:
             return self._of_socket(flow, flow.websocket.messages)
         shown = self.lines(flow, flow.request, _content(flow.request))
@@ -202,8 +198,7 @@ def _content(message: http.Message) -> bytes:
 
 
 def _described(flow: http.HTTPFlow, name: str = "penumbra") -> dict[str, Any]:
-    """Return the metadata that Penumbra wrote into a flow. The flow may come from an untrusted file, so the
-    type is checked."""
+    """Return the metadata that Penumbra wrote into a flow. In an untrusted file, it may have any type."""
     described = flow.metadata.get(name)
     return described if isinstance(described, dict) else {}
 
@@ -317,8 +312,8 @@ class Commands:
         changed: Callable[[], None],
         forget: Callable[[], None],
     ) -> None:
-        """Make the commands. `changed` is called when figures have changed. `forget` empties the store or
-        raises CommandError."""
+        """Make the commands. `changed` is called for new figures. `forget` empties the store or raises
+        CommandError."""
         self._journal = journal
         self._explainer = explainer
         self._memory = memory

@@ -82,8 +82,7 @@ def ports() -> frozenset[int]:
 
 
 def proxy() -> str:
-    """Return the host and port of the proxy for programs on this machine; empty if the proxy is no regular or
-    upstream proxy."""
+    """Return the host and port of the regular or upstream proxy for programs on this machine, or empty."""
     proxyserver = addon("proxyserver")
     for instance in proxyserver.servers if proxyserver else ():
         if instance.mode.type_name in ("regular", "upstream"):

@@ -1,5 +1,4 @@
-"""This module has the part of mitmproxy that the steps of requests and responses use: flows, messages,
-options and addons.
+"""This module has mitmproxy's flows, messages, options and addons for the steps of requests and responses.
 
 The modules that take part in mitmproxy's connections use more: `splice.py`, `guarded.py`, `only_http.py`,
 `hidden_requests.py`, `websocket_streams.py` and the child addons.

@@ -33,8 +33,7 @@ _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
 """The same limit for large requests. Large requests are refused more often and later."""
 _FIRST_BYTES = 1_048_576
-"""The greatest number of decoded bytes of a stream that are read. A stream with more bytes before its first
-content is no refusal."""
+"""The greatest number of decoded bytes before the first content of a stream that may still be a refusal."""
 _SMALL_RESPONSE = 8_192
 """The size in bytes of the largest response with status 200 that may still be an error."""
 _log = logging.getLogger(__name__)
@@ -68,8 +67,7 @@ class WatchedRequest:
     events: FirstEvents | None = None
 
     def first(self, headers: Headers, data: bytes) -> bool | None:
-        """Take the first bytes of a stream. Return whether the stream begins with an error; None if that is
-        not known yet."""
+        """Take a stream's first bytes. Return whether the stream begins with an error, or None if unknown."""
         if self.events is None:
             decode = content_encoding.decoder(headers.get("content-encoding", ""), _FIRST_BYTES)
             self.events = FirstEvents(headers.get("content-type", ""), decode)
@@ -179,8 +177,7 @@ class OverflowRetry(Step):
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
     async def _replace(self, flow: Flow, state: FlowState, watched: WatchedRequest) -> None:
-        """Send further requests and read each response whole, because the splice can't delay this
-        response."""
+        """Send further requests and read each response whole: the splice can't delay this response."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""

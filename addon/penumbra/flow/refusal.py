@@ -1,5 +1,4 @@
-"""This module refuses requests. A refused request is not sent. The client gets Penumbra's response, and the
-log gets a line."""
+"""This module refuses requests: the request is not sent, the client gets a response, the log gets a line."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class RequestWay:
             await self.others.request(flow, state.handle, api)
 
     async def _incoming(self, flow: Flow, state: FlowState, api: Api) -> Incoming | None:
-        """Return the decoded request; None if the request can't be decoded but needs no search. Raises
+        """Return the decoded request; None if it is undecodable and needs no search. Raises
         RedactionError."""
         request, settings = flow.request, state.handle.settings
         try:
@@ -417,8 +417,7 @@ class OtherRequests:
     def _to_send(
         self, flow: Flow, data: bytes, searched: Searched, settings: Settings, *, known: bool
     ) -> bytes:
-        """Return the body to send after a search. Raises Unreadable if the path is unknown and the settings
-        refuse such requests."""
+        """Return the body after a search. Raises Unreadable for an unknown path that the settings refuse."""
         changed, policy = searched.body is not data, settings.unknown_paths
         if not known and (changed or searched.results):
             self._warn(flow, policy)
@@ -496,8 +495,7 @@ class Signing:
 
 
 def sign(request: HttpRequest, settings: Settings, date: str = "") -> None:
-    """Sign a changed request with the keys of the client's signature. An empty `date` means that signature's
-    date."""
+    """Sign a changed request with the keys of the client's signature. An empty `date` keeps its date."""
     if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
         request.headers.update(keys.sign(_signable(request), date))
 

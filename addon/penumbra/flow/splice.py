@@ -52,8 +52,7 @@ class PenumbraTurnEndHook(commands.StartHook):
 
 @dataclass
 class PenumbraRefusedHook(commands.StartHook):
-    """The hook for a response that is complete or begins with an error. The client has not got any part of
-    the response yet."""
+    """The hook for a complete response or an error at its beginning. The client has got nothing of it."""
 
     refused: Refused
 

@@ -1,5 +1,4 @@
-"""This module keeps the state of each flow in one object. The object is made with the flow's request and
-forgotten at its end.
+"""This module keeps the state of each flow in one object from the flow's request to the flow's end.
 
 Each step of a response (`Step`, in the order of `response.py`) keeps its own record in the state. This module
 does not know the classes of these records. The splice uses two of them as `Session` and `Guard`. The splice's
@@ -192,8 +191,7 @@ def add_note(flow: Flow, note: str) -> None:
 
 
 class Step:
-    """A `Step` is one step of a response. The flow's state has the record of each step. The methods of this
-    base class do nothing."""
+    """A `Step` is one step of a response, with a record in the flow's state. The base class does nothing."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Note a request that will be sent. Only headers of the request may still change."""

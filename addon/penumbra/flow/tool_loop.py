@@ -1,5 +1,4 @@
-"""This module handles responses in which the model may call `expand_context`. Hidden requests answer the
-calls.
+"""This module handles responses with possible calls of `expand_context`. Hidden requests answer the calls.
 
 A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, for HTTP and for
 WebSocket. If mitmproxy can be spliced (`splice.py`), the step `ToolLoopStep` continues responses as they
@@ -44,8 +43,7 @@ FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 
 @dataclass
 class LoopedResponse:
-    """A `LoopedResponse` is a response in which the model may call the injected tool. It is the splice's
-    session."""
+    """A `LoopedResponse` is a response with possible injected calls. It is the splice's session."""
 
     handle: EngineHandle
     prepared: Prepared

@@ -1,5 +1,4 @@
-"""This module sends spans of LLM calls by OpenTelemetry. OpenTelemetry is imported when the setting is
-switched on.
+"""This module sends spans of LLM calls by OpenTelemetry, which is imported when the setting is on.
 
 OpenTelemetry's own environment variables set the destination and the share of spans.
 """

@@ -85,8 +85,7 @@ class Sending:
 
 class WebSocketRetry:
     def __init__(self, describe: Describe, recovered: Callable[[Flow, str, int], None]) -> None:
-        """`recovered` takes the flow, the rule and the number of the form of a request that was accepted
-        after a refusal."""
+        """`recovered` takes the flow, the rule and the number of the request's form that was accepted."""
         self._describe = describe
         self._recovered = recovered
 
