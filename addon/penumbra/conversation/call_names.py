@@ -109,7 +109,9 @@ class NamedCalls:
 
 _LONGEST = 60
 """The length in characters of the longest path or command in a name. A longer path loses its beginning, and a
-longer command its end."""
+longer command its middle."""
+_BEGINNING = 40
+"""The length in characters of the beginning of a longer command."""
 _SEARCHED = 16_000
 """The length in characters of the longest text that is searched for secrets. Longer ones are cut."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
@@ -199,25 +201,16 @@ def _patched(arguments: Any) -> list[str]:
 
 
 def _shown(text: str, is_path: bool, clean: Clean) -> str:
-    """Return the end of a path, or the beginning of any other text. Secrets are removed before the cut,
-    because no rule recognises a part of a secret."""
+    """Return the end of a path, or the beginning and the end of any other text, since many commands begin
+    alike. Secrets are removed before the cut, because no rule recognises a part of a secret."""
     clear = clean(text) if text else ""
-    return _end(clear) if is_path else _beginning(clear)
-
-
-def _beginning(text: str) -> str:
-    line = " ".join(text.split())
+    line = clear if is_path else " ".join(clear.split())
     if len(line) <= _LONGEST:
         return line
-    start, _ = _around(line, _LONGEST - 1)
-    return f"{line[:start]}…"
-
-
-def _end(path: str) -> str:
-    if len(path) <= _LONGEST:
-        return path
-    _, end = _around(path, len(path) - _LONGEST + 1)
-    return f"…{path[end:]}"
+    beginning = 0 if is_path else _BEGINNING
+    start, _ = _around(line, beginning)
+    _, end = _around(line, len(line) - _LONGEST + beginning + 1)
+    return f"{line[:start]}…{line[end:]}"
 
 
 def _around(text: str, place: int) -> tuple[int, int]:

@@ -472,12 +472,24 @@ def shown_by(command: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("around", ["{}", "begun\n{}\nended\n"], ids=["alone", "among lines"])
-@pytest.mark.parametrize("call", [("Bash", {"command": "./x"}), ("mcp__a__b", {"id": 7})], ids=str)
-def test_an_error_within_a_very_long_line_is_shown(call: tuple[str, dict[str, Any]], around: str) -> None:
-    words = " ".join(f"word{n}of{n * 7}" for n in range(4_000))
-    text = shortened(around.format(f"{words} Error: disk 7 is full {words}"), *call).text
-    assert "Error: disk 7 is full" in text
-    assert len(text) < 20_000
+@pytest.mark.parametrize("error", ["Error: disk 7 is full", "error TS2322: a number is no text"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("Bash", {"command": "./x"}),
+        ("Bash", {"command": "cat x; ./y"}),
+        ("Bash", {"command": "./y && cat x"}),
+        ("mcp__a__b", {"id": 7}),
+    ],
+    ids=str,
+)
+def test_an_error_within_a_very_long_line_is_shown(
+    call: tuple[str, dict[str, Any]], error: str, around: str
+) -> None:
+    words = " ".join(f"word{n}of{n * 7}" for n in range(8_000))
+    text = shortened(around.format(f"{words} {error} {words}"), *call).text
+    assert error in text
+    assert len(text) < 40_000
 
 
 def test_prose_of_an_unknown_tool_is_no_failure() -> None:

@@ -99,13 +99,18 @@ PATCH = ["*** Begin Patch", "*** Update File: src/a.py", "@@", "-a", "+b", "*** 
         ("submit", None, "submit"),
         ("Bash", {"command": "cd /repo/app && sed -n '40,90p' src/a.ts"}, "Bash sed src/a.ts"),
         ("Bash", {"command": "cd /repo/app && make; cd x && ls"}, "Bash make; cd x && ls"),
-        ("Bash", {"command": "echo " + "x" * 100}, "Bash echo " + "x" * 54 + "…"),
+        ("Bash", {"command": "echo " + "x" * 100}, "Bash echo " + "x" * 35 + "…" + "x" * 19),
         ("apply_patch", "\n".join(PATCH), "apply_patch src/a.py and 1 more"),
         ("apply_patch", {"input": "\r\n".join(PATCH)}, "apply_patch src/a.py and 1 more"),
     ],
 )
 def test_a_call_is_named_by_what_the_model_sees(tool: str, arguments: Any, name: str) -> None:
     assert call_name(tool, arguments) == name
+
+
+def test_commands_that_begin_alike_have_different_names() -> None:
+    commands = [f"cd /repo; PYTHONPATH=src python -m pytest -q tests/unit/{name}.py" for name in ("a", "b")]
+    assert len({call_name("Bash", {"command": command}) for command in commands}) == 2
 
 
 def calls(count: int, *, first_lasts: bool = True) -> NamedCalls:

@@ -225,8 +225,9 @@ def _is_list(text: str) -> bool:
 
 
 def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
-    """Return whether lines that look like failures may be failures. In source files, such lines are code."""
-    if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB):
+    """Return whether lines that look like failures may be failures. In source files, such lines are code, but
+    a command beside the files may fail."""
+    if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB) and not source.call.is_beside_files:
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
     return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
 
