@@ -62,8 +62,7 @@ class CompiledRules:
         return self._show
 
     def redact_now(self, text: str, hint: str = "") -> Redacted:
-        """Return a text without its secrets. The thread waits while the rules are compiled. Raises
-        RedactionError."""
+        """Return a text without its secrets, after the rules are compiled. Raises RedactionError."""
         return self._redactor.result(_LONGEST_WAIT).redact(text, hint)
 
 

@@ -63,7 +63,7 @@ class Inputs:
     references: References | None
     """The references of the conversation; None if the model can't ask for originals."""
     responses: KnownResponses | None = None
-    """Stored facts about the responses in the request; None if it can't have the injected tool."""
+    """Stored facts about the request's responses; None if the request can't have the injected tool."""
     external: Mapping[bytes, Asked] = field(default_factory=lambda: MappingProxyType({}))
     """Forms that external compressors gave to new results, by key."""
     planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))

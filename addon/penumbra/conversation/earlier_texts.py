@@ -392,7 +392,6 @@ class EarlierTexts:
 
 
 def _size_and_hash(document: Document, arguments: Raw) -> tuple[int, bytes]:
-    """Return the size of a call's arguments and a hash of their text. The hash is empty if no reference to
-    the text would be useful."""
+    """Return the size of a call's arguments and a hash of their text, or no hash of a short text."""
     size = len(document.source(arguments))
     return size, prefix_hash.arguments_hash(document, arguments) if size >= LEAST_CHARACTERS else b""

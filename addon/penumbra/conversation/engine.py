@@ -83,8 +83,7 @@ class _Unsettled(Exception):
 
 
 class Engine:
-    """An `Engine` has the parts that all requests of a process share, such as the key, the database, the
-    redactor and the workers."""
+    """An `Engine` has the parts that the requests of a process share, such as the database and workers."""
 
     def __init__(
         self,
@@ -200,7 +199,7 @@ class Engine:
     async def _send_once(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
     ) -> Accepted | None:
-        """Take the steps of a request once. `is_recorded` is true if the store keeps decisions. Raises
+        """Take the steps of a request once. `is_recorded` is true if decisions are kept. Raises
         _Unsettled."""
         inputs = await self.reader.read(incoming, settings, turn, is_recorded=is_recorded)
         if inputs is None:

@@ -175,8 +175,7 @@ def _saves_more(
 
 
 def conditions(incoming: Incoming, inputs: Inputs) -> Conditions:
-    """Return the conditions for the injected tool in a request that can have the tool. Raises
-    RedactionError."""
+    """Return the conditions for the injected tool in a suitable request. Raises RedactionError."""
     request, state, past = inputs.request, inputs.state, inputs.past
     settings, conversation = request.settings, request.conversation
     inline = is_inline(incoming, request)

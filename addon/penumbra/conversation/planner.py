@@ -370,8 +370,7 @@ class Planner:
         return request.conversation.last_thinking > turn and not drops
 
     def superseded_arguments(self, results: Plan) -> Plan:
-        """Return a plan for the superseded arguments whose change pays. The plan for `results` comes before.
-        Raises RedactionError."""
+        """Return a plan for superseded arguments, to follow the plan `results`. Raises RedactionError."""
         if not self.request.settings.tool_compaction.arguments:
             return Plan()
         # The first of a call's results represents the call.
@@ -475,8 +474,7 @@ class Planner:
         return _plan(candidates)
 
     def _texts(self, most: int) -> list[SentText]:
-        """Return the results that may be cut, without repetitions. With `most`, only results with more
-        characters are returned."""
+        """Return the results that may be cut, each once. With `most`, all results have more characters."""
         last = self.request.conversation.last_response
         texts: dict[bytes, SentText] = {}
         for index, item in enumerate(self.request.items):

@@ -115,8 +115,7 @@ class ThreadRefused(OverrideError):
 
 
 def check(document: Document, policy: str, user_agent: str) -> None:
-    """Raise ThreadRefused for a request with a thread if the policy demands it. The policies are `auto`,
-    `pass` and `refuse`."""
+    """Raise ThreadRefused for a request with a thread if `policy` (`auto`, `pass`, `refuse`) demands it."""
     thread = document.members(document.root).get("thread")
     if policy == "pass" or thread is None or document.plain(thread) is None:
         return
@@ -192,8 +191,7 @@ class RequestReader:
     def _read(
         self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None, credential: bytes
     ) -> tuple[Request, list[OutsideText]] | None:
-        """Return the request in a body with its texts outside of tool results; None if the body is no request
-        of its API."""
+        """Return the request in a body, and its texts outside of tool results; None without a request."""
         try:
             document = self._document(incoming, scope, known)
             if incoming.api.format == "anthropic":
@@ -230,8 +228,7 @@ class RequestReader:
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
     async def _look(self, incoming: Incoming, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
-        """Return all records in the store about a request and about `texts` outside of its
-        results. The three look-ups share a round trip."""
+        """Return all stored records about a request and `texts` outside of its results, in one round trip."""
         conversation, decisions = request.caller.conversation, self._stores.decisions
         at_first = rewrite.keys(request, ConversationState())
         others = [text.key for text in texts]
@@ -268,8 +265,7 @@ class RequestReader:
         caller: bytes,
         turn: workers.Turn,
     ) -> tuple[Request, Outside]:
-        """Return the request without the secrets outside of tool results. Also return the new decisions.
-        Raises RedactionError."""
+        """Return the request without secrets outside of results, and decisions. Raises RedactionError."""
         by_rules = await self._rules.redact(request.settings.redaction_failure, caller)
         values = self._rules.values
 
@@ -322,6 +318,5 @@ def _with_texts(incoming: Incoming, request: Request, credential: bytes) -> tupl
 
 
 def _distinguished(request: Request, credential: bytes) -> bytes:
-    """Return the credential, or no bytes if the request has none. Callers without a credential can't be
-    distinguished."""
+    """Return the credential if it distinguishes the caller, otherwise empty bytes."""
     return b"" if request.caller.is_open else credential

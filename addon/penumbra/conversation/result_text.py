@@ -69,8 +69,7 @@ def lines_before(call: Call, text: str) -> int:
 
 
 def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
-    """Return the original and the sent text for the operator, always without secrets. Raises
-    RedactionError."""
+    """Return the original and the sent text without secrets, for the operator. Raises RedactionError."""
     settings = replace(accepted.request.settings, redact_secrets=True)
     request = replace(accepted.request, settings=settings)
     before = original(request, entry.item, redact)

@@ -111,8 +111,7 @@ class StayingLines:
         return cls(sorted(staying | stated), headings, filled, sorted(stated))
 
     def stretches(self, start: int, end: int, *, located: bool = False) -> Iterator[tuple[int, int]]:
-        """Yield the ranges between the lines that stay. `located` is true if a reference states their
-        place."""
+        """Yield the ranges between the lines that stay. With `located`, a reference states their place."""
         positions = self.stated if located else self.positions
         for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
             if start < position:
@@ -160,8 +159,7 @@ def _headings(lines: Sequence[str]) -> list[list[int]]:
 
 
 def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> list[int]:
-    """Return the lines of the paragraph around a failure, the headings above the failure, and the less
-    indented lines that enclose the failure."""
+    """Return a failure's paragraph, the headings above it, and the less indented lines that enclose it."""
     belonging: list[int] = []
     for step in (-1, 1):
         for distance in range(1, _AROUND + 1):

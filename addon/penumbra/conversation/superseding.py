@@ -55,8 +55,7 @@ class Newer:
 
 
 def newer_calls(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, Newer]:
-    """Return the call that supersedes each superseded result, by the result's index. Several texts of one
-    call count as one result."""
+    """Return the superseding call of each superseded result. A call's texts count as one result."""
     latest: dict[str, tuple[str, bool]] = {}
     written: dict[str, str] = {}
     found: dict[int, Newer] = {}

@@ -312,8 +312,8 @@ class Commands:
         changed: Callable[[], None],
         forget: Callable[[], None],
     ) -> None:
-        """Make the commands. `changed` is called for new figures. `forget` empties the store or raises
-        CommandError."""
+        """Make the commands. `changed` is called when figures have changed. `forget` empties the store or
+        raises CommandError."""
         self._journal = journal
         self._explainer = explainer
         self._memory = memory

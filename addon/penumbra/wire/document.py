@@ -374,8 +374,8 @@ class Document:
         ]
 
     def plain(self, value: Raw | None) -> Any:
-        """Return the value as Python objects, or None. Big numbers may lose digits, so never write it
-        back."""
+        """Return the value as Python objects, or None. The result must not be written back, because big
+        numbers may lose digits."""
         return None if value is None else decode(self.source(value))
 
     def source(self, value: Raw) -> bytes:
