@@ -1,7 +1,6 @@
-"""This module has the exceptions that several packages share, and describes exceptions in one line.
-
-A description has the type and the place of an exception, but not its message, which may quote a private text.
-"""
+"""This module has the exceptions that several packages share, and describes exceptions in one line. A
+description has the type and the place of an exception, but not its message, which may quote a private
+text."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""This module finds and reads the rule files.
-
-The rules are YAML files below `rules/`. An installed wheel has this folder in the package, and a clone has it
-at the top. Rules of the user's own folder (see `user_rules`) come first.
-"""
+"""This module finds and reads the rule files. The rules are YAML files below `rules/`. An installed wheel has
+this folder in the package, and a clone has it at the top. Rules of the user's own folder (see `user_rules`)
+come first."""
 
 from __future__ import annotations
 
@@ -32,10 +30,8 @@ class TooMuch(yaml.YAMLError):
 
 
 def read(path: Path) -> str:
-    """Return the text of a file.
-
-    Raises OSError, UnicodeDecodeError, and YAMLError if the file exceeds the bounds or is not YAML.
-    """
+    """Return the text of a file. Raises OSError, UnicodeDecodeError, and YAMLError if the file exceeds the
+    bounds or is not YAML."""
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:

@@ -50,10 +50,7 @@ NONE = "off"
 
 def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path | None:
     """Return the folder that a setting names. For an empty setting, return the folder in the user's
-    configuration folder if it exists, otherwise None.
-
-    Raises RuleError for a folder that does not exist.
-    """
+    configuration folder if it exists, otherwise None. Raises RuleError for a folder that does not exist."""
     if setting == NONE:
         return None
     if setting:
@@ -68,11 +65,8 @@ def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path
 
 def use(folder: Path | None) -> list[str]:
     """Use Penumbra's rules and those of this folder, instead of an earlier folder's. With None, use only
-    Penumbra's.
-
-    Returns one line for each part that was left out. Caches of values derived from rules are emptied. A
-    `Redactor` keeps the rules that it was made with.
-    """
+    Penumbra's. Returns one line for each part that was left out. Caches of values derived from rules are
+    emptied. A `Redactor` keeps the rules that it was made with."""
     if folder is None:
         rules.add({})
         return []
@@ -320,10 +314,8 @@ def plain(example: str) -> str:
 
 
 def _of_secret(rule: SecretRule, redactor: Redactor, alone: Redactor) -> Iterator[str]:
-    """Yield a line, which begins with the key, for each example that fails.
-
-    `redactor` uses all rules, `alone` only this rule.
-    """
+    """Yield a line, which begins with the key, for each example that fails. `redactor` uses all rules,
+    `alone` only this rule."""
     for number, example in enumerate(rule.examples.match):
         key = f"examples.match[{number}]"
         redacted = redactor.redact(plain(example)).text

@@ -25,10 +25,8 @@ def entries(value: str) -> list[str]:
 
 def covers_llm_host(entry: str, extra: tuple[str, ...] = ()) -> bool:
     """Return whether an entry of `NO_PROXY` (`*`, a host or a domain) applies to the host of a provider.
-
     `extra` are globs of further hosts. Local hosts don't count, since requests to them always bypass the
-    proxy.
-    """
+    proxy."""
     domain = _domain(entry)
     providers = rules.load_as("providers.yaml", Providers).providers
     hosts = (*(host for hosts in providers.values() for host in hosts), *extra)

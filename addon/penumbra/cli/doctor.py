@@ -1,9 +1,6 @@
-"""`penumbra doctor` prints one line with a remedy for each check. The command changes nothing.
-
-The checks cover versions, settings, the port, variables that bypass the proxy, the store and the CA
-certificate. A TLS handshake with each kind of installed client shows whether this client trusts the
-certificate.
-"""
+"""`penumbra doctor` prints one line with a remedy for each check. The command changes nothing. The checks
+cover versions, settings, the port, variables that bypass the proxy, the store and the CA certificate. A TLS
+handshake with each kind of installed client shows whether this client trusts the certificate."""
 
 from __future__ import annotations
 

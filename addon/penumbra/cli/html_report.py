@@ -93,11 +93,8 @@ def _rows(sums: Amounts, conversations: Sequence[Amounts]) -> Iterator[tuple[str
 
 def share(parts: Sequence[tuple[float, float]]) -> str:
     """Return the sum of all parts divided by the sum of all wholes, in percent, with a 95 % confidence
-    interval.
-
-    Each pair is the part and the whole of one conversation. The interval is for a ratio of means (linearised
-    variance) and needs `_LEAST` conversations.
-    """
+    interval. Each pair is the part and the whole of one conversation. The interval is for a ratio of means
+    (linearised variance) and needs `_LEAST` conversations."""
     whole = sum(each for _, each in parts)
     if whole <= 0:
         return "not known"

@@ -65,13 +65,10 @@ def find(name: str, path: str | None) -> str:
 
 
 def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a program to its end and return its exit code. If a signal ended it, return the signal's
-    negative number.
-
-    `arguments` begin with the program's name. On a terminal, the program gets a process group of its own,
-    which then controls the terminal. Otherwise the program stays in this process's group, so that a pipeline
-    remains one job.
-    """
+    """Run a program to its end and return its exit code. If a signal ended it, return the signal's negative
+    number. `arguments` begin with the program's name. On a terminal, the program gets a process group of its
+    own, which then controls the terminal. Otherwise the program stays in this process's group, so that a
+    pipeline remains one job."""
     sys.stdout.flush()
     sys.stderr.flush()
     if termios is None or not hasattr(os, "fork"):

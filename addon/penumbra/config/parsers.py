@@ -1,7 +1,5 @@
-"""This module parses values of options, which are texts, or scalars or lists of YAML.
-
-Every `read` accepts the text of `write`, and raises SettingsError with a message about the allowed values.
-"""
+"""This module parses values of options, which are texts, or scalars or lists of YAML. Every `read` accepts
+the text of `write`, and raises SettingsError with a message about the allowed values."""
 
 from __future__ import annotations
 

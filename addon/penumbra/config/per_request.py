@@ -1,8 +1,6 @@
 """This module reads the settings of one request: `_forge.tool_output_compression` in its body, and headers.
-
 For a bad value, the client gets status 400 and an error in the format of the called API. Existing clients of
-`_forge` know the messages. An unknown member is an error, too, since it is probably a mistake.
-"""
+`_forge` know the messages. An unknown member is an error, too, since it is probably a mistake."""
 
 from __future__ import annotations
 
@@ -92,10 +90,8 @@ def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
 
 def apply_threshold(settings: Settings, value: str) -> Settings:
     """Return the settings for a request with an `X-Compression-Threshold` header. The header is `off`, or the
-    number of tokens (`256`, `4k`) up to which a result stays unchanged. A token counts as four bytes.
-
-    Raises OverrideError.
-    """
+    number of tokens (`256`, `4k`) up to which a result stays unchanged. A token counts as four bytes. Raises
+    OverrideError."""
     text = value.strip().lower()
     if text == "off":
         return replace(settings, mode=Mode.DISABLED)

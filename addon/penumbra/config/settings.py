@@ -125,10 +125,8 @@ _PLACES = {
 def read_yaml(
     path: Path, variables: Variables, values: dict[str, Any]
 ) -> Iterator[tuple[Option[Any], str, Any]]:
-    """Yield the options in the file. `providers`, `api` and `retired` are written into `values`.
-
-    Raises SettingsError.
-    """
+    """Yield the options in the file. `providers`, `api` and `retired` are written into `values`. Raises
+    SettingsError."""
     top = _mapping("penumbra_config", variables.substitute(_document(path)))
     _check_names("", top, (*_TOP, *_OF_OTHERS))
     if "providers" in top:
@@ -367,11 +365,9 @@ class Loader(Protocol):
 
 
 def declare(loader: Loader) -> None:
-    """Declare the options, with the choices that mitmproxy's editors show.
-
-    All options are texts, and empty if not set. An option that is not set thus differs from an option with
-    its default. With other types, mitmproxy silently drops an addon if a value can't be read.
-    """
+    """Declare the options, with the choices that mitmproxy's editors show. All options are texts, and empty
+    if not set. An option that is not set thus differs from an option with its default. With other types,
+    mitmproxy silently drops an addon if a value can't be read."""
     loader.add_option(
         CONFIG_OPTION,
         str,
@@ -431,12 +427,9 @@ def config_path(option: str, environment: Mapping[str, str] = os.environ) -> str
 
 
 def load(options: Mapping[str, str], environment: Mapping[str, str], config: str = "") -> Settings:
-    """Return the settings from mitmproxy's options, the environment and the YAML file.
-
-    `options` maps the names of options to texts, which are empty if not set. Raises SettingsError for values
-    that can't be read, and for a strategy without a needed setting. The error shows no value from a variable
-    in the file.
-    """
+    """Return the settings from mitmproxy's options, the environment and the YAML file. `options` maps the
+    names of options to texts, which are empty if not set. Raises SettingsError for values that can't be read,
+    and for a strategy without a needed setting. The error shows no value from a variable in the file."""
     variables = Variables(environment)
     try:
         return _load(options, environment, config, variables)

@@ -117,9 +117,7 @@ class Expansions:
         chain: Chain | None = None,
     ) -> Prepared | None:
         """Prepare a request for the injected tool, and return None if the request does not get the tool.
-
-        `known` and `chain` are those of `look`.
-        """
+        `known` and `chain` are those of `look`."""
         prepared = await self._prepare(known, document, conditions, chain)
         wire = known.wire
         if known.orphaned:
@@ -250,11 +248,8 @@ class Expansions:
     async def texts(
         self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
     ) -> tuple[list[str], list[Answered]]:
-        """Return the texts that answer the calls of an Ask.
-
-        `provided` has the queries that were already answered in this response. `limit` is the size in bytes
-        of all texts together; None means no limit.
-        """
+        """Return the texts that answer the calls of an Ask. `provided` has the queries that were already
+        answered in this response. `limit` is the size in bytes of all texts together; None means no limit."""
         texts: list[str] = []
         answered: list[Answered] = []
         most = min(len(ask.calls), expand.MOST_CALLS)

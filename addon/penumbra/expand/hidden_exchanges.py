@@ -95,11 +95,8 @@ def read(
     elsewhere: bytes,
     chain: Chain,
 ) -> History:
-    """Return the history of a request.
-
-    `owner` is the scope of responses in the request. `elsewhere` is the scope of a response that the provider
-    stores. `chain` has the hashes of the request's messages.
-    """
+    """Return the history of a request. `owner` is the scope of responses in the request. `elsewhere` is the
+    scope of a response that the provider stores. `chain` has the hashes of the request's messages."""
     before = chain.history
     signed: list[bytes | None]
     if wire.joins_messages or elsewhere:
@@ -151,10 +148,8 @@ def forgotten(result: bytes) -> bytes:
 def put_back(
     wire: ApiFormat, document: Document, history: History, past: Mapping[bytes, PastResponse], offered: bool
 ) -> Replayed:
-    """Put back the hidden exchanges of all responses that are unchanged in the request.
-
-    With `offered`, the request may ask the provider to drop reasoning that is bound to another prefix.
-    """
+    """Put back the hidden exchanges of all responses that are unchanged in the request. With `offered`, the
+    request may ask the provider to drop reasoning that is bound to another prefix."""
     if not any(response.hidden is not None or response.behind for response in past.values()):
         return Replayed((), (), False)
     keys: list[bytes] = []

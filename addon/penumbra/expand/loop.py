@@ -185,12 +185,9 @@ class ToolLoop:
             self.request = self._wire.without_calls(self.request)
 
     def failed(self, failure: Failure) -> Done:
-        """End the response, whose continuation has failed.
-
-        An error that the provider reported in a stream reaches the client as an error. After any other
-        failure, the stream breaks off like a failed connection. Clients then try again and don't take the
-        response for complete.
-        """
+        """End the response, whose continuation has failed. An error that the provider reported in a stream
+        reaches the client as an error. After any other failure, the stream breaks off like a failed
+        connection. Clients then try again and don't take the response for complete."""
         if not self._wire.breaks_off:
             failure = replace(failure, reported=True)
         left = self._left()

@@ -1,9 +1,6 @@
 """This module writes a request as text for people: a summary, the differences of new results, the
-conversation, and earlier results.
-
-Messages are shown as lines: texts, calls, reasoning, and the places of results. Original and sent texts are
-compared line by line, with removed and added lines marked.
-"""
+conversation, and earlier results. Messages are shown as lines: texts, calls, reasoning, and the places of
+results. Original and sent texts are compared line by line, with removed and added lines marked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""This module stores the outcomes of results for display: sizes and names, never content.
-
-Facts are stored in the flow in which the result was new, and so in saved flows. Memory also has the facts,
-for requests that contain the result again.
-"""
+"""This module stores the outcomes of results for display: sizes and names, never content. Facts are stored in
+the flow in which the result was new, and so in saved flows. Memory also has the facts, for requests that
+contain the result again."""
 
 from __future__ import annotations
 

@@ -46,10 +46,8 @@ _KINDS = (None, "text", "input_text")
 
 
 def question(document: Document, messages: Raw | None) -> str:
-    """Return the text of the last message that a human has written; empty if there is none.
-
-    Tagged text that agents add to such messages is left out.
-    """
+    """Return the text of the last message that a human has written; empty if there is none. Tagged text that
+    agents add to such messages is left out."""
     for message in reversed(document.items(messages)):
         members = document.members(message)
         if document.string(members.get("role")) != "user":
@@ -283,10 +281,8 @@ class ExternalCompressors:
             self._closing = asyncio.get_running_loop().create_task(self._http.close())
 
     async def forms(self, asking: Asking, results: Callable[[], Iterable[OpenResult]]) -> dict[bytes, Asked]:
-        """Return the outcome for each result that was considered, by key.
-
-        `results` is called outside of the event loop. Raises RedactionError.
-        """
+        """Return the outcome for each result that was considered, by key. `results` is called outside of the
+        event loop. Raises RedactionError."""
         strategy = chosen(asking.settings, self._http)
         if strategy is None or not asking.settings.rewrites_history:
             return {}

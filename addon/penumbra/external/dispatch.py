@@ -89,10 +89,8 @@ def saving(reader: Reader, saved: int) -> float | None:
 
 
 def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:
-    """Return whether shortening a text probably saves more than it costs.
-
-    `compressor` is a model's name. If a price is unknown, the operator's choice decides.
-    """
+    """Return whether shortening a text probably saves more than it costs. `compressor` is a model's name. If
+    a price is unknown, the operator's choice decides."""
     left = int(text_tokens * (ratio if ratio is not None else table()["share"]))
     saved = saving(reader, text_tokens - left)
     return saved is None or price(compressor) is None or cost(compressor, text_tokens, left) < saved
@@ -216,11 +214,8 @@ class _Flight:
 
 class Shared:
     """A `Shared` is the state that all dispatchers of a process share: the breakers of services, and the
-    places for calls.
-
-    A call occupies its place for at least `seconds`, which also limits the calls per second. The default is
-    10 calls at once and 20 in a second.
-    """
+    places for calls. A call occupies its place for at least `seconds`, which also limits the calls per
+    second. The default is 10 calls at once and 20 in a second."""
 
     def __init__(self, places: int = 10, seconds: float = 0.5) -> None:
         self.places = asyncio.Semaphore(places)

@@ -65,9 +65,7 @@ class Http:
 
     async def post(self, url: str, headers: Mapping[str, str], body: Any, timeout: float, limit: int) -> Any:
         """Return the decoded JSON of a 200 response of at most `limit` bytes, within `timeout` seconds.
-
-        Raises NoResponse.
-        """
+        Raises NoResponse."""
         try:
             async with asyncio.timeout(timeout):
                 content = await self._post(url, headers, body, limit)

@@ -1,8 +1,6 @@
 """This module has the prices of models, and the sums that are shown and stored, for example for each day or
-agent.
-
-Sums contain counts, never content. `rules/dollars.yaml` copies the prices from the providers' lists.
-"""
+agent. Sums contain counts, never content. `rules/dollars.yaml` copies the prices from the providers'
+lists."""
 
 from __future__ import annotations
 

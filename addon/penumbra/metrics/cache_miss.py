@@ -137,12 +137,10 @@ def found_cold(now: Prompt, turn: ColdTurn, billed: BilledTokens) -> str:
 def diagnosed(
     earlier: Prompt | None, now: Prompt, diagnosis: CacheDiagnosis, guessed: Miss | None
 ) -> Miss | None:
-    """Return the miss by the provider's diagnosis, or `guessed` if the diagnosis has none.
-
-    `earlier` is the prompt that the client names; None if it is no longer stored. If the client only added
-    messages, Penumbra made the difference. The cause is then `EXPIRED` or `REWRITTEN` for an intended change,
-    and otherwise `BROKEN`.
-    """
+    """Return the miss by the provider's diagnosis, or `guessed` if the diagnosis has none. `earlier` is the
+    prompt that the client names; None if it is no longer stored. If the client only added messages, Penumbra
+    made the difference. The cause is then `EXPIRED` or `REWRITTEN` for an intended change, and otherwise
+    `BROKEN`."""
     cause = _BY_DIAGNOSIS.get(diagnosis.cause)
     if cause is None:
         return guessed

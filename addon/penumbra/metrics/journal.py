@@ -1,7 +1,6 @@
 """This module counts requests and responses for the page, the history and the metrics, never their content.
-
-All methods run on the event loop. `changed` is called when figures change. `take` returns the sums to store.
-"""
+All methods run on the event loop. `changed` is called when figures change. `take` returns the sums to
+store."""
 
 from __future__ import annotations
 

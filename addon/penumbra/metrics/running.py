@@ -1,9 +1,6 @@
-"""This module writes the figures of each running proxy to a small file, which `penumbra stats` reads.
-
-Files contain counts and names of tools and rules, no content. A process holds a lock on its file until its
-end. The next reader removes the file of a killed process. Files that another user could have written are not
-read.
-"""
+"""This module writes the figures of each running proxy to a small file, which `penumbra stats` reads. Files
+contain counts and names of tools and rules, no content. A process holds a lock on its file until its end. The
+next reader removes the file of a killed process. Files that another user could have written are not read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """This module describes LLM calls by OpenTelemetry's conventions for generative AI, without content.
-
-https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans
-"""
+https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans"""
 
 from __future__ import annotations
 

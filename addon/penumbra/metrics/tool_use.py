@@ -1,8 +1,6 @@
-"""This module counts the tools that clients declare, and their calls, by project and agent.
-
-Every request contains all declarations, which Penumbra does not change. The count of their tokens shows users
-which MCP servers to remove from a client's configuration.
-"""
+"""This module counts the tools that clients declare, and their calls, by project and agent. Every request
+contains all declarations, which Penumbra does not change. The count of their tokens shows users which MCP
+servers to remove from a client's configuration."""
 
 from __future__ import annotations
 
@@ -36,10 +34,8 @@ class DeclaredTool:
 
 @dataclass(frozen=True, slots=True)
 class UnusedTools:
-    """An `UnusedTools` names the tools of one MCP server that no counted conversation called.
-
-    The agent's own tools are left out, since a client without them works worse and saves little.
-    """
+    """An `UnusedTools` names the tools of one MCP server that no counted conversation called. The agent's own
+    tools are left out, since a client without them works worse and saves little."""
 
     project: str
     agent: str

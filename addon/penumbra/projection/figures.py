@@ -1,8 +1,6 @@
-"""This module adds up a projection by tool, command family and agent, in tokens and in dollars.
-
-Tokens are estimates, except for counts of whole requests in logs. A result counts as new in its first
-request, and as resent in each later request.
-"""
+"""This module adds up a projection by tool, command family and agent, in tokens and in dollars. Tokens are
+estimates, except for counts of whole requests in logs. A result counts as new in its first request, and as
+resent in each later request."""
 
 from __future__ import annotations
 

@@ -30,10 +30,9 @@ _FORM_CHARACTERS, _CALL_CHARACTERS = 20_000, 200
 
 def settings_of(settings: Settings, *, adopts: bool) -> Settings:
     """Return a proxy's settings, changed so that the engine calls no service and stores nothing on disk.
-
     `adopts` is true if the first request of a conversation may be missing, as in recorded requests. If
-    `adopts` is false, results of earlier requests are shortened, too, as if Penumbra had seen all requests.
-    """
+    `adopts` is false, results of earlier requests are shortened, too, as if Penumbra had seen all
+    requests."""
     return replace(
         settings,
         expand_from=settings.expand_from if adopts else 0,

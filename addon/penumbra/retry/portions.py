@@ -1,8 +1,6 @@
-"""This module limits the texts that answer the model's questions about originals.
-
-A client does not know about a hidden request, and can't help if the provider refuses it as too large. The
-question is therefore answered again with a smaller part, and at last with only a sentence.
-"""
+"""This module limits the texts that answer the model's questions about originals. A client does not know
+about a hidden request, and can't help if the provider refuses it as too large. The question is therefore
+answered again with a smaller part, and at last with only a sentence."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ class Portions:
         self, ask: Ask, provided: set[str], usage: Mapping[str, int], body: bytes, *, elsewhere: bool
     ) -> int | None:
         """Return the limit in bytes for all texts that answer a question together; None if there is no limit.
-
-        The arguments after `provided` are those of `Bounds.left`.
-        """
+        The arguments after `provided` are those of `Bounds.left`."""
         self.ask, self.provided, self._tries = ask, frozenset(provided), 0
         left = self.bounds.left(usage, body, elsewhere=elsewhere)
         if left is not None and self._named and context_tokens(usage):

@@ -99,10 +99,8 @@ class _Rule:
 
 
 def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refusal | None:
-    """Return the refusal in a response or in the data of one event of a stream; None if there is none.
-
-    `host` is the host of the request, and `tokens` its estimated size.
-    """
+    """Return the refusal in a response or in the data of one event of a stream; None if there is none. `host`
+    is the host of the request, and `tokens` its estimated size."""
     if status in _NEVER or len(body) > MAX_BODY_BYTES:
         return None
     errors = list(error_objects(body))
@@ -287,11 +285,9 @@ _FIELD = 100_000
 
 
 def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
-    """Return the savings that a retry needs after a refusal, or None if shortening does not help.
-
-    The refused request has `estimated` tokens and `sent` bytes. `resend` counts from 0. With `elsewhere`, the
-    provider adds the history that it stores to the request.
-    """
+    """Return the savings that a retry needs after a refusal, or None if shortening does not help. The refused
+    request has `estimated` tokens and `sent` bytes. `resend` counts from 0. With `elsewhere`, the provider
+    adds the history that it stores to the request."""
     if refusal.leave or resend >= RESENDS:
         return None
     share = _SHARES[resend]
@@ -317,10 +313,8 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
 
 
 def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
-    """Return the limits that follow from a refusal, for later requests of the conversation.
-
-    `estimated` is the number of tokens of the refused body, or 0 if the provider counts more than the body.
-    """
+    """Return the limits that follow from a refusal, for later requests of the conversation. `estimated` is
+    the number of tokens of the refused body, or 0 if the provider counts more than the body."""
     if refusal.kind is Kind.FIELD:
         return LearnedLimits(most=refusal.limit or 0)
     if refusal.kind is Kind.BYTES:

@@ -1,7 +1,5 @@
-"""This module makes another form of a request that was refused, at most `refusals.RESENDS` times.
-
-The forms of the results are remembered when the provider has accepted the retry (`Engine.settle`).
-"""
+"""This module makes another form of a request that was refused, at most `refusals.RESENDS` times. The forms
+of the results are remembered when the provider has accepted the retry (`Engine.settle`)."""
 
 from __future__ import annotations
 
@@ -55,9 +53,7 @@ async def instead(
     response: bytes,
 ) -> Retry | None:
     """Return another request in place of `sent`; None if the client gets the response. Raises RedactionError.
-
-    `count` is the number of earlier retries. `response` is the body or the data of an event.
-    """
+    `count` is the number of earlier retries. `response` is the body or the data of an event."""
     body = sent.rewritten.body
     host = incoming.host.rpartition(":")[0] or incoming.host
     refusal = refusals.classify(status, response, host, len(body) // 4)

@@ -1,8 +1,5 @@
 """This package has the schemas of rule files. A file has a type if users can extend the file, or if the file
-is converted to the type when it is read.
-
-Tests check the other files, which only Penumbra reads.
-"""
+is converted to the type when it is read. Tests check the other files, which only Penumbra reads."""
 
 from __future__ import annotations
 

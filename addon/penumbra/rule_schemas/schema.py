@@ -1,8 +1,6 @@
-"""Conversion of rule files to their types. An error names the key that is wrong.
-
-A schema is a subclass of `Strict` with a docstring below each field. `Regex` marks texts that must be
-patterns for RE2. This package reads no files.
-"""
+"""Conversion of rule files to their types. An error names the key that is wrong. A schema is a subclass of
+`Strict` with a docstring below each field. `Regex` marks texts that must be patterns for RE2. This package
+reads no files."""
 
 from __future__ import annotations
 

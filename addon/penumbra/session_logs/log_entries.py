@@ -104,10 +104,8 @@ class Builder:
 
 
 def response_keys(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the identity of each response: the log's own key or else a hash of all entries so far.
-
-    A session that was resumed or forked into another log begins with the same entries and has the same keys.
-    """
+    """Yield the identity of each response: the log's own key or else a hash of all entries so far. A session
+    that was resumed or forked into another log begins with the same entries and has the same keys."""
     chain = hashlib.blake2b(digest_size=16)
     for entry in entries:
         chain.update(repr(_lasting(entry)).encode("utf-8", "surrogatepass"))

@@ -1,9 +1,6 @@
 """This module stores the state of each conversation: the time and the tool of the last request, and learned
-limits.
-
-If the provider refuses a request and accepts a smaller request, the limit is stored for later requests. Times
-influence the choice of forms, but no form contains a time.
-"""
+limits. If the provider refuses a request and accepts a smaller request, the limit is stored for later
+requests. Times influence the choice of forms, but no form contains a time."""
 
 from __future__ import annotations
 

@@ -48,10 +48,8 @@ class DiskAway(Exception):
 
 class Database:
     """A `Database` runs pieces of work on one connection, one after the other, each in its own transaction.
-
     Without a `path` all tables are in memory. The oldest rows are deleted when the file is larger than
-    `max_bytes`. `key` seals the records.
-    """
+    `max_bytes`. `key` seals the records."""
 
     def __init__(self, path: Path | None, max_bytes: int, key: bytes = b"") -> None:
         self.path = path
@@ -90,10 +88,8 @@ class Database:
         self._eviction.max_bytes = max_bytes
 
     def add(self, table: str, lifetime: Lifetime, merge: Merge | None = None) -> None:
-        """Add a table, which is created at its first use.
-
-        `merge` combines a record in the file with one in memory; without `merge`, the record in memory wins.
-        """
+        """Add a table, which is created at its first use. `merge` combines a record in the file with one in
+        memory; without `merge`, the record in memory wins."""
         self._eviction.add(table, lifetime)
         self.file.add(table, merge)
 
@@ -102,10 +98,8 @@ class Database:
 
     async def run(self, work: Work[T]) -> T:
         """Run `work` and return its result. The changes are committed when `work` returns, and undone when
-        `work` raises. All work of one iteration of the event loop shares a transaction.
-
-        Raises DiskAway if the disk does not answer in time. While the disk hangs, DiskAway is raised at once.
-        """
+        `work` raises. All work of one iteration of the event loop shares a transaction. Raises DiskAway if
+        the disk does not answer in time. While the disk hangs, DiskAway is raised at once."""
         if self.hangs:
             self.failures += 1
             raise DiskAway

@@ -48,12 +48,9 @@ class Lifetime:
 
 class Eviction:
     """An `Eviction` deletes expired rows of all tables, and the oldest rows if the file is larger than
-    `max_bytes`.
-
-    Decisions are deleted after the rows of all other tables. The first sent form of a result is final, but
-    other rows can be made again. Rows are deleted in steps, so that no request waits for all of them. All
-    methods but `add` run in the database's thread.
-    """
+    `max_bytes`. Decisions are deleted after the rows of all other tables. The first sent form of a result is
+    final, but other rows can be made again. Rows are deleted in steps, so that no request waits for all of
+    them. All methods but `add` run in the database's thread."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -146,11 +143,9 @@ _WAIT_SECONDS = 2
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Return a connection that only reads. Raises sqlite3.Error.
-
-    SQLite creates files beside a database with a write-ahead log, and a reader leaves them there. A database
-    without a log is open in no other process, and is read as immutable.
-    """
+    """Return a connection that only reads. Raises sqlite3.Error. SQLite creates files beside a database with
+    a write-ahead log, and a reader leaves them there. A database without a log is open in no other process,
+    and is read as immutable."""
     has_log = path.with_name(f"{path.name}-wal").exists()
     address = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
     return sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS)
@@ -184,11 +179,8 @@ class Readable(Foreign):
 
 def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
     """Configure a connection, check its file, and return the connection. Raises Foreign and
-    sqlite3.DatabaseError, after the connection is closed.
-
-    `names` are the tables that a file without Penumbra's version and `application_id` may have. `max_bytes`
-    is the size limit of the file.
-    """
+    sqlite3.DatabaseError, after the connection is closed. `names` are the tables that a file without
+    Penumbra's version and `application_id` may have. `max_bytes` is the size limit of the file."""
     try:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")

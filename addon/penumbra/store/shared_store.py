@@ -1,8 +1,6 @@
-"""This module uses a Redis or Valkey that several proxies share.
-
-Commands that are issued at the same moment share a round trip. While the store does not answer in time,
-values in memory are valid and writes are delayed. Delayed writes are done before the store is read again.
-"""
+"""This module uses a Redis or Valkey that several proxies share. Commands that are issued at the same moment
+share a round trip. While the store does not answer in time, values in memory are valid and writes are
+delayed. Delayed writes are done before the store is read again."""
 
 from __future__ import annotations
 

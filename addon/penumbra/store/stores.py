@@ -40,12 +40,10 @@ class Gaps:
 
 
 class Stores:
-    """A `Stores` has the tables, one attribute for each.
-
-    Values expire after their last use: originals after `originals_ttl` seconds, texts that can be made again
-    after a day, and all other values after `ttl` seconds. `shared` has everything except this machine's
-    history. If `shared` is None, the database has everything.
-    """
+    """A `Stores` has the tables, one attribute for each. Values expire after their last use: originals after
+    `originals_ttl` seconds, texts that can be made again after a day, and all other values after `ttl`
+    seconds. `shared` has everything except this machine's history. If `shared` is None, the database has
+    everything."""
 
     def __init__(
         self,
@@ -111,10 +109,8 @@ class Stores:
     def gaps(
         self, state: ConversationState, past: Collection[bytes], keys: Collection[bytes], *, whole: bool
     ) -> Gaps | None:
-        """Return the gaps in the store's answer about a request with these keys; None if there are none.
-
-        In a known conversation, an answered result that is not in the store was sent during an outage.
-        """
+        """Return the gaps in the store's answer about a request with these keys; None if there are none. In a
+        known conversation, an answered result that is not in the store was sent during an outage."""
         if not whole:
             return Gaps(True, self.decisions.elsewhere(keys))
         if self.shared is None and not self.database.forgotten:

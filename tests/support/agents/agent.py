@@ -1,7 +1,5 @@
-"""Small agents on the official SDKs, the tools that they run, and the texts that the tools print.
-
-A test scripts the model's part at the test provider.
-"""
+"""Small agents on the official SDKs, the tools that they run, and the texts that the tools print. A test
+scripts the model's part at the test provider."""
 
 from __future__ import annotations
 
