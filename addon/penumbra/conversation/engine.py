@@ -10,6 +10,7 @@ thread.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import re
@@ -335,23 +336,25 @@ class Engine:
         planned = retry.decisions if retry is not None else {}
         new = {key: made for key, made in accepted.rewritten.decisions.items() if key not in planned}
         over = new.keys() & inputs.past.keys()
-        if not await self.stores.decisions.settle(new, over, unasked=not inputs.is_recorded):
-            raise _Unsettled
         tool = prepared.tool if prepared else ""
-        waits = inputs.waits and not tool
-        await conversations.sent(
-            accepted.conversation,
-            tool,
-            start=rewrite.start(request),
-            is_new=inputs.state.idle is None,
-            waits=waits,
-            revised=bool(over),
-            life=inputs.cold,
+        # The writes share a round trip. If another proxy has decided first, the next try repeats all of them.
+        is_settled, *_ = await asyncio.gather(
+            self.stores.decisions.settle(new, over, unasked=not inputs.is_recorded),
+            conversations.sent(
+                accepted.conversation,
+                tool,
+                start=rewrite.start(request),
+                is_new=inputs.state.idle is None,
+                waits=inputs.waits and not tool,
+                revised=bool(over),
+                life=inputs.cold,
+            ),
+            self.expansions.keep(prepared, accepted.rewritten.originals),
         )
+        if not is_settled:
+            raise _Unsettled
         if request.settings.tool_compaction.arguments and not inputs.state.limits.arguments:
             await conversations.learn(accepted.conversation, LearnedLimits(arguments=True))
-        if prepared is not None:
-            await self.expansions.keep(prepared, accepted.rewritten.originals)
 
     # After a response
 
@@ -384,8 +387,7 @@ class Engine:
             return
         sent = accepted.rewritten.decisions
         await self.stores.decisions.put({key: sent.get(key, made) for key, made in plan.decisions.items()})
-        if accepted.prepared is not None:
-            await self.expansions.keep(accepted.prepared, plan.originals)
+        await self.expansions.keep(accepted.prepared, plan.originals)
         await self.stores.conversations.learn(accepted.conversation, plan.limits)
 
     # Other texts

@@ -230,14 +230,15 @@ class Expansions:
         response = PastResponse("", text_hash(""), scope=caller.scope, undecided=True)
         await self._exchanges.put({_id_key(caller, response_id): response})
 
-    async def keep(self, prepared: Prepared, originals: Mapping[str, str]) -> None:
-        """Store originals for later requests."""
-        if not prepared.keeps_originals:
+    async def keep(self, prepared: Prepared | None, originals: Mapping[str, str]) -> None:
+        """Store originals for later requests, if the model can ask for them."""
+        if prepared is None or not prepared.keeps_originals:
             return
         own, *shared = prepared.scopes
-        await self._originals.put(own, originals, carried=not prepared.threaded)
-        for scope in shared:
-            await self._originals.put(scope, originals)
+        await asyncio.gather(
+            self._originals.put(own, originals, carried=not prepared.threaded),
+            *(self._originals.put(scope, originals) for scope in shared),
+        )
 
     async def renew(self, prepared: Prepared, refs: Collection[str]) -> frozenset[str]:
         """Mark the originals of references as used, and return the references whose originals are missing."""

@@ -20,8 +20,8 @@ from penumbra.linear import utf8
 from penumbra.store.keyed_values import KeyedValues, Schema
 from penumbra.store.table import compress, decompress, pack_text, unpack_text
 
-ORIGINALS = Schema("originals", pack_text, unpack_text)
-CARRIED = Schema("carried_originals", pack_text, unpack_text)
+ORIGINALS = Schema("originals", pack_text, unpack_text, weigh=len)
+CARRIED = Schema("carried_originals", pack_text, unpack_text, weigh=len)
 _RENEWED = 16_384
 
 
@@ -166,6 +166,6 @@ def _unpack(record: bytes) -> Stretches:
 RESTORATIONS = Schema("restorations", _pack, _unpack, _MEMORY)
 
 
-COMPRESSED = Schema("compressed", pack_text, unpack_text)
+COMPRESSED = Schema("compressed", pack_text, unpack_text, weigh=len)
 Compressed = KeyedValues[str]
 """Compressed texts by key. The first text of a key is final, so that all requests get the same text."""

@@ -247,9 +247,9 @@ class SharedStore:
             return None
         added = [reply is not None for reply in replies[: len(add)]]
         self._delayed.note_written([*put, *(row for row, is_ours in zip(add, added, strict=True) if is_ours)])
-        if former is not None:
-            # The rows are valid even if the announcement fails.
-            await self._ask(publish)
+        if former is not None and publish:
+            # The rows are valid even if the announcement fails, so no request waits for it.
+            self._spawn(self._ask(publish))
         return added
 
     async def look_again(self) -> bool:
@@ -505,8 +505,8 @@ def _shown(url: str) -> str:
     return one_line(f"{parts.scheme}://{host}:{parts.port}" if parts.port else f"{parts.scheme}://{host}")
 
 
-_INLINE = 20
-"""Number of values up to which packing and unpacking is done on the event loop."""
+_INLINE, _INLINE_BYTES = 20, 64_000
+"""Number and bytes of values up to which packing and unpacking is done on the event loop."""
 _MOST_DOUBTFUL = 10_000
 _LEAST_PRUNED = 1_000
 _EMPTY_SECONDS = 5.0
@@ -553,7 +553,8 @@ class SharedTable(KeyedValues[V]):
         for key in asked:
             if key not in there and key not in found and (record := self._announced(key)):
                 there[key] = record
-        for key, value in (await self._worked(len(there), lambda: self._unpacked(there.items()))).items():
+        size = sum(map(len, there.values()))
+        for key, value in (await _worked(len(there), size, lambda: self._unpacked(there.items()))).items():
             found[key] = value
             self._memory.put(key, value, now)
         return found
@@ -697,16 +698,16 @@ class SharedTable(KeyedValues[V]):
         return self._store.name(self._name, key)
 
     async def _rows(self, values: Mapping[bytes, V]) -> list[Row]:
-        return await self._worked(
-            len(values),
-            lambda: [
+        def rows() -> list[Row]:
+            return [
                 Row(self._named(key), self._packed(key, value), self._milliseconds)
                 for key, value in values.items()
-            ],
-        )
+            ]
 
-    async def _worked(self, count: int, work: Callable[[], T]) -> T:
-        """Run work on large texts or on many values outside of the event loop."""
-        if count <= _INLINE and (self._schema.memory or not count):
-            return work()
-        return await asyncio.to_thread(work)
+        return await _worked(len(values), sum(map(self._schema.weigh, values.values())), rows)
+
+
+async def _worked(count: int, size: int, work: Callable[[], T]) -> T:
+    """Run work on `count` values of about `size` bytes, outside of the event loop if they are many or
+    large."""
+    return work() if count <= _INLINE and size <= _INLINE_BYTES else await asyncio.to_thread(work)

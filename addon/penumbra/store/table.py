@@ -167,12 +167,8 @@ class Table(KeyedValues[V]):
     def _later(
         self, write: Callable[[Mapping[bytes, V], float, Connection], None], values: Mapping[bytes, V]
     ) -> None:
-        size = sum(map(self._size, values.values()))
+        size = _ROW_BYTES * len(values) + sum(map(self._schema.weigh, values.values()))
         self._database.later(partial(write, dict(values), self._clock()), size, len(values))
-
-    def _size(self, value: V) -> int:
-        """Return the approximate bytes of a value that waits to be written."""
-        return _ROW_BYTES + (len(value) if isinstance(value, str) else self._schema.weigh(value))
 
     # Functions that run in the database's thread
 

@@ -166,7 +166,8 @@ async def test_concurrent_commands_share_a_round_trip(redis: RedisServer) -> Non
         await asyncio.gather(book.get(keys), known.get(keys), book.settle({b"x": KEPT}))
         assert store.figures.round_trips == before + 1
         await book.settle({b"y": ONE, b"z": KEPT})
-        assert store.figures.round_trips == before + 3, "others are told what is known to be there"
+        # Other proxies hear of values once the store has confirmed them, and no request waits for that.
+        await until(lambda: store.figures.round_trips == before + 3)
 
 
 async def test_memory_takes_over_during_an_outage_and_rows_are_written_later(
