@@ -117,7 +117,6 @@ class _Run:
     scanned: str = ""
     """The text that was last searched for secrets."""
     known: Call | None = None
-    quoted: bool | None = None
     readable: bool = True
     """True if the text is small enough for the stages that read lines."""
 
@@ -132,13 +131,6 @@ class _Run:
         if self.known is None:
             self.known = _classified(self.output)
         return self.known
-
-    @property
-    def is_quoted(self) -> bool:
-        """True if the agent may quote the result in a later edit. The answer is cached."""
-        if self.quoted is None:
-            self.quoted = self.call.is_quoted
-        return self.quoted
 
     def clean(self) -> None:
         """Redact the received text. Then keep the text that a terminal would show, also redacted."""
@@ -159,7 +151,7 @@ class _Run:
         # In a file, every character is content.
         if self.call.shows_files or self.call.is_coloured:
             return text
-        return terminal.render(text, moves=not self.is_quoted)
+        return terminal.render(text, moves=not self.call.is_quoted)
 
     def unwrapped(self, ref: Callable[[str], str]) -> bool:
         """Shorten each output in a JSON text by itself. Return False if nothing changed."""
@@ -167,7 +159,7 @@ class _Run:
             return False
         # If a call of an unknown tool has a path, the text may be a file. In that case, and for quoted
         # results, only outputs for which the JSON names a call are shortened.
-        may_be_file = self.is_quoted or (self.call.category == "other" and bool(self.call.path))
+        may_be_file = self.call.is_quoted or (self.call.category == "other" and bool(self.call.path))
         outputs = [inner for inner in json_envelope.outputs(self.text) if inner.asked or not may_be_file]
         # JSON escapes add bytes.
         policy = replace(
@@ -213,8 +205,8 @@ class _Run:
         elif call.category in ("edit", "write") and not self.output.is_error:
             self.apply("own_path", Loss.REVERSIBLE, partial(own_code.with_name, path=call.path))
         envelope = Envelope.of(self.text)
-        if call.shell or not self.is_quoted:
-            envelope = envelope.without_needless(self.is_quoted)
+        if call.shell or not self.call.is_quoted:
+            envelope = envelope.without_needless(self.call.is_quoted)
             self.apply("envelope", Loss.NONE, lambda _: "".join(envelope))
         return envelope
 
@@ -231,8 +223,8 @@ class _Run:
         is_error = self.output.is_error or tells_failure(head, tail)
         if self.call.is_beside_files and (parted := without_files(body, self.call)) is not None:
             before, body, after, self.known = parted
-            head, tail, self.quoted = head + before, after + tail, None
-        if not self.is_quoted:
+            head, tail = head + before, after + tail
+        if not self.call.is_quoted:
             before, body, after = json_minify.among_lines(body)
             head, tail = head + before, after + tail
         self.text = self.bare = output = Text(body) if head or tail else whole
@@ -240,7 +232,7 @@ class _Run:
         source = Source(
             call=self.call,
             # No stage uses the shape of a text that is quoted later.
-            shape=Shape.PLAIN if self.is_quoted else _shape_of(output),
+            shape=Shape.PLAIN if self.call.is_quoted else _shape_of(output),
             policy=self.policy,
             is_error=is_error,
             call_id=self.output.call_id,
@@ -275,7 +267,7 @@ class _Run:
     def command_family(self) -> bool:
         """Apply the rules for the command that printed the text. Return True if the text has changed."""
         name = "command_family"
-        if self.is_quoted and not self.call.is_beside_files:
+        if self.call.is_quoted and not self.call.is_beside_files:
             self._tell(name, None, _NOT_QUOTED)
             return False
         if self._passes_over(name):
@@ -290,7 +282,9 @@ class _Run:
 
     def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
         """Run the stages that the mode and the call allow, and keep each output that is smaller."""
-        for stage, why_not in _allowed(stages, self.is_quoted, self.policy.lossy, self.policy.for_others):
+        for stage, why_not in _allowed(
+            stages, self.call.is_quoted, self.policy.lossy, self.policy.for_others
+        ):
             if why_not:
                 self._tell(stage.name, None, why_not)
                 continue

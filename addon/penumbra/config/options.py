@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from penumbra.compress.result import Mode, Policy
@@ -140,7 +141,7 @@ def options_of(table: type) -> tuple[Option[Any], ...]:
     return tuple(Option(member.name, member.default, member.metadata[_ROW]) for member in rows)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """A `Settings` has the value of every option. Sizes are UTF-8 bytes unless the name has another unit.
     Times are seconds."""
@@ -460,22 +461,22 @@ class Settings:
             stage_budget=0.0,
         )
 
-    @property
+    @cached_property
     def shortens(self) -> bool:
         """Return whether results may be shortened."""
         return self.mode is not Mode.DISABLED and self.strategy != "passthrough"
 
-    @property
+    @cached_property
     def rewrites_history(self) -> bool:
         """Return whether earlier results may be shortened even if the provider accepts them unchanged."""
         return self.shortens and self.mode is not Mode.SAFE
 
-    @property
+    @cached_property
     def must_search(self) -> bool:
         """Return whether a request that can't be searched for secrets is not sent."""
         return self.redact_secrets and self.redaction_failure != "pass"
 
-    @property
+    @cached_property
     def restores_secrets(self) -> bool:
         """Return whether placeholders in the model's edits of files are replaced by the secrets."""
         return self.restore_secrets == "edits" and self.redact_secrets

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from penumbra import rules
@@ -36,7 +37,7 @@ _SHORT_LINE = 4_000
 """The length in characters of the longest command line whose call is cached."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     """A `Call` describes one tool call and so the expected kind of its result."""
 
@@ -66,12 +67,12 @@ class Call:
     line: str = ""
     """The command line as the agent wrote it, for display."""
 
-    @property
+    @cached_property
     def is_quoted(self) -> bool:
         """True if the result shows files that may be edited. A later edit then quotes the result."""
         return self.category in _QUOTED and not self._shows(log_files.is_unedited)
 
-    @property
+    @cached_property
     def shows_data(self) -> bool:
         """True if the result shows only logs, data and other files that programs write."""
         return self._shows(log_files.is_data)
@@ -83,12 +84,12 @@ class Call:
         paths = [part.path for part in printing_parts(self.parts) if part.read] or [self.path]
         return all(map(is_one, paths))
 
-    @property
+    @cached_property
     def shows_files(self) -> bool:
         """True if the result shows only text of files that may be edited."""
         return self.is_quoted and all(part.read for part in printing_parts(self.parts))
 
-    @property
+    @cached_property
     def is_beside_files(self) -> bool:
         """True if the result has text of files that may be edited and also outputs of other commands."""
         return self.is_quoted and not self.shows_files
@@ -97,7 +98,7 @@ class Call:
         """Return the classification of a call that runs only the `parts` of this call."""
         return _call("bash", tuple(parts), self.line)
 
-    @property
+    @cached_property
     def first_line(self) -> int:
         """The line number, in the file, of the first line that a command shows; 0 if unknown."""
         printing = printing_parts(self.parts)
@@ -111,13 +112,13 @@ class Call:
         asked = [match for word in part.argv[1:] if (match := _FROM.fullmatch(word))]
         return int(asked[0][1] or asked[0][2]) if len(asked) == 1 else 0
 
-    @property
+    @cached_property
     def is_coloured(self) -> bool:
         """True if the colours of the output carry information that its text lacks."""
         options = shell_rules().coloured
         return any(word.startswith(options) for part in self.parts for word in part.argv[1:])
 
-    @property
+    @cached_property
     def is_numbered(self) -> bool:
         """True if the numbers before the result's lines are known to be line numbers."""
         if self.shell:
