@@ -373,6 +373,8 @@ def test_what_became_of_the_lines() -> None:
         ("cat a.py", "a.py"),
         ("cat -n a.py", "a.py"),
         ("head -n 20 a.py", "a.py"),
+        ("ls > names; cat names", "names"),
+        ("find . -name x > names && head -5 names", "names"),
         ("head -20 a.py", "a.py"),
         ("tail -n +20 a.py", "a.py"),
         ("sed -n '1,20p' a.py", "a.py"),

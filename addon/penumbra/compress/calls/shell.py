@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from penumbra import rules
+from penumbra.compress.calls.command_match import family_of
+from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.calls.lexer import Kind, Lexer, Token
 from penumbra.compress.calls.programs import (
     effect,
@@ -266,7 +268,8 @@ class _Resolver:
         rule = reading_rule(argv)
         read = [] if rule is None else files(argv, rule)
         written = self._written.get(read[0]) if len(read) == 1 else None
-        if rule is not None and written is not None:
+        # Names in a file are text that someone may edit, and lines of such text are never joined.
+        if rule is not None and written is not None and prints(family_of(written.argv)) != "names":
             return [replace(written, cut=written.cut or not rule.whole)]
         is_fed_names = not set(node.words).isdisjoint(shell_rules().each_line)
         is_read = bool(read) or (rule is not None and (is_fed_names or rule.always))
