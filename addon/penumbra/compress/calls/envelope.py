@@ -114,9 +114,9 @@ class Envelope(NamedTuple):
         return cls(*split_envelope(text))
 
     def without_needless(self, is_quoted: bool = False) -> Envelope:
-        """Return the envelope without its needless lines. If there is no output, the line about success
-        stays. With `is_quoted`, the output is a file's content and may look like an envelope. In this case,
-        lines are removed only if the head ends with an opening line."""
+        """Return the envelope without its needless lines and without tags around the output. Without an
+        output, the line about success stays. With `is_quoted`, the output is a file's content and may look
+        like an envelope. Lines are then removed only if the head ends with an opening line."""
         head, body, tail = self
         if is_quoted and not head.endswith(tuple(_patterns().openings)):
             return self
@@ -124,8 +124,14 @@ class Envelope(NamedTuple):
         first = _needed(_HEAD_LINE.findall(head), head + tail, is_empty)
         last = _needed(_TAIL_LINE.findall(tail), head + tail, is_empty)
         for label in tool_rules().envelopes.labels:
-            if not is_empty and (first, last) == (label.opening, label.closing):
-                first = last = ""
+            above = first.removesuffix(label.opening)
+            is_around = first.endswith(label.opening) and (label.closing or not above)
+            if is_around and is_empty and above and last == label.closing.lstrip("\n"):
+                return Envelope(above.rstrip("\n"), "", "")
+            # The lines above the output must show where the output begins.
+            is_certain = not is_empty and (not above or split_envelope(above + body)[1] == body)
+            if is_around and is_certain and last == label.closing:
+                return Envelope(above, body, "")
         return Envelope(first, body, last) if first or last or not is_empty else self
 
 
