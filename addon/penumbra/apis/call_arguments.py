@@ -134,7 +134,7 @@ class CallArguments(ABC):
             edit_value(document, call.arguments, self._open(call.name, freeform=call.is_text))
 
     def _flush(self, keys: Iterable[Hashable]) -> list[Event]:
-        """Drop calls that have ended. Return events with their text that was not sent yet."""
+        """Drop calls that have ended, and return events with the unsent text of these calls."""
         calls = [self._calls.pop(key) for key in keys if key in self._calls]
         return [event for call in calls for event in call.flush()]
 

@@ -49,7 +49,7 @@ class Caller:
     possession: bytes = b""
     """The scope without the parts that change when a login is renewed; empty if no part changes."""
     is_open: bool = False
-    """True if the request has no credential. Only its history can then prove anything."""
+    """True if the request has no credential. Only its history can then show who sent it."""
     joined: str = ""
     """The common name of all requests that share originals; empty if originals are not shared."""
 

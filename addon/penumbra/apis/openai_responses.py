@@ -296,7 +296,7 @@ def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
-    """Return an identifier of a reasoning item. Clients never omit the members that it uses."""
+    """Return an identifier of a reasoning item, from members that clients never omit."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.text_of(item.get("id"))
 

@@ -108,7 +108,7 @@ def facts_of(text: bytes) -> set[bytes]:
 
 
 def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
-    """Return the share of a text's characters that are in lines new to the conversation. Counting ends when
+    """Return the share of a text's characters in lines that are new to the conversation. Counting ends when
     the share reaches `enough`."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     whole = sum(map(len, lines)) or 1
@@ -167,9 +167,9 @@ _LONGEST_FILE = 4_000_000
 
 
 def passages(lines: Sequence[str], mentioned: Mapping[str, float]) -> list[int]:
-    """Return the positions of the lines around names in `mentioned`. It has the names that the conversation
-    has used, with their weights. Lines around the rarest and heaviest names come first. Agents that read a
-    file mostly look for names that they have used before."""
+    """Return the positions of the lines around names in `mentioned`, which has the weight of each name that
+    the conversation has used. Lines around the rarest and heaviest names come first. Agents that read a file
+    mostly look for names that they have used before."""
     if not mentioned or sum(map(len, lines)) > _LONGEST_FILE:
         return []
     # Names are in the order of the text, so that sums of floats are equal in every run.

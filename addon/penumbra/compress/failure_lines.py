@@ -334,9 +334,9 @@ def write(
     more: int = 0,
     share: float = 0.75,
 ) -> str:
-    """Return the text that `body` makes, with the failure lines that it leaves out below it, in `space`
-    bytes. `body` gets at least `least` bytes. Failure lines may use `more` bytes beyond `space`, and at most
-    the part `share` of `space`."""
+    """Return in `space` bytes the text from `body`, and below it the failure lines that `body` left out.
+    `body` gets at least `least` bytes. Failure lines may use `more` bytes beyond `space`, and at most the
+    part `share` of `space`."""
     most = max(0, min(int(space * share), space - least))
     reserved = spare = 0
     shown, missing = "", Missing([[]])
@@ -443,8 +443,8 @@ def _noted(kind: Kind) -> str:
 
 
 def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:
-    """Return the positions of the lines that report a failure. Lines that only mention one are left out.
-    `critical` has the positions of the critical lines, if known."""
+    """Return the positions of the lines that report a failure. Lines that only mention a failure are left
+    out. `critical` has the positions of the critical lines, if known."""
     positions = critical_lines(lines) if critical is None else critical
     critical_ones = ((position, encode(lines[position][:_LONGEST])) for position in positions)
     return [position for position, line in critical_ones if severity(line) <= Severity.ERROR]

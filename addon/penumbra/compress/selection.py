@@ -159,7 +159,7 @@ class Selection:
     """1 for each unit that is shown, 0 for each other unit."""
     _shown_facts: set[bytes] = field(default_factory=set)
     _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
-    """The cached results of `_missing`, by the direct needs of a unit. Each change of `shown` clears it."""
+    """The cached results of `_missing`, by the direct needs of a unit. Each change of `shown` clears them."""
 
     def __post_init__(self) -> None:
         self.space -= ASIDE

@@ -54,7 +54,7 @@ def may_drop(format_name: str, document: Document) -> bool:
 
 
 def drop(document: Document, headers: Mapping[str, str], host: str, dropped: bool) -> str:
-    """Ask the provider to drop thinking whose prefix has changed, or leave it out. `may_drop` must be true.
+    """Ask the provider to drop thinking whose prefix has changed, or remove it. `may_drop` must be true.
 
     Return the new value of the header `anthropic-beta`, or an empty text if the header stays. Names in
     `headers` are in lower case. `host` has no port. `dropped` is true if the request has already dropped

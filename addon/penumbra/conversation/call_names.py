@@ -113,7 +113,7 @@ longer command its middle."""
 _BEGINNING = 40
 """The length in characters of the beginning of a longer command."""
 _SEARCHED = 16_000
-"""The length in characters of the longest text that is searched for secrets. Longer ones are cut."""
+"""The length in characters of the longest text that is searched for secrets. Longer texts are cut."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
 """A change of folder before a command. Names leave it out, because most commands have the same folder."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)

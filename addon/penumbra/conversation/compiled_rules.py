@@ -50,8 +50,8 @@ class CompiledRules:
 
     async def redact(self, failure: str, caller: bytes = b"", *, replaces: bool = True) -> Redact:
         """Return the function that redacts the texts of one request. `failure` is the policy for texts that
-        can't be searched. `caller` is a credential, or empty. Its earlier secrets are also redacted, unless
-        `replaces` is false."""
+        can't be searched. `caller` is a credential or empty. The caller's earlier secrets are also redacted,
+        unless `replaces` is false."""
         scan = (await self.redactor()).scan
         return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)
 

@@ -28,7 +28,7 @@ from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
 
 _BYTES_PER_TOKEN = 3
-"""Most texts have more bytes per token. Others also fit, because only half of the tokens are used."""
+"""Most texts have more bytes per token. Other texts also fit, because only half of the tokens are used."""
 _OTHERS_BYTES = 1_000
 """Bytes of the JSON around the text of an added message."""
 

@@ -145,7 +145,7 @@ def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
 
 @cache
 def _declaration() -> int:
-    """Return the estimated tokens of the declaration. In an API's own form, it has slightly more."""
+    """Return the estimated tokens of the declaration. The forms of the APIs have slightly more tokens."""
     made = tool(NAMES[0])
     return token_estimate.estimate(f"{made.name} {made.description} {made.parameters.decode()}")
 

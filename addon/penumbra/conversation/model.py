@@ -96,7 +96,7 @@ class Request:
     structured: Structured = field(default_factory=Structured)
     mentions: Mentions = field(default_factory=Mentions)
     caller: Caller = field(default_factory=lambda: Caller(b""))
-    """The caller. It has the conversation if that is known."""
+    """The caller, with the conversation if it is known."""
     uncalled: frozenset[str] = frozenset()
     """The ids of the calls that are missing from the request although the request has their results."""
     chain: Chain = field(default_factory=Chain)

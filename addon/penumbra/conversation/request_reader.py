@@ -244,7 +244,7 @@ class RequestReader:
         return Stored(state, keys, found, responses)
 
     async def _responses(self, incoming: Incoming, request: Request) -> KnownResponses | None:
-        """Return stored facts about the responses in a request; None if it can't have the injected tool."""
+        """Return stored facts about a request's responses; None if the request can't have the tool."""
         if incoming.api.kind not in ("messages", "count_tokens"):
             return None
         if request.document.members(request.conversation.messages):
@@ -310,7 +310,7 @@ class RequestReader:
 
 
 def _with_texts(incoming: Incoming, request: Request, credential: bytes) -> tuple[Request, list[OutsideText]]:
-    """Return a request of a known conversation with its texts outside of tool results that are searched."""
+    """Return a request of a known conversation, and the texts to search outside of its tool results."""
     request = _identified(incoming, request)
     if not request.settings.redact_secrets:
         return request, []

@@ -231,7 +231,8 @@ def _warn(flow: Flow, count: int) -> None:
 class FlowPrivacy(Step):
     """A `FlowPrivacy` keeps bodies and secrets out of mitmproxy's flows. The setting decides which bodies are
     blanked, and is read at the end of the flow. Placeholders are shown in place of secrets that were put
-    back. A body that is not sent yet is passed to the splice. Without the splice, it stays in the flow."""
+    back. A body that is not sent yet is passed to the splice. Without the splice, the body stays in the
+    flow."""
 
     def __init__(self, blank_flows: Callable[[], str]) -> None:
         self._blank_flows = blank_flows

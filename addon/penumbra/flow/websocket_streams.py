@@ -180,7 +180,7 @@ class SocketStream:
 
     waiting: deque[Waiting] = field(default_factory=deque)
     delayed: deque[tuple[bytes, bool]] = field(default_factory=deque)
-    """The client's frames that wait for the end of hidden turns. Each comes with True if it is text."""
+    """The client's frames that wait for the end of hidden turns, each with True if the frame is text."""
     latest: Accepted | None = None
     transcript: Transcript = field(default_factory=Transcript)
     history: SocketHistory = field(default_factory=SocketHistory)
@@ -319,8 +319,8 @@ def opening_answered(flow: Flow, state: FlowState) -> None:
 
 
 def is_unread(flow: Flow, state: FlowState | None) -> bool:
-    """Return whether mitmproxy would pass all bytes after a response on without a hook. The response decides
-    about this, and not its request."""
+    """Return whether mitmproxy would pass all bytes after a response on without a hook. This depends on the
+    response, not on the request."""
     if flow.response is None or flow.response.status_code != 101:
         return False
     reads = state is not None and (is_read(state) or state.handle.settings.websocket == "pass")

@@ -40,8 +40,8 @@ _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6
 _GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<\w+>)", re.DOTALL)
 """This pattern matches escapes, character classes, and the beginnings of capturing groups."""
 _EXAMPLES = re.compile(r"^    examples:\n(?:      .*\n|\n)*", re.MULTILINE)
-"""This pattern matches the examples in Penumbra's own rule files. Only the tests read them. Without them
-Penumbra starts faster."""
+"""This pattern matches the examples in Penumbra's own rule files. Only the tests read the examples. Penumbra
+starts faster without them."""
 _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 """This pattern matches escaped punctuation and character classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
@@ -81,7 +81,7 @@ class Rule:
     group: int = 0
     """The number of the group that matches the secret; 0 for the whole match."""
     first_group: bool = False
-    """True if the secret is the first group with a match. Without such a group, it is the whole match."""
+    """True if the secret is the first group with a match, or else the whole match."""
     before: int = 0
     """The greatest number of bytes between the beginning of a match and its anchor."""
     window: int = 600
@@ -211,7 +211,7 @@ def compile_pattern(regex: str) -> Linear:
 #   sha256:<64 hex>       the value whose UTF-8 bytes have this hash
 #   value:<RE2 pattern>   each value that the pattern matches as a whole
 #   rule:<id or glob>     values that only this rule finds
-#   path:<glob>           files that a call reads by a path with an end that the glob matches, such as
+#   path:<glob>           files that a call reads, if the glob matches the end of the path, such as
 #                         `tests/*.env`; `*` matches within one part of the path, `**` any number of parts
 FORMS = "id:…, sha256:…, value:…, rule:… or path:…"
 _ID = re.compile(r"[a-z2-7]{6}")
@@ -256,7 +256,7 @@ class Allowed:
         return bool(self.ids or self.hashes or self.patterns or self.rules or self.paths)
 
     def whole(self, hint: str) -> bool:
-        """Return whether a text is exempt as a whole. `hint` is the path that it was read from."""
+        """Return whether a text is exempt as a whole. `hint` is the path of the file that was read."""
         if not self.paths or not _ONE_PATH.fullmatch(hint):
             return False
         if _DRIVE.match(hint):

@@ -2,7 +2,7 @@
 
 The lexer knows the quoting, redirects, here-documents, comments and nested substitutions of POSIX shells and
 bash. The lexer never fails. If a shell would refuse the text (an open quote, a stray parenthesis), the lexer
-makes the best of it. Every character is read a bounded number of times, so the time is linear in the length
+still yields tokens. Every character is read a bounded number of times, so the time is linear in the length
 of the command line.
 """
 

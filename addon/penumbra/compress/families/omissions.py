@@ -102,9 +102,9 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
-    """Return the position and the indent of each line of a tree, in order. Empty lines are left out, and also
-    lines of other programs. Such a line has a smaller indent than its neighbours, and their indents differ by
-    at most one level."""
+    """Return the position and the indent of each line of a tree, in order. Empty lines and lines of other
+    programs are left out. A line of another program has a smaller indent than its two neighbours, whose
+    indents differ by at most one level."""
     indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []
@@ -180,8 +180,7 @@ class Block:
             yield match, min(position + self.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
-        """A block may name places in a file. Return the first and the last of them as values for a mark; None
-        if one is missing."""
+        """Return the first and the last place in a file that a block names, as values for a mark; or None."""
         values: dict[str, object] = {}
         for name, pattern in self.places.items():
             found = [match.group(name) for match in pattern.matches(left_out) if match is not None]

@@ -37,7 +37,7 @@ class Pattern:
         return re.compile(source)
 
     def needs(self, *names: str) -> Pattern:
-        """Return the pattern itself. Raises ValueError if a group of one of these names is missing."""
+        """Return the pattern itself. Raises ValueError if a group with one of these names is missing."""
         for name in names:
             if name not in self._groups:
                 raise ValueError(f"no group {name} in {self.sources[0]}")

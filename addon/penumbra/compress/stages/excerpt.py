@@ -121,7 +121,7 @@ _USED = 84
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
 """An excerpt is made only if its limit is at most this fraction of the text. A larger excerpt saves less than
-a turn costs in which the model asks for a missing part. For diffs, JSON and results of unknown tools the
+a further turn costs if the model asks for a missing part. For diffs, JSON and results of unknown tools the
 fraction is smaller, because any of their lines may be the wanted line."""
 _LEAST = 1_000
 """The smallest limit in bytes that `target_ratio` can give."""
@@ -205,7 +205,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
-    """Return whether an excerpt saves more than a turn costs in which the model asks for missing parts."""
+    """Return whether an excerpt saves more than a further turn costs if the model asks for missing parts."""
     if policy.target_ratio is not None or (kind is Kind.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)

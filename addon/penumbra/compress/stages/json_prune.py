@@ -5,7 +5,7 @@
 The selection chooses among units: values without members, lines of long strings, and the brackets around
 them. A unit is shown only with its brackets. Numbers keep their spelling. In an object, numbers and names
 without blanks (ids, keys, paths) are chosen first. Three kinds of members are omitted: URLs that begin with
-another URL of the object, templates of URLs, and members of the row above.
+another URL of the object, templates of URLs, and members that repeat the row above.
 """
 
 from __future__ import annotations

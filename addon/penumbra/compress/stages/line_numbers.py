@@ -51,7 +51,7 @@ _SHORT_HEAD = 16_000
 """A separator is cached if the examined beginning of the text has at most this number of characters."""
 _COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
-"""The usual spellings of numbers. Comparing lines with them is faster than parsing the numbers."""
+"""The usual spellings of numbers. Comparing spellings is faster than parsing numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class _Numbers:
 
     separator: str
     head: str
-    """The text before the first numbered line. Each of its lines begins with a line break."""
+    """The text before the first numbered line, with a line break before each line."""
     numbers: Sequence[int]
     contents: list[str]
     """The text after each number, including the unnumbered lines that follow."""
@@ -144,7 +144,7 @@ class _Numbers:
 
 
 def _read(spelled: list[str]) -> Sequence[int]:
-    """Return the numbers; as a range if they grow by one."""
+    """Return the numbers, as a `range` if they grow by one."""
     first, count = int(spelled[0]) if spelled else 0, len(spelled)
     if spelled == list(_DECIMALS[first : first + count]):
         return range(first, first + count)

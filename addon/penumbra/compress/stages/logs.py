@@ -6,9 +6,9 @@
     ~A 05.123 3 1234
     ~A 05.200 1 1235
 
-The text can be restored. Lines that differ only in values (numbers, times, ids, hashes) share a pattern. If
-all values in a gap have the same beginning, it becomes part of the pattern. Critical lines stay unchanged.
-The time is linear in the size of the text.
+The text can be restored. Lines that differ only in values (numbers, times, ids, hashes) share a pattern. A
+common beginning of all values in a gap becomes part of the pattern. Critical lines stay unchanged. The time
+is linear in the size of the text.
 """
 
 from __future__ import annotations

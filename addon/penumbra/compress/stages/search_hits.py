@@ -8,8 +8,8 @@ hits in the file.
                                    7:import os
 
 `ungroup` restores the text. `group` changes nothing if the text could not be restored. Some agents write
-relative paths in hits and absolute paths in the lines around hits. Such a file gets its absolute path
-everywhere.
+relative paths in hits and absolute paths in the lines around hits. In this case, the absolute path
+replaces the relative paths.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
 """Signs that are frequent in all texts. They count as prompts only before known programs."""
 _BEFORE = ("sudo", "env", "curl")
-"""Further programs. After a weak sign, their names show a prompt."""
+"""Further programs whose names show a prompt after a weak sign."""
 _REACH = 240
 """Number of bytes before a prompt's sign that are searched for the beginning of its line."""
 _TAG = b">"
