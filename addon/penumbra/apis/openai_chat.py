@@ -70,6 +70,11 @@ class ChatCall:
         """The JSON text of the arguments, as the model wrote it."""
         return "".join(self.pieces)
 
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the arguments are a JSON object, so that no other object can continue them."""
+        return _object_text(self.arguments) == self.arguments != ""
+
     def add(self, fragment: dict[str, Any]) -> None:
         for key, value in fragment.items():
             if key == "function" and isinstance(value, dict):
@@ -134,8 +139,13 @@ class ChatMessage:
         call = self._at.get(index) if isinstance(index, int) else last
         if call is not None and call_id and call.id and call_id != call.id:
             call = next((other for other in self.calls if other.id == call_id), None)
-        name = function.get("name") if isinstance(function, dict) else None
-        if call is None or is_another(name, call.name, begun=any(call.pieces)):
+        function = function if isinstance(function, dict) else {}
+        name, begins = function.get("name"), str(function.get("arguments") or "").startswith("{")
+        if (
+            call is None
+            or is_another(name, call.name, begun=any(call.pieces))
+            or (name and begins and call.is_complete)
+        ):
             self.calls.append(call := ChatCall())
         if isinstance(index, int):
             self._at[index] = call

@@ -230,6 +230,24 @@ def test_two_calls_however_they_are_numbered(ids: str, indexes: tuple[int, ...])
     assert every_cut(stream, [real])[0] == real
 
 
+@pytest.mark.parametrize("name", [PHANTOM, "bash"])
+@pytest.mark.parametrize(
+    "pieces", [['{"id":"a"}'], ["", '{"id":', '"a"}'], ['{"x":{}', ',"id":"a"}']], ids=len
+)
+def test_two_calls_with_one_id_index_and_name(pieces: list[str], name: str) -> None:
+    fragments = [fragment(0, piece, id="c", type="function", name=name) for piece in pieces]
+    again = fragment(0, '{"id":"b"}', id="c", type="function", name=name)
+    data = b"".join(chunk(0, tool_calls=[one]) for one in (*fragments, again))
+    out, (turn,) = every_cut(stream, [data + chunk(0, reason="tool_calls") + DONE])
+    assert turn.message is not None
+    made = [
+        json.loads(call["function"]["arguments"])["id"] for call in json.loads(turn.message)["tool_calls"]
+    ]
+    assert made == ["a", "b"]
+    assert (len(turn.injected), len(turn.real_calls)) == ((2, 0) if name == PHANTOM else (0, 2))
+    assert PHANTOM.encode() not in out
+
+
 def test_everything_in_one_chunk() -> None:
     calls = [fragment(0, "{}", id="p", type="function", name=PHANTOM)]
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
