@@ -209,7 +209,7 @@ class _Selector:
         return settings.lossy != "off" and (self.asking.references is not None or settings.lossy == "on")
 
     def instead(self, pending: Pending) -> str:
-        """Return the text that is sent without a response. A response must be smaller."""
+        """Return the text that is sent if there is no response. A response must be smaller."""
         return (self.overhead if pending.base.loss is Loss.LOSSY else "") + pending.base.text
 
     def asked(self, pending: Pending, outcome: Outcome) -> Asked:

@@ -9,7 +9,7 @@ is a message:
      "toolCalls": [{"id", "name", "args", "result": [{"functionResponse": {"response": {"output"}}}]}]}
 
 If several lines have the same id, the last one counts. `{"$rewindTo": id}` removes that message and all later
-ones. `{"$set": {"messages": […]}}` replaces all messages, which a compression of the history does.
+ones. `{"$set": {"messages": […]}}` replaces all messages, as a compression of the history does.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Originals:
         self._renewed: TTLCache[bytes, None] = TTLCache(_RENEWED, refresh, time.monotonic)
 
     async def put(self, scope: bytes, texts: Mapping[str, str], *, carried: bool = False) -> None:
-        """Store texts, and mark texts that are already stored as used."""
+        """Store texts. A text that is already stored counts as used."""
         table = self._carried if carried else self._table
         await table.add({_key(scope, ref): text for ref, text in texts.items()})
 
@@ -57,8 +57,8 @@ class Originals:
         key = _key(scope, ref)
         text = (await self._table.get([key])).get(key)
         if text is None and (found := await self._carried.get([key])):
-            # The original was stored as an original that the client sends again. The model asks for it now,
-            # so the table of the other originals also stores it.
+            # The original is in the table of originals that the client sends again. The model asks for it
+            # now, so the other table also stores it.
             await self._table.add(found)
             text = found[key]
         return text

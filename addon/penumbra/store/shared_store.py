@@ -348,7 +348,7 @@ class SharedStore:
         figures.bytes_sent += sent
         figures.bytes_received += sum(len(reply) for reply in replies if isinstance(reply, bytes))
         figures.seconds += time.perf_counter() - started
-        # Penumbra stores no values of other types, so these count as absent and are replaced.
+        # Penumbra stores no values of other Redis types, so these count as absent and are replaced.
         replies = [
             None if _is_strange(reply) or _is_forbidden(command, reply) else reply
             for command, reply in zip(commands, replies, strict=True)
@@ -495,7 +495,7 @@ def _is_strange(reply: Any) -> bool:
 
 
 def _is_forbidden(command: Command, reply: Any) -> bool:
-    """Return whether the user may not ask the store about itself."""
+    """Return whether the user may not call `INFO`."""
     return command[0] == "INFO" and isinstance(reply, exceptions.NoPermissionError)
 
 
