@@ -204,7 +204,6 @@ class Penumbra(Guarded):
         }
 
     def _stats(self) -> dict[str, Any]:
-        """Return the statistics for `penumbra stats`."""
         return {
             **self._process(),
             "proxy": listening.proxy(),

@@ -78,7 +78,6 @@ class Browser:
                 return dict(answer["result"])
 
     def open(self, address: str) -> None:
-        """Load an address."""
         self.call("Page.navigate", url=address)
 
     def run(self, script: str) -> Any:
@@ -119,7 +118,6 @@ class Browser:
         path.write_bytes(base64.b64decode(taken["data"]))
 
     def close(self) -> None:
-        """End the browser."""
         self._socket.close()
         self._process.terminate()
         self._process.wait()

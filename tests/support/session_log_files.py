@@ -61,7 +61,6 @@ class ClaudeCodeLog:
 
 
 def text_block(text: str) -> Line:
-    """Return a content block."""
     return {"type": "text", "text": text}
 
 

@@ -24,7 +24,6 @@ def own_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def ca_file(folder: Path) -> Path:
-    """Return the file of the CA with its key."""
     return folder / f"{NAME}-ca.pem"
 
 

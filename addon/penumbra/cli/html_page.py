@@ -68,5 +68,4 @@ def table(
 
 
 def escaped(text: str) -> str:
-    """Return an escaped text on one line."""
     return escape(one_line(text))

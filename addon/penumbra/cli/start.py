@@ -52,7 +52,6 @@ _INTRODUCTION = (
 
 
 def options_help() -> str:
-    """Return all options with their help."""
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 110))
     lines = textwrap.wrap(_INTRODUCTION, width)
     for title, members in groups().items():

@@ -60,7 +60,6 @@ def wrapped(mark: Callable[[str], Line], text: str, indent: str = "") -> list[Li
 
 
 def quoted(text: str) -> Line:
-    """Return a line of quoted words."""
     return Line(Mark.TEXT, plain(text))
 
 

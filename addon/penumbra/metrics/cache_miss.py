@@ -216,7 +216,6 @@ class Prompts:
         return self._prompts.get(key)
 
     def take(self, *key: str | int | bytes) -> Prompt | None:
-        """Remove a prompt and return it."""
         return self._prompts.pop(key, None)
 
     def put(self, prompt: Prompt, *key: str | int | bytes) -> None:

@@ -117,7 +117,6 @@ class Projector:
 
 
 def api_of(format_name: str, method: str, path: str) -> Api:
-    """Return the API with this format and path."""
     found = recognise.by_request_line(method, path)
     if found is None or found.format != format_name:
         raise KeyError(format_name)

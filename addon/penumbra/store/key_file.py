@@ -126,7 +126,6 @@ class Seal:
         self._cipher = AESGCM(derived.derive(key))
 
     def close(self, row: bytes, record: bytes) -> bytes:
-        """Seal a record for a row."""
         nonce = os.urandom(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, record, self._bound(row))
 

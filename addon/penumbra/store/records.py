@@ -109,7 +109,6 @@ class ToolCallCache:
         )
 
     async def of_ids(self, scope: bytes, ids: Iterable[str]) -> dict[str, MadeCall]:
-        """Return the stored calls of these ids."""
         keys = {_call_key(scope, call_id): call_id for call_id in ids if is_telling(call_id)}
         return {keys[key]: call for key, call in (await self._table.get(keys)).items()}
 

@@ -165,11 +165,9 @@ class Agent:
         self.messages.append(answer)
 
     def calls(self, answer: Any) -> list[Any]:
-        """Return the calls in an answer."""
         raise NotImplementedError
 
     def words(self, answer: Any) -> str:
-        """Return the text of an answer."""
         raise NotImplementedError
 
     def result(self, call: Any) -> dict[str, Any]:

@@ -54,7 +54,6 @@ class Ending:
 
     @property
     def events(self) -> list[Any]:
-        """The events that are complete."""
         parts = self.body.split(b"\n\n")[:-1]
         return [_value(part.partition(b"data: ")[2]) for part in parts if b"data: {" in part]
 

@@ -200,7 +200,6 @@ class _Parted:
 
 
 def _add(load: Load, asked: Sequence[Asked], put: dict[int, Asked], proxies: int) -> None:
-    """Add one turn to the load."""
     load.turns += 1
     for each in asked:
         load.commands[each.command.lower()] += 1

@@ -100,7 +100,6 @@ class Mitmdump:
         return f"http://127.0.0.1:{self.port}"
 
     def log(self) -> str:
-        """Return the log of all starts."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def trust(self) -> ssl.SSLContext:

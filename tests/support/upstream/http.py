@@ -80,11 +80,9 @@ class Socket:
         await self._peer.write(self._connection.send(event))
 
     async def close(self, code: int = 1000) -> None:
-        """Close the socket."""
         await self._peer.write(self._connection.send(CloseConnection(code)))
 
     def abort(self) -> None:
-        """Abort the connection."""
         self._peer.writer.transport.abort()
 
 
