@@ -165,7 +165,7 @@ class Turn:
     orphans: tuple[str, ...] = ()
     """Signatures of reasoning without visible content after it. Empty if the API accepts such reasoning."""
     finished: bool = False
-    """True if the provider said that the turn is complete. False if the stream ended before."""
+    """True if the provider said that the turn is complete; False if the stream ended earlier."""
     failed: bool = False
     """True if the provider reported an error within the turn."""
     failure: Failure | None = None

@@ -45,7 +45,7 @@ class Caller:
     session: str = ""
     """The name of the conversation. All of its requests share this name."""
     session_as_sent: str = ""
-    """The conversation's name by its opening before redaction; empty if this name is `session`."""
+    """The name derived from the unredacted opening; empty if this name is `session`."""
     possession: bytes = b""
     """The scope without the parts that change when a login is renewed; empty if no part changes."""
     is_open: bool = False

@@ -186,7 +186,7 @@ class ResponsesFormat(ApiFormat):
             return visible
         calls = visible.calls
         if any(references):
-            # A reference hides the calls of its response, so their ids are read from the results after it.
+            # The calls of a response are hidden by a reference, so later results show the ids of the calls.
             after = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
             calls = tuple(part.id for message in after for part in message.of(Kind.RESULT)) or calls
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])

@@ -159,7 +159,7 @@ def _fits(name: str, section: str) -> bool:
 
 
 def reads_result(caller: Any) -> bool:
-    """Return whether a program reads a call's result. `caller` is its decoded `caller`, or None."""
+    """Return whether a program reads a call's result. `caller` is the call's decoded `caller`, or None."""
     kind = caller.get("type") if isinstance(caller, Mapping) else caller
     return bool(kind) and kind not in knowledge()["callers"]
 

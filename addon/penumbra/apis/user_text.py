@@ -207,7 +207,7 @@ class _Reader:
     def _passage(
         self, value: Raw, start: int, end: int, rule: _Rule, head: Any, number: tuple[int, int] | None = None
     ) -> Passage:
-        """Return a passage. In a text of results alone, `number` has the result's index and their total."""
+        """Return a passage. In a text of results alone, `number` is the index and the number of results."""
         groups = head.groupdict()
         tool, command = groups.get("tool") or "", groups.get("command") or ""
         written = ""

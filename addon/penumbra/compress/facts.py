@@ -45,7 +45,7 @@ _USED = 30
 _SEEN = 20
 """The percentage of its weight that a fact keeps if an earlier result shows the fact."""
 _RARE = 20
-"""A name that the conversation uses adds to its units' worth if at most this number of units have it."""
+"""A name that was used adds to the worth of its units if at most this number of units have the name."""
 
 
 _Find = Callable[[bytes], tuple[bytes, ...]]
@@ -53,7 +53,7 @@ _Find = Callable[[bytes], tuple[bytes, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A `Facts` has the facts of each unit of a text. A unit is a line, a row or a piece of a long line."""
+    """A `Facts` has the facts of each unit of a text."""
 
     units: Sequence[Sequence[bytes]]
     weights: Mapping[bytes, int]

@@ -353,7 +353,7 @@ class EarlierTexts:
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """Return the output in an incoming text. The last is kept, because most texts are used twice."""
+        """Return the output in an incoming text. The last output is kept: most are used twice."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
             last = self._output = text, call, output_of(text, call)
@@ -384,7 +384,7 @@ class EarlierTexts:
         return name
 
     def _cleaned(self, text: str) -> str:
-        """Return a path or command without its secrets. Most recur, so results are kept."""
+        """Return a path or command without its secrets. Results are cached, because most texts recur."""
         clean = self._clean_texts.get(text)
         if clean is None:
             clean = self._clean_texts[text] = self.clean(text)

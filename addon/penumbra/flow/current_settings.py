@@ -140,7 +140,7 @@ _log = logging.getLogger(__name__)
 
 
 class CurrentSettings:
-    """A `CurrentSettings` keeps the settings and their rules. All are replaced together, or none."""
+    """A `CurrentSettings` keeps the settings and their rules. A change replaces all of them, or none."""
 
     def __init__(self) -> None:
         self.settings = Settings()

@@ -52,7 +52,7 @@ class OnlyHttp:
             return
         names, is_tcp = _names(context), context.client.transport_protocol == "tcp"
         if is_tcp and starts_like_tls_record(data.data_client()):
-            return  # The operator ignores these messages but still wants to see them.
+            return  # The operator excludes these messages but still wants to see them.
         # The operator lets connections pass unread by `ignore_hosts` (the layer then has no flow) or by these
         # options.
         unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts

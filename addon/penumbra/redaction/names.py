@@ -90,7 +90,7 @@ def is_program_name(value: str) -> bool:
 
 def is_type_name(value: str) -> bool:
     """Return whether a value in the place of a password can only be the name of a type or function. Such a
-    name has long words of programs, and an ending of names of types or of C names."""
+    name has long words of programs, and ends like the name of a type or a C name."""
     if _OF_C.match(value) or _OF_MACRO.match(value):
         return True
     humps = [hump.lower() for part in _JOINT.split(value) for hump in _HUMP.findall(part)]

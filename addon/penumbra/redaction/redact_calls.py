@@ -1,7 +1,7 @@
 """This module limits the time of redaction, handles texts that can't be searched, and redacts names.
 
-By default, a request with a text that can't be searched is refused. An operator may have such a text masked
-or passed on instead.
+By default, a request with a text that can't be searched is refused. An operator may choose that such a text
+is masked or passed on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
-    """Return `redact` with a limit of processor time for all texts together. It may then raise TooLarge."""
+    """Return `redact` with a limit of processor time for all texts together. The limit raises TooLarge."""
     allowance = time_budget.Allowance(seconds)
 
     def attempt(text: str, hint: str) -> Redacted:

@@ -40,7 +40,7 @@ LINE_BREAK = (
     + rb"|".join((NUMBERED, _TIME, _SYSLOG, _SERVICE, _COMMENT, FILE, rb"[+>-]"))
     + rb")){0,2}[ \t]{0,8})"
 )
-"""The pattern `{LINE}` of rules, also for RE2: a line break and any prefix of the next line."""
+"""In rules, `{LINE}` means this pattern for RE2: a line break and any prefix of the next line."""
 
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"

@@ -61,7 +61,7 @@ AROUND = 300
 FAR = 8_192
 """The number of bytes around decoded bytes in views for long secrets, such as private keys."""
 _KEPT = b'"\\'
-"""The characters that stay escaped in a view. Unescaped, they would end their string."""
+"""The characters that stay escaped in a view. Without the escape, they would end their string."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")
 """This pattern matches an escaped quote such as `\\u0022`. A quote in nested strings has more backslashes."""
 

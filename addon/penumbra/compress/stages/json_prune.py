@@ -41,7 +41,7 @@ _LEAST = 16
 _MARK = 6
 """The average size in bytes of the mark for a gap. All gaps of an object share one mark."""
 _MORE, _TRIES = 1.5, 8
-"""The first budget for units as a multiple of the limit, and the greatest number of ever smaller budgets."""
+"""The first budget for units as a multiple of the limit, and the greatest number of tried budgets."""
 
 
 @dataclass(slots=True)

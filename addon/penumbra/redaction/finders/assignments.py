@@ -528,7 +528,7 @@ def _without_user(data: bytes, span: Span) -> Span:
 
 
 def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span | None:
-    """Return the span of an item in a list if the item is a secret. Options, rules and names are not."""
+    """Return the span of an item in a list if it is a secret. Options, rules and names are no secrets."""
     text = data[value.start : value.end].decode("utf-8", "replace")
     mixed = kinds(text) == 3
     style = value.style

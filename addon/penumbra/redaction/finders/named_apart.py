@@ -54,7 +54,7 @@ _ANCHORS = tuple(
 _ANY = Name(Strength.PASSWORD, "password")
 _TELLING_WORDS = b"(?:" + "|".join(NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
-"""This pattern matches a word that every name of a secret contains. Most records have no such word."""
+"""The words of which every name of a secret contains at least one. Most records have no such word."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = late(
     rb"(?<![\w.-])(?:{QUOTE})?("
@@ -73,7 +73,7 @@ _MARKS = "|".join(
     r"[\\\"'`]*[ \t]*[:=][ \t]*[\\\"'`]*".join(mark.split("=")) for mark in _WORDS["marks"].split()
 ).encode()
 _MARK = Linear(rb"(?i)(?:^|[^\w.-])(?:" + _MARKS + rb")\b")
-"""This pattern matches a member that marks its record as one with a secret."""
+"""This pattern matches a member that shows that its record has a secret."""
 _SIGN = Linear(rb"(?i)" + _TELLING_WORDS + rb"|" + _MARKS)
 """This pattern matches wherever `_TELLING` or `_MARK` matches."""
 _FAR = 20_000

@@ -45,7 +45,7 @@ from penumbra.wire.document import Document, Edit, edited
 from penumbra.wire.json_values import NotJson
 
 # Clients send the arguments of past calls again, as text or as JSON that may be formatted differently. Only
-# the bytes of each value are replaced. The arguments are then as if the response had had the placeholder.
+# the bytes of each value are replaced. The arguments then have the placeholders that the model wrote.
 _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
 )
@@ -65,7 +65,7 @@ class Leaf:
     value: Raw
     """The string in `document`."""
     inner: tuple[Document, Raw] | None = None
-    """If `value` is a string that contains JSON: this JSON, and the leaf's string in this JSON."""
+    """The JSON in the string `value`, and the leaf's string in this JSON; None if `value` is other text."""
 
     def edit(self, stretches: Sequence[Stretch]) -> Iterator[Edit]:
         """Yield the edits of `document` that replace the stretches of the leaf by their placeholders."""

@@ -148,7 +148,7 @@ def _plain(path: str) -> str:
     if drive:
         path = path.replace("\\", "/")
     elif "\\" in path:
-        # On some systems a backslash separates parts. On others it belongs to a name.
+        # On some systems a backslash separates parts. On other systems it belongs to a name.
         return ""
     if not path or not path.isprintable() or path != path.strip() or path[0] in "~$%" or path[:2] == "//":
         return ""
