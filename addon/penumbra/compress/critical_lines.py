@@ -13,19 +13,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import re2
 
 from penumbra import rules
-from penumbra.linear import NOWHERE, Linear, quiet
+from penumbra.linear import NOWHERE, Linear, lines_with, quiet
 
 _LINE_LIMIT = 4_000
 """Number of characters at the beginning of a line that are searched. Longer lines are data, not messages."""
 _LAST = 2_000
 """The number of bytes at the end of a test run's output that contain the summary."""
+_LONGEST_REPORT = 300
+"""The number of characters at the beginning of a line that are searched for a report."""
 _MEMORY = 1 << 25
 """Greatest size in bytes of a pattern's automaton, beyond which RE2 searches more slowly."""
+
+Report = Literal["outcome", "change", "finding"]
+"""A kind of report of a program: how it ended, what it changed, or a message about a place in a file."""
 
 
 class Severity(IntEnum):
@@ -63,6 +68,8 @@ class _Patterns:
     """The pattern for a line that reports a pass. Most texts have no such line."""
     marks: Any
     """A set of RE2 patterns. It returns the marks of a line."""
+    reports: Mapping[Report, Linear]
+    """The pattern for each kind of report, which matches whole lines."""
     others: Mapping[str, Any]
     """The other patterns, by name."""
 
@@ -83,13 +90,16 @@ def _patterns() -> _Patterns:
         marks.Add(joined(content[mark.name.lower()]).encode())
     marks.Compile()
     stated = joined([f"{content['before']}(?:{joined(content['statement'])})", *content["stated"]])
-    of_runs = ("run_passed", "run_failed", "run_ended")
-    names = ("nothing", "names", "opening", "within", "quoted", "warning", "placed_warning", *of_runs)
+    names = ("nothing", "names", "opening", "within", "quoted", "warning", "run_passed", "run_failed")
     sources = {"stated": stated} | {name: joined(content[name]) for name in names}
     return _Patterns(
         critical=Linear(f"(?im){joined(content['critical'])}".encode(), options),
         some_pass=Linear(f"(?m){joined(content['passed'])}".encode(), options),
         marks=marks,
+        reports={
+            kind: Linear(f"(?m)^(?:{joined(rule['patterns'])})[ \t\r]*$".encode(), options)
+            for kind, rule in content["reports"].items()
+        },
         others={name: re2.compile(f"(?m){source}".encode(), options) for name, source in sources.items()},
     )
 
@@ -181,14 +191,10 @@ def all_passed(data: bytes) -> bool:
     ].search(data)
 
 
-def endings(data: bytes) -> list[int]:
-    """Return the offsets of the lines that report how a program ended, such as its exit code."""
-    return [found.start() for found in _patterns().others["run_ended"].finditer(data)]
-
-
-def placed_warnings(data: bytes) -> list[int]:
-    """Return the offsets of the lines that warn about a place in a file."""
-    return [found.start() for found in _patterns().others["placed_warning"].finditer(data)]
+def reports(lines: Sequence[str], *kinds: Report) -> list[int]:
+    """Return the positions of the lines with a report of one of these kinds, in order."""
+    beginnings = [line[:_LONGEST_REPORT] for line in lines]
+    return sorted({at for kind in kinds for at in lines_with(_patterns().reports[kind], beginnings)})
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:

@@ -7,9 +7,11 @@
 A reference names the earlier text by tool and path or command. The lines are named by their numbers in the
 file or their positions in the output. If earlier texts are equal, the latest is named. If a later call has
 the same name, the reference names the call more exactly (`Read src/a.ts (the 2nd)`, see `call_names`). The
-first and last lines of a repeated part stay, and so do the lines that `staying_lines` finds. The earlier
-texts restore every reference. Arguments of calls are also earlier texts (`what Write src/a.ts was given`),
-because agents read files that they have written.
+earlier texts restore every reference. Arguments of calls are also earlier texts (`what Write src/a.ts was
+given`), because agents read files that they have written.
+
+The lines that `staying_lines` finds stay. The first and last lines of a repeated part stay where an edit may
+quote the text or the reference has no line numbers.
 
     $ ./watch
     [14 lines said before, but for times]
@@ -224,7 +226,7 @@ class _Search:
                 missing.add(line)
                 continue
             covered = longest.end
-            for part in [longest] if self._is_whole(longest) else self._within(longest):
+            for part in self._within(longest):
                 if (name := self._name(part)) is not None:
                     yield replace(part, name=name)
 
@@ -263,23 +265,30 @@ class _Search:
             self._staying = StayingLines.of(self.read.lines, self.call)
         return self._staying
 
-    def _is_whole(self, part: _Reference) -> bool:
-        """Return whether an earlier text contains the whole text and a reference hides all of it."""
-        if self.call.is_quoted or part.end - part.start < len(self._bare) or self.staying().stated:
-            return False
-        return _is_worth(self.read.lines, 0, len(self._bare), _LEAST_REFERENCE)
-
     def _within(self, part: _Reference) -> Iterator[_Reference]:
-        """Yield the pieces of a repeated part that become references, in order. The lines at the borders of
-        the repeated part stay. In a file, the units next to new lines also stay."""
-        start, end = part.start + 1, part.end - 1
+        """Yield the pieces of a repeated part that become references, in order.
+
+        Where an edit may quote the text, or the reference can't give line numbers, the lines at the borders
+        stay. In a file, the units next to new lines stay, too. Of an output that is not repeated as a whole,
+        the last line stays.
+        """
+        start, end, hidden = part.start, part.end, self._worthwhile
+        if self.call.is_quoted or not any(part.numbers):
+            start, end, hidden = start + 1, end - 1, self._between_telling
+        elif start and end == len(self._bare):
+            # The last line of an output often states the outcome.
+            end = max((at for at in range(start, end) if is_telling(self.read.lines[at])), default=start)
         if self.call.is_quoted and self.call.category == "read":
             if self._units is None:
                 self._units = FileUnits.of(self.text, self.read.lines, self.read.numbers)
             start, end = self._units.repeated(part.start, part.end)
         for first, after in self.staying().stretches(start, end, located=True):
-            for begin, stop in self._without_headings(first, after, self._between_telling):
+            for begin, stop in self._without_headings(first, after, hidden):
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
+
+    def _worthwhile(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return `start` and `end` if the lines between them are worth a reference, else None."""
+        return (start, end) if _is_worth(self.read.lines, start, end, _LEAST_REFERENCE) else None
 
     def _between_telling(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the range of the lines between two positions that a reference may replace; None if the lines
@@ -288,7 +297,7 @@ class _Search:
             start += 1
         while end > start and not is_telling(self.read.lines[end]):
             end -= 1
-        return (start, end) if _is_worth(self.read.lines, start, end, _LEAST_REFERENCE) else None
+        return self._worthwhile(start, end)
 
     def _without_headings(
         self, start: int, end: int, hidden: Callable[[int, int], tuple[int, int] | None]

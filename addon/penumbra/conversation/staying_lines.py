@@ -1,9 +1,9 @@
 """This module finds the lines of a repeated text that stay, because later turns need them in this place.
 
-In an output, failures stay with the lines around them and the headings above them. Locations, endings and
-acknowledged changes also stay. A heading stays if a line below it stays, so that no hit is read under another
-file's name. In a file, the units around a change stay whole (`FileUnits`), because an edit mostly quotes the
-beginning or the end of the changed unit.
+In an output, failures stay with the lines around them and the headings above them. The outcome of a run,
+acknowledged changes and findings of linters also stay. A heading stays if a line below it stays, so that no
+hit is read under another file's name. In a file, the units around a change stay whole (`FileUnits`), because
+an edit mostly quotes the beginning or the end of the changed unit.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import re2
-
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
-from penumbra.compress.critical_lines import critical_lines
+from penumbra.compress.critical_lines import critical_lines, reports
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.stages import search_hits
-from penumbra.linear import QUIET, lines_with
 
 _AROUND = 3
 """The greatest number of lines of a paragraph that belong to a failure, on each side."""
@@ -29,7 +26,7 @@ _LEVELS = 3
 _ABOVE = 40
 """The number of lines above a failure that are searched for such lines."""
 _LONGEST_HEADING = 400
-"""The length in characters of the longest line that may be a heading or an acknowledgement."""
+"""The length in characters of the longest line that may be a heading."""
 _PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
 _HEADINGS = (
     r"(?:[=#_*~-]{2,}>?|==>) +\S.*",
@@ -46,23 +43,6 @@ _OPENING = re.compile(rf"\S.*:|{_PATH}")
 """A title that ends with a colon, or a path, above a list of lines in another form."""
 _BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
 """The beginnings of lines that are listed below such a heading."""
-_DONE = re.compile(
-    r"(?i)[^\n]{0,200}\b(?:has|have|was|were) (?:been )?(?:successfully )?"
-    r"(?:updated|edited|modified|changed|created|written|overwritten|deleted|removed|renamed|moved|applied|saved"
-    r"|replaced|inserted|added|reverted)\b"
-    r"|\W*(?:success\b|successfully |done\b|(?:updated|edited|modified|created|wrote|deleted|removed|renamed"
-    r"|moved|applied|saved|replaced|inserted|added|reverted|committed|pushed|installed) )"
-    r"|(?-i:\W*(?:[A-Z][a-z]+ed|Found|Built|Wrote) (?:[0-9][0-9,]*|no|all) [a-z])"
-    r"|\W*[0-9][0-9,]* [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed\b"
-)
-"""A line that acknowledges or sums up changes: `Fixed 3 files`, `2 files left unchanged`."""
-_DONE_WORD = re2.compile(
-    "(?i)updated|edited|modified|changed|created|written|wrote|deleted|removed|renamed|moved|applied|saved"
-    "|replaced|inserted|added|reverted|success|done|committed|pushed|installed"
-    "|(?:ed|found|built|wrote) (?:[0-9]|no |all )|[0-9] [a-z]+ (?:[a-z]+ ){0,2}[a-z]+ed",
-    QUIET,
-)
-"""A word that every acknowledging line has, but most texts lack."""
 _QUOTING = frozenset({"glob", "list", "web"})
 """The categories of calls that quote texts, in addition to reads and searches."""
 _QUOTING_FAMILIES = frozenset(
@@ -89,7 +69,7 @@ class StayingLines:
     """Positions of the lines that are not blank, in order."""
     stated: Sequence[int] = ()
     """The positions of the lines that stay even if a reference states their place. These are lines with a
-    failure or a change, and lines next to a failure."""
+    failure, a change, an outcome or a finding, and lines next to a failure."""
 
     @classmethod
     def of(cls, lines: Sequence[str], call: Call) -> StayingLines:
@@ -97,7 +77,7 @@ class StayingLines:
         if call.shows_files and call.path:
             return cls()
         headings = _headings(lines)
-        stated = set() if call.shows_files else set(_acknowledging(lines))
+        stated = set() if call.shows_files else set(reports(lines, "change"))
         staying: set[int] = set()
         if not quotes(call):
             critical = critical_lines(lines)
@@ -105,7 +85,7 @@ class StayingLines:
             for position in failures:
                 staying.update(_belonging(lines, headings, position))
             beside = {position + step for position in failures for step in (-1, 1)}
-            stated.update(failures, beside & staying)
+            stated.update(failures, beside & staying, reports(lines, "outcome", "finding"))
             staying.update(critical)
         filled = [n for n, line in enumerate(lines) if line.strip()] if headings else []
         return cls(sorted(staying | stated), headings, filled, sorted(stated))
@@ -135,13 +115,6 @@ class StayingLines:
         ):
             return None
         return form[next_heading - 1]
-
-
-def _acknowledging(lines: Sequence[str]) -> Iterator[int]:
-    """Yield positions of the lines that acknowledge a change."""
-    for position in lines_with(_DONE_WORD, [line[:_LONGEST_HEADING] for line in lines]):
-        if _DONE.match(lines[position][:_LONGEST_HEADING]):
-            yield position
 
 
 def _headings(lines: Sequence[str]) -> list[list[int]]:

@@ -16,12 +16,13 @@ from penumbra import rules
 from penumbra.compress import failure_lines
 from penumbra.compress.calls.log_files import is_log, is_unedited
 from penumbra.compress.critical_lines import (
+    Report,
     Severity,
     all_passed,
     critical_lines,
-    endings,
     is_critical,
     is_stated,
+    reports,
     severity,
 )
 from penumbra.compress.failure_lines import HEADING, FailureLines
@@ -462,6 +463,15 @@ def test_an_example_is_what_it_says(example: dict[str, Any]) -> None:
         assert is_stated(line.encode()) is example["stated"]
 
 
+@pytest.mark.parametrize("kind", ["outcome", "change", "finding"])
+def test_lines_with_a_report_are_those_of_the_examples(kind: Report) -> None:
+    rule = rules.load("failures.yaml")["reports"][kind]
+    lines = [*rule["examples"], *rule["others"]]
+    assert [lines[at] for at in reports(lines, kind)] == rule["examples"]
+    for line in lines:
+        assert bool(reports([line + "\r"], kind)) is bool(reports([line], kind)), line
+
+
 SPOKEN = [
     example["line"] for example in rules.load("failures.yaml")["examples"] if example.get("stated") is False
 ]
@@ -509,7 +519,7 @@ def test_a_text_with_very_many_beginnings_of_a_match_prints_nothing(
     """RE2 itself prints an error when its automaton grows beyond its limit."""
     chosen = random.Random(1)
     text = "\n".join("Found " + "".join(chosen.choices("a1 ", k=120)) for _ in range(300))
-    assert len(endings(text.encode())) == 300
+    assert len(reports(text.split("\n"), "outcome")) == 300
     assert capfd.readouterr().err == ""
 
 

@@ -433,9 +433,10 @@ class _Parts:
         chosen = Selection(self._units, space - self._space_for_names, self._facts, self._needs)
         chosen.ends(_HEAD, _TAIL)
         if self._kind in _OF_RUNS:
-            ended = critical_lines.endings(self._data)
-            chosen.near(reversed(ended), _SUMMARIES, after=0)
-            failures = failures or critical_lines.placed_warnings(self._data)
+            outcomes = critical_lines.reports(self._lines, "outcome")
+            chosen.near([self._starts[at] for at in reversed(outcomes)], _SUMMARIES, after=0)
+            if not failures:
+                failures = [self._starts[at] for at in critical_lines.reports(self._lines, "finding")]
         chosen.near(failures, _FAILURES)
         self._take(chosen, first, _FIRST)
         if self._kind in _OF_ROWS and self._facts is not None:
