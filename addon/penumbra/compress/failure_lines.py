@@ -334,7 +334,7 @@ def write(
     more: int = 0,
     share: float = 0.75,
 ) -> str:
-    """Return in `space` bytes the text from `body`, and below it the failure lines that `body` left out.
+    """Return the text from `body` and, below it, the failure lines that `body` left out, in `space` bytes.
     `body` gets at least `least` bytes. Failure lines may use `more` bytes beyond `space`, and at most the
     part `share` of `space`."""
     most = max(0, min(int(space * share), space - least))

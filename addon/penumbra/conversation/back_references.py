@@ -93,7 +93,7 @@ class _Reference:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The numbers of the first and last line in the earlier text; 0 without numbers and with gaps."""
+        """The numbers of the first and last line in the earlier text; 0 if a number is missing or skipped."""
         count = self.end - self.start
         first, last = self.earlier.numbers[self.place], self.earlier.numbers[self.place + count - 1]
         return (first, last) if first and last - first == count - 1 else (0, 0)

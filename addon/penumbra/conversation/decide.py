@@ -211,7 +211,8 @@ class Decider:
         )
 
     def _reconsidered(self, item: Item, past: Decision) -> tuple[Decision, bool]:
-        """Return the earlier decision, or a new decision for a smaller form at no cost and True."""
+        """Return the earlier decision, or a new decision if a smaller form costs nothing. Also return whether
+        the decision is new."""
         if item.key in self.inputs.reopened and item.key not in self.decisions:
             made = self._decided(item)
             if made.facts.tokens_after < past.facts.tokens_after:

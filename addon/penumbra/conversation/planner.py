@@ -474,7 +474,7 @@ class Planner:
         return _plan(candidates)
 
     def _texts(self, most: int) -> list[SentText]:
-        """Return the results that may be cut, each once. With `most`, all results have more characters."""
+        """Return the results of more than `most` characters that may be cut, without repetitions."""
         last = self.request.conversation.last_response
         texts: dict[bytes, SentText] = {}
         for index, item in enumerate(self.request.items):

@@ -68,7 +68,7 @@ class RestoredValues:
         self._made: Restoring | None = None
 
     async def conceal(self, request: Request) -> bool:
-        """Replace values that were put into earlier responses by placeholders. Return False without any."""
+        """Put placeholders in place of values that earlier responses got. Return whether there were any."""
         on = request.settings.restores_secrets
         if not on and await self._stores.restorations.is_empty():
             return False
@@ -265,7 +265,8 @@ class RequestReader:
         caller: bytes,
         turn: workers.Turn,
     ) -> tuple[Request, Outside]:
-        """Return the request without secrets outside of results, and decisions. Raises RedactionError."""
+        """Return the request without the secrets outside of its results, and the new decisions. Raises
+        RedactionError."""
         by_rules = await self._rules.redact(request.settings.redaction_failure, caller)
         values = self._rules.values
 

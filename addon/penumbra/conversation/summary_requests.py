@@ -245,7 +245,7 @@ def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
 
 
 def _shortened(wire: ApiFormat, document: Document, message: Message, programs: frozenset[str]) -> bytes:
-    """Return a message without reasoning, with shorter texts and arguments; empty if it is all reasoning."""
+    """Return a message without reasoning, with shorter texts and arguments; empty if all is reasoning."""
     parts = [part for part in message.of(Kind.TEXT, Kind.RESULT) if wire.pair(part) not in programs]
     places = [text for part in parts for text in part.texts]
     texts = [(text, document.string(text) or "") for text in places]

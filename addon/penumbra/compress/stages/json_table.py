@@ -5,9 +5,9 @@
     1 <tab> alpha <tab> Oslo
     2 <tab> "12" <tab> Bergen
 
-Only the order of keys is lost. Numbers keep their spelling. A cell is a JSON value, but a string without
-quotes if it can't be mistaken for another value. An empty cell means that the object lacks the key. Objects
-within objects become columns with dotted names.
+Only the order of keys is lost. Numbers keep their spelling. A cell is a JSON value. A string has no quotes
+if it can't be mistaken for another value. An empty cell means that the object lacks the key. Objects within
+objects become columns with dotted names.
 """
 
 from __future__ import annotations
