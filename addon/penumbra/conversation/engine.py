@@ -161,16 +161,17 @@ class Engine:
         return structs.replace(accepted, restoration=restoration, milliseconds=milliseconds)
 
     async def _accept(self, incoming: Incoming, settings: Settings, turn: Turn) -> Accepted | None:
-        redacting = replace(settings, mode=Mode.DISABLED, dedup=False, enable_expand_context=False)
-        for tried in (settings, redacting):
+        failure = ""
+        for redacts_only in (False, True):
+            if redacts_only:
+                _log.warning("Penumbra goes on with redaction alone: %s", failure)
+                settings = replace(settings, mode=Mode.DISABLED, dedup=False, enable_expand_context=False)
             try:
-                return await self._send(incoming, tried, turn)
+                return await self._send(incoming, settings, turn)
             except (OverrideError, RedactionError, StoreAway):
                 raise
             except Exception as error:
                 failure = errors.place(error)
-            if tried is settings:
-                _log.warning("Penumbra goes on with redaction alone: %s", failure)
         if settings.must_search:
             raise RedactionError(failure)
         return None

@@ -172,17 +172,28 @@ class Expansions:
             await self._exchanges.put(_from_now_on(history, caller, name, declared_at), in_background=True)
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in conditions.betas)
         # If the provider stores the history, the request does not show its conversation.
-        conversation = named.conversation if named is not None and named.scope == caller.scope else b""
+        followed = named if named is not None and named.scope == caller.scope else None
+        conversation = followed.conversation if followed is not None else b""
         carries_all = not (history.is_elsewhere or tools.threaded)
         references = References(
             self._key, conversation or caller.conversation, name, conditions.hint, carries_all
         )
-        made = Prepared(wire, name, caller, references, history, replayed, owner, tools.threaded, declared_at)
-        made = replace(made, begins=latest is None and bool(history.visible))
-        if named is not None and named.scope == caller.scope:
-            made = replace(made, provider_results=named.held, is_followed=True)
-        renewed = latest is not None and latest.scope != caller.scope
-        return replace(made, earlier=latest.conversation) if latest is not None and renewed else made
+        renewed = latest if latest is not None and latest.scope != caller.scope else None
+        return Prepared(
+            wire,
+            name,
+            caller,
+            references,
+            history,
+            replayed,
+            owner,
+            threaded=tools.threaded,
+            declared_at=declared_at,
+            begins=latest is None and bool(history.visible),
+            earlier=renewed.conversation if renewed is not None else b"",
+            provider_results=followed.held if followed is not None else (),
+            is_followed=followed is not None,
+        )
 
     async def _history(
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
