@@ -59,7 +59,7 @@ def test_json_that_says_nothing_else_goes(example: TrimExample) -> None:
         made = shorten(ToolOutput(example.text, tool, arguments), Policy(), Redacted, str)
         assert made.text == example.gives
         assert made.original == example.text
-    # A file, or the output of a tool whose agent writes no such envelope, may be what was asked for.
+    # The agent may have asked for a file, or for an output without an envelope, that looks like this.
     for tool, arguments in (
         ("Read", {"file_path": "a.json"}),
         ("shell", {"command": "cat a.json"}),

@@ -1,4 +1,4 @@
-"""A long output keeps the lines, hits and rows with facts that no other one has."""
+"""A long output keeps the lines, hits and rows with facts that no other line, hit or row has."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_excerpt_shrinks_with_the_share_of_an_output_that_is_new() -> None:
     whole, short = watched(later, None), watched(later, told_of(before))
     assert len(short) < len(whole) / 2
     assert all(line in short for line in screen(900, 910))
-    # All is new where nothing was shown before; failures are shown in any case.
+    # Without an earlier text, all lines are new. Failures are always shown.
     assert watched(later, told_of([])) == whole
     failed = [*before, "Error: disk full at store-9", *before]
     assert "Error: disk full at store-9" in watched(failed, told_of(failed))
@@ -164,8 +164,8 @@ WORDS = [
 
 
 def tables(seed: int) -> Iterator[tuple[str, str, str]]:
-    """Yield the command line, the output, and the text of one of its rows, of tools that print tables, lists
-    and plans."""
+    """Yield tables, lists and plans that tools print: the command line, the output, and the text of one row of
+    the output."""
     chosen = random.Random(seed)
 
     def name(number: int) -> str:

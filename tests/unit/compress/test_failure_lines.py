@@ -118,7 +118,7 @@ SIZES = [2_000, 6_000, 40_000, 120_000]
 
 
 def output(kind: str, length: int, failures: list[str], seed: int) -> str:
-    """Return an output of about this size, with the failures at random places."""
+    """Return an output of about `length` characters with the failures at random places."""
     chance = random.Random(seed)
     _, _, filler = KINDS[kind]
     lines: list[str] = []
@@ -289,7 +289,7 @@ def test_a_failure_within_a_block_of_passing_tests_stands() -> None:
     lines += [f" ✓ a{n}.test.ts (3 tests) 12ms" for n in range(60)] + [" Test Files  60 passed (60)"]
     text = shown("\n".join(lines), "Bash", {"command": "npx vitest run"}, Mode.STANDARD)
     left_out = "[output of tests left out, here and below: 239 lines in 60 blocks (0 on stderr)]"
-    # The line stands after the heading that names its test.
+    # The error is below the heading with the name of its test.
     assert f"{left_out}\nstdout | a25.test.ts > b 25\nERROR cannot reach the ledger\n" in text
 
 

@@ -85,11 +85,11 @@ MARKERS = [(name, step) for name, step in STEPS if "say" in step]
 
 @pytest.mark.parametrize("step", [one for one in MARKERS if one[1].get("scattered")], ids=str)
 def test_a_marker_that_counts_other_places_says_so(step: tuple[str, dict[str, Any]]) -> None:
-    """A reader takes a line below a heading for a part of it."""
+    """A reader takes a line below a heading for a part of the group with this heading."""
     _, rule = step
     is_of_one = bool(rule.get("by")) and f"{{{rule['by']}}}" in rule["say"]
     assert is_of_one or "here and below" in rule["say"]
-    # The first block's own heading would stand above the count of all blocks.
+    # Otherwise the heading of the first block would be above the count of all blocks.
     assert "block" not in rule or rule.get("head") == 0
 
 
@@ -103,7 +103,7 @@ def test_a_count_that_may_be_one_has_both_nouns(step: tuple[str, dict[str, Any]]
 
 @pytest.mark.parametrize("example", CHANGED, ids=name_of)
 def test_line_ends_of_windows(example: CommandExample) -> None:
-    """Lines go and stay by their text, whatever ends them."""
+    """Line ends do not influence which lines stay."""
     result = apply(example.text.replace("\n", "\r\n"), call_of(example.call), lossy=example.lossy)
     assert result is not None
     assert [line.rstrip() for line in result.text.split("\n")] == [
@@ -113,7 +113,7 @@ def test_line_ends_of_windows(example: CommandExample) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
 def test_another_commands_output_is_left_alone(example: CommandExample) -> None:
-    """The text has another shape than the family's: prose."""
+    """The text is prose and does not have the shape of the family."""
     prose = "".join(
         f"Paragraph {number} of a letter that no program wrote, dear reader.\n" for number in range(30)
     )
@@ -145,7 +145,7 @@ def test_errors_anywhere_survive(example: CommandExample) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["name"])
 def test_patterns_need_no_backtracking(rule: dict[str, Any]) -> None:
-    """RE2 takes every pattern, since none looks around or refers back."""
+    """RE2 accepts every pattern, since no pattern has lookarounds or backreferences."""
     found = [pattern for _, pattern in patterns(FamilyRule, rule)]
     assert found or not rule.get("steps")
     assert list(broken_patterns(FamilyRule, rule)) == []
@@ -169,7 +169,7 @@ def test_families_of_lines(line: str) -> None:
 
 
 def test_every_match_finds_its_family() -> None:
-    """A rule that another one covers completely would never be used."""
+    """A rule would never be used if another rule matched all its commands."""
     shadowed = []
     for rule, _ in families().values():
         for line in rule.match:
@@ -333,7 +333,7 @@ def test_what_looks_like_the_output_of_a_family_is_left_alone(line: str, text: s
 
 
 def any_hides_blocks(rule: FamilyRule) -> bool:
-    """Return whether a family, or one that it falls back to, may leave out what others wrote."""
+    """Return whether a family, or a family in its `fallback`, may omit lines of other programs."""
     return rule.hides_blocks or any(families()[name].rule.hides_blocks for name in rule.fallback)
 
 
@@ -370,7 +370,7 @@ def made(rule: dict[str, Any]) -> Step:
 
 
 def run(rule: dict[str, Any], text: str) -> str:
-    """Return the text after a step, which must be the same with the patterns of a user's rule."""
+    """Return the text after a step. The step of a user's rule must give the same text."""
     lines = text.split("\n")
     after = made(rule).apply(lines, CriticalLines())
     assert step(convert(AnyStep, rule, "test").rule, LinearPattern).apply(lines, CriticalLines()) == after
@@ -409,7 +409,7 @@ def test_fold_scattered() -> None:
 
 
 def test_fold_scattered_by_group_counts_each_for_itself() -> None:
-    """Lines of two steps that run side by side are not counted as those of the first one."""
+    """Lines of two simultaneous steps are counted separately."""
     rule = {"fold": r"#(?P<step>\d) get", "say": "[#{step}: {n}]", "min": 2, "scattered": True, "by": "step"}
     assert run(rule, "#1 get\n#2 get\n#1 x\n#1 get\n#2 get\n#3 get") == "[#1: 2]\n[#2: 2]\n#1 x\n#3 get"
 
@@ -543,7 +543,7 @@ def test_block_scattered() -> None:
     rule = {"block": "out", "until": "ok", "say": "[{n} in {blocks}]", "head": 0, "scattered": True, "min": 3}
     assert run(rule, "out\na\nok 1\nout\nb\nc\nok 2") == "[5 in 2]\nok 1\nok 2"
     assert run(rule, "out\nok 1") == "out\nok 1"
-    # The count is the step's own.
+    # `{n}` is the count of lines, even if the pattern has a group `n`.
     rule = {"block": r"out (?P<n>\d+)", "until": "ok", "say": "[{n}]", "min": 2}
     assert run(rule, "out 7\na\nb\nok") == "out 7\n[2]\nok"
 
@@ -570,7 +570,7 @@ def test_what_a_block_warns_of_stands_where_it_was_said() -> None:
     assert run(rule, WARNED) == (
         f"out a\n[2 left out]\nend\nout b\n[1 left out]\n{warning}\nend\nout c\n[2 left out]\nend"
     )
-    # One marker counts what is left out of all blocks, and the warning stands below its own heading.
+    # One marker counts the omitted lines of all blocks. The warning is below its own heading.
     rule |= {"head": 0, "scattered": True}
     assert run(rule, WARNED) == f"[7 left out]\nend\nout b\n{warning}\nend\nend"
     assert run({**rule, "warnings": False}, WARNED) == "[10 left out]\nend\nend\nend"
@@ -639,7 +639,7 @@ LINES = st.lists(
 @settings(max_examples=examples(200), deadline=None)
 @given(LINES, st.integers(1, 4))
 def test_counts_of_a_fold_add_up(lines: list[str], least: int) -> None:
-    """The counts of the markers add up to the lines that are gone."""
+    """The counts in the markers add up to the number of omitted lines."""
     rule = {"fold": "ok", "say": "<{n}>", "min": least}
     after = made(rule).apply(lines, CriticalLines())
     said = sum(int(line[1:-1]) for line in after if line.startswith("<"))
@@ -667,7 +667,7 @@ def test_groups_can_be_written_out_again(lines: list[str]) -> None:
 
 
 def test_the_last_line_of_what_did_not_end_stays() -> None:
-    """A later line replaces an earlier one; where a number falls, its count has begun anew."""
+    """A later line replaces an earlier line. If a number falls, its count has begun again."""
     rule = {"drop": r"(?P<of>\w+) (?P<at>\d+)%$", "ended": r"(?P<of>\w+) done"}
     assert run(rule, "a 1%\nb 2%\na 3%\nb done\nend") == "a 3%\nb done\nend"
     assert run(rule, "a 1%\na 7%\nbroke\na 2%\na done") == "a 7%\nbroke\na done"
@@ -675,7 +675,7 @@ def test_the_last_line_of_what_did_not_end_stays() -> None:
 
 
 def test_what_began_folds_only_with_what_says_how_it_ended() -> None:
-    """Several items may run side by side in any order; lines that begin nothing are counted as they are."""
+    """Several items may run at the same time. Lines that begin no item are simply counted."""
     rule = {"fold": r"ok|(?P<of>t\w+)$", "ended": r"ok (?P<of>t\w+)", "say": "[{n}]", "min": 2}
     assert run(rule, "t1\nt2\nok t2\nok t1\nt3") == "[4]\nt3"
     assert run(rule, "t1\nt2\nok t1\nok") == "t1\nt2\n[2]"
@@ -712,7 +712,7 @@ def test_the_frame_of_a_failure_stays_and_only_blocks_that_lose_lines_are_counte
     whole = "err | b\nError: no ledger\n    at Ledger.open (ledger.js:15:5)\n\n"
     text = f"out | a\nx\n\n{whole}err | c\ny\nz\n\nout | d\nx\n\nend"
     assert run(PRINTED, text) == f"[10 in 3, 1 err]\n{whole}end"
-    # The one line that is shown counts the others, whose frames go with the block.
+    # The shown line has the number of the others. The frames of the others are omitted with the block.
     again = "err | e\nError: no ledger\n    at Ledger.open (ledger.js:15:5)\n\n"
     once = whole.replace("no ledger", "no ledger [1 more like it]")
     assert run(PRINTED, f"{whole}{again}end") == f"{once.rstrip()}\n\n[3 in 1, 1 err]\nend"

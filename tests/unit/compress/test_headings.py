@@ -1,4 +1,4 @@
-"""A detail keeps its title, and a hit the name of its file."""
+"""A detail is shown with its title, and a hit with the name of its file."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def shown_by(command: str, text: str) -> list[str]:
     ],
 )
 def test_what_was_grouped_and_cut_stands_below_its_own_beginning(command: str, line: str) -> None:
-    """Lines of five services alternate; many of them are left out with the names of their services."""
+    """Lines of five services alternate. Many lines are omitted with the names of their services."""
     lines = [
         line.format(part=n // 7 % 5, number=n * 7919 % 9973, n=n, deep="" if n % 3 else "    ")
         for n in range(900)
@@ -248,7 +248,7 @@ RECORDS = [
     ],
 )
 def test_details_stay_below_their_own_head(command: str, blocks: list[str], head: int) -> None:
-    """A line that is indented below a head, or belongs to a record, is shown with its head."""
+    """A line below a head, or in a record, is shown with the head."""
     heads = {block.split("\n")[head]: number for number, block in enumerate(blocks)}
     owners: dict[str, set[int]] = {}
     for number, block in enumerate(blocks):
@@ -290,8 +290,7 @@ def test_output_after_a_commit_is_not_its_own() -> None:
 
 
 def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object() -> None:
-    """A long line is no exception; an object within another one names the outer one where nothing else
-    does."""
+    """This is also true for a long line. If no other member names an object, an inner object names it."""
     long = "x " * 200
     text = "\n".join(
         [

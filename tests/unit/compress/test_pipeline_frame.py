@@ -1,4 +1,4 @@
-"""The frame of the pipeline: modes, gates, redaction, failures."""
+"""The pipeline around the stages: modes, conditions of stages, redaction, failures."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SECRET = "hunter2hunter2"
 
 
 def hide(text: str) -> Redacted:
-    """Redact the one secret that this redaction knows."""
+    """Redact the only known secret."""
     count = text.count(SECRET)
     return Redacted(text.replace(SECRET, "[REDACTED]"), {"known": count} if count else {})
 
 
 def run(text: str, tool: str = "Bash", arguments: object = None, **policy: object) -> Shortened:
     arguments = {"command": "./run"} if arguments is None else arguments
-    settings = Policy(**{"min_bytes": 0, **policy})  # type-checked by the dataclass's own use
+    settings = Policy(**{"min_bytes": 0, **policy})
     return shorten(ToolOutput(text, tool, arguments), settings, hide, lambda original: "shadow_0")
 
 

@@ -98,8 +98,8 @@ REPEATED = st.tuples(ODD, st.integers(1, 30), st.sampled_from(["", "\n", "\r\n"]
 
 
 def hold(text: str, call: tuple[str, object], mode: Mode = Mode.STANDARD, lossy: bool = True) -> None:
-    """Assert that a text never grows, is shortened once, always in the same way, and loses only what it
-    may."""
+    """Assert that a text never grows, that a second call changes nothing, that the result is deterministic, and
+    that only permitted lines are lost."""
     result = run(text, call, mode, lossy)
     in_front = PREFIX if lossy and result.loss is Loss.LOSSY else ""
     assert size(result.text) + size(in_front) <= size(text)
@@ -138,7 +138,7 @@ def test_examples_through_the_whole_pipeline(line: str, text: str) -> None:
     if {"log_patterns", "json_table"} & set(kept.stages):
         return
     for critical in filter(is_critical, text.split("\n")):
-        # A common beginning may stand before several lines; the last word of each always stays.
+        # A common beginning may be written once for several lines. The last word of each line always stays.
         assert re.findall(r"\w+", re.sub(r" \[ *\d+%\]$", "", critical))[-1] in kept.text
 
 
@@ -371,7 +371,7 @@ def test_nothing_grows(name: str, way: str) -> None:
 
 
 def test_of_all_that_may_go_most_goes() -> None:
-    """A third of the text goes, and half of the lines that say nothing."""
+    """At least 30 per cent of the text and half of the useless lines are omitted."""
     outputs = {name: read(name) for name in NAMES}
     texts = {name: sent(name, "standard") for name in NAMES}
     may_go = sum(len(output.may_go) for output in outputs.values())

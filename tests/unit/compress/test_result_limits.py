@@ -1,4 +1,4 @@
-"""The limits of a result's size, and of the memory and work that it may take."""
+"""The limits of a result's size, and of the memory and time for a result."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_is_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio
     assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).text == SOURCE
     wanted = replace(wanted, max_output_bytes=enough - 3)
     assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).loss is Loss.LOSSY
-    # The hard limit is the only one where the rest can't be asked for.
+    # If the model can't ask for the omitted part, only the hard limit applies.
     assert shorten(ToolOutput(SOURCE, *read), replace(wanted, lossy=False), Redacted, str).text == SOURCE
     small = Policy(lossy=True, overhead=PREFIX, max_output_bytes=5_000)
     cut = shorten(ToolOutput(SOURCE, *read), small, Redacted, str)
@@ -105,7 +105,7 @@ def test_a_file_is_outlined_in_aggressive_mode_alone(mode: Mode, part: float) ->
     made = shorten(ToolOutput(text, "Read", {"file_path": "steps.py"}), policy, Redacted, str).text
     assert (made == text) is (mode is Mode.STANDARD)
     assert size(made) <= part * size(text)
-    # The rest of a file is not worth the cost of a turn.
+    # Omitting the end of the file would save less than a further turn costs.
     short = text[:9_500]
     assert shorten(ToolOutput(short, "Read", {"file_path": "steps.py"}), policy, Redacted, str).text == short
 
@@ -211,8 +211,8 @@ def test_memory_grows_with_the_text_and_not_faster() -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2_000:]
-    # The limit is in KB: an interpreter with all rules has 80 MB, and no text takes more than 200 bytes for
-    # each of its own.
+    # The limit is in KB. An interpreter with all rules takes 80 MB, and a text takes at most 200 times its
+    # size.
     assert int(ran.stdout) < 200_000
 
 

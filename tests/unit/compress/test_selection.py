@@ -1,4 +1,4 @@
-"""A text that does not fit shows its most telling units with their headings, and counts the others."""
+"""Of a text that does not fit, the units with the most facts are shown, and the others are counted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def chosen(lines: list[str], room: int, mentioned: Mapping[str, float] | None = 
 
 
 def in_part(tool: str, arguments: dict[str, Any], text: str, **output: Any) -> str:
-    """Return the account of a result, without its heading."""
+    """Return the excerpt of a result, without its heading."""
     made = shorten(ToolOutput(text, tool, arguments, **output), Policy(lossy=True), Redacted, lambda _: "")
     heading, _, body = made.text.partition("\n")
     assert " in part; " in heading
@@ -155,7 +155,7 @@ def test_the_ends_of_a_text_of_any_size(lines: list[str], times: int, room: int)
     assert size(shown) <= room
     gone = sum(map(int, re.findall(r"^\[(\d+) gone\]$", shown, re.MULTILINE)))
     marks = [line for line in shown.split("\n") if re.fullmatch(r"\[\d+ gone\]", line)]
-    # A mark stands on a line of its own.
+    # Each mark is a separate line.
     assert gone + size(shown) - sum(map(size, marks)) - 2 * len(marks) <= len(data)
     assert gone + size(shown) >= len(data)
 
@@ -311,7 +311,7 @@ def test_the_only_record_that_differs_is_there_whatever_table_it_is_in(
     rows = [line for line in text.split("\n") if "\t" in line]
     assert any(re.match(shown, row) for row in rows), text
     assert len(rows) + markers.left_out(text) == 240
-    # Both ends of both tables.
+    # Both ends of both tables are shown.
     for row in ("0\t", "119\t", "j0000\t", "j0119\t"):
         assert any(line.startswith(row) for line in rows)
 

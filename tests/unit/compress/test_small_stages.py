@@ -1,5 +1,4 @@
-"""Small stages: tokens, sizes, binaries, the cap, JSON, folding, blanks, long lines, line numbers, echoed
-edits."""
+"""Small stages: tokens, sizes, binary data, the hard limit, JSON, repetitions, blanks, line numbers."""
 
 from __future__ import annotations
 
@@ -102,7 +101,7 @@ def test_binaries_are_named_with_their_size(text: str) -> None:
     assert binary.suppress(text) == f"[Binary output suppressed: {size.size(text)} bytes]"
 
 
-# The cap
+# The hard limit
 MARKER = re.compile(r"\[Tool output capped: ([0-9]+) bytes removed\]")
 
 
@@ -212,7 +211,7 @@ def test_minified_means_the_same(value: object, indent: int, ascii_only: bool) -
 
 # Folding
 def unfolded(text: str) -> str:
-    """Return the text that `fold` was given: every marker written out."""
+    """Return the text before `fold`, with the lines in place of every marker."""
     lines: list[str] = []
     for line in text.split("\n"):
         marker = re.fullmatch(r"\[the (?:line|(\d+) lines) above (\d+) more times?\]", line)
@@ -336,7 +335,7 @@ def numbered(lines: list[str], first: int = 1, separator: str = "→", width: in
 
 
 def restored(thinned: str) -> tuple[list[int], list[str]]:
-    """Numbers and contents of the lines of a thinned text, without its legend."""
+    """Return the numbers and the contents of the lines of a thinned text, without the legend."""
     numbers, contents = split(thinned)
     legend = contents.index(LEGEND)
     return numbers[:legend] + numbers[legend + 1 :], contents[:legend] + contents[legend + 1 :]
@@ -374,7 +373,7 @@ def test_all_of_the_code_after_a_bare_colon_may_be_indented() -> None:
         thinned = thin(window)
         assert thinned is not None
         assert split(window)[1][1:-1] == split(thinned)[1][2:-1] == code
-    # One blank belongs to the reader: before indented code, comments, and empty lines.
+    # The tool has written one blank before indented code, comments and empty lines.
     for code in (["    {", "        return x", "", "    }"] * 5, [" * a", "", " * b"] * 8):
         text = numbered(code, 36, ": ", 0)
         assert split(text)[1] == code

@@ -19,7 +19,7 @@ from support.results import PREFIX, shortened
 
 # JSON tables
 def read_table(text: str) -> list[dict[str, object]]:
-    """Return the objects of a text that is one table, read as its header says."""
+    """Return the objects in a text that is one table, by the header of the table."""
     header, *rows = text.split("\n")
     columns = json.loads("[" + header.rsplit("; columns ", 1)[1][:-1] + "]")
     found = re.search(r"; the same in all: (.*?)(?=; \"(?:[^\"\\]|\\.)*\" begins |; columns )", header)
@@ -50,7 +50,7 @@ def nest(flat: dict[str, object]) -> dict[str, object]:
         *path, last = name.split(".")
         place = nested
         for step in path:
-            place = place.setdefault(step, {})  # The names are unique, so that this is a dict.
+            place = place.setdefault(step, {})  # The names are unique, so this is a dict.
         place[last] = value
     return nested
 
@@ -198,7 +198,7 @@ def log_lines(count: int) -> str:
 
 
 def filled_in(text: str) -> str:
-    """The log whose patterns a text writes once."""
+    """Return the log in which every pattern is written in each of its lines."""
     legend, _, body = text.partition("\n[end of patterns]\n")
     patterns = dict(line[1:].split(" ", 1) for line in legend.split("\n")[1:])
     lines = body.split("\n")
@@ -360,7 +360,7 @@ def test_no_page(text: str) -> None:
             ),
             ["| 2025 | 2026", "Costs | 3 | 4", "Costs | 5 | 6", "| 7 | 8"],
         ),
-        # A head covers two columns, a value three rows, and rows end early.
+        # A head spans two columns, a value spans three rows, and some rows lack their last cells.
         (
             (
                 "<tr><th colspan=2>Crew</th><th>Home</th></tr><tr><td>1</td><td>2</td><td rowspan=3>quay</td></tr>"
@@ -376,7 +376,7 @@ def test_no_page(text: str) -> None:
             ),
             ["Name | 3 4", "a b | - [x](/x)"],
         ),
-        # An empty row belongs to the label, too.
+        # The label also spans an empty row.
         ("<tr><td rowspan=2>a</td><td>1</td></tr><tr></tr><tr><td>b</td></tr>", ["a | 1", "a", "b"]),
         # The outer table is layout.
         ("<tr><td></td><td><table><tr><td>in</td><td>ner</td></tr></table></td></tr>", ["in | ner"]),

@@ -1,4 +1,4 @@
-"""Terminal output as a screen shows it."""
+"""Terminal output is written as a screen shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages are passed over when the time for a result is over."""
+"""Stages are skipped when the time for a result is over."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ STANDARD = Policy(mode=Mode.STANDARD, lossy=True, min_bytes=0)
 
 
 class Clock:
-    """A clock that moves on by a second whenever it is asked."""
+    """A clock that advances by a second in each call."""
 
     def __init__(self):
         self.now = 0.0
@@ -30,12 +30,12 @@ class Clock:
 
 
 def budget(text, seconds, clock):
-    """Return a budget whose other clock always says that enough time has gone by."""
+    """Return a budget. By its clock `around`, enough time has always passed."""
     return time_budget.budget(text, seconds, clock, around=itertools.count(0.0, 1e9).__next__)
 
 
 def after(asked):
-    """Return a budget that is over once it has been asked so many times."""
+    """Return a budget that is over after `asked` calls."""
     return budget("x" * time_budget.SMALL, asked + 1, Clock())
 
 
@@ -135,7 +135,7 @@ def test_late_stages_show_in_the_event(monkeypatch):
 
 
 class Time:
-    """A `Time` holds two clocks, of which one goes half as fast, and counts how often that one is asked."""
+    """A `Time` has two clocks, and counts the calls of the slower clock, which is half as fast."""
 
     def __init__(self) -> None:
         self.now, self.asked = 0.0, 0
@@ -148,7 +148,7 @@ class Time:
         return self.now
 
     def steps(self, count: int) -> int:
-        """Check the time between seconds of work; return how many checks passed before the time was over."""
+        """Check the time after each second of work. Return the number of checks before the time was over."""
         for number in range(count):
             self.now += 1
             try:
@@ -163,7 +163,7 @@ def test_an_allowance_is_for_all_pieces_and_asks_rarely() -> None:
     allowance = time_budget.Allowance(200, time.own, time.around)
     assert [allowance.spend(lambda: time.steps(30)) for _ in range(3)] == [30, 30, 30]
     assert time.asked == 0
-    # A thread's own time, which goes half as fast, counts from the hundredth second on.
+    # From the hundredth second on, the thread's own time counts, which is half as fast.
     assert allowance.spend(lambda: time.steps(100)) == 100
     assert allowance.spend(lambda: time.steps(1_000)) == pytest.approx(110, abs=2)
     assert time.asked < 30
@@ -173,7 +173,7 @@ def test_an_allowance_is_for_all_pieces_and_asks_rarely() -> None:
 
 @pytest.mark.parametrize(("is_main", "pauses"), [(False, 2), (True, 0)], ids=["a worker", "the event loop"])
 def test_a_thread_pauses_once_a_turn(is_main, pauses, monkeypatch):
-    """Work that lets go of Python's lock only for moments keeps other threads from taking it."""
+    """Other threads can't take Python's lock from work that releases the lock only for moments."""
     now, slept = [0.0], []
     monkeypatch.setattr(time_budget.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(time_budget.time, "sleep", slept.append)

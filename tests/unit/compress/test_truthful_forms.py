@@ -1,4 +1,4 @@
-"""The form that is sent instead of a result says nothing false, and names what it leaves out."""
+"""The form of a result states nothing false, and names or counts the omitted parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(text: str, tool: str = "Bash", /, **arguments: object) -> Shortened:
 
 # Sizes
 def test_an_excerpt_says_how_many_lines_there_were() -> None:
-    """A line end at the end begins no further line, neither in the heading nor for the expansion."""
+    """A line end at the end of a text begins no further line, neither in the heading nor in the store."""
     for end in ("", "\n"):
         text = "\n".join(f"{n} a line of its own, {n * 7919 % 1000}" for n in range(3000)) + end
         assert f"; {len(text)} bytes, lines 1 to 3000]" in run(text, command="cat numbers").text
@@ -47,7 +47,7 @@ def test_one_line_with_escapes_is_not_said_to_be_one() -> None:
 
 @pytest.mark.parametrize("first", [1, 1_201])
 def test_a_page_of_a_file_is_said_by_its_numbers(first: int) -> None:
-    """A page does not say how many lines its file has."""
+    """A page of a file does not show the number of lines in the file."""
     page = "\n".join(f"{n}\tdef f{n}(): return {n * 7919}  # {'x' * 30}" for n in range(first, first + 1_000))
     heading = run(page, "Read", file_path="/a/b.py", offset=first, limit=1_000).text.split("\n")[0]
     assert heading.endswith(f"lines {first} to {first + 999}; counts below are of its shortened form]")
@@ -120,7 +120,7 @@ def test_what_names_a_record_stays_and_addresses_that_follow_from_another_go() -
 
 
 def test_rows_of_json_say_once_what_is_the_same_in_the_row_above() -> None:
-    """The rows are no table: their messages differ in shape."""
+    """The rows can't be a table, because their messages have different members."""
     same = {"cwd": "/home/ada/projects/quay", "session": "7f3a" * 8, "version": "2.1.1", "kind": "external"}
     lines = [
         json.dumps(
@@ -140,7 +140,7 @@ def test_rows_of_json_say_once_what_is_the_same_in_the_row_above() -> None:
 
 
 def test_a_long_string_in_an_object_keeps_its_beginning() -> None:
-    """Prose has few facts, but says most."""
+    """Prose has few facts, but the most information."""
     notes = {
         "hunk": "\n".join(f"+value_{n} = {n * 7919}" for n in range(900)),
         "body": "we agree to this " * 30,
@@ -148,7 +148,7 @@ def test_a_long_string_in_an_object_keeps_its_beginning() -> None:
     assert '"body":"we agree' in (json_prune.prune(json.dumps(notes), 3_000, weighed) or "")
 
 
-# Python 3.11 reads JSON in depths up to its recursion limit of 1,000 frames, of which the tests take some.
+# Python 3.11 reads JSON down to its recursion limit of 1,000 frames. The tests themselves take some frames.
 @pytest.mark.parametrize("depth", [100, 700])
 def test_members_in_great_depth_are_counted(depth: int) -> None:
     pruned = json_prune.prune('{"a":1,"b":' * depth + json.dumps(["x y" * 9] * 900) + "}" * depth, 2_000)
@@ -212,7 +212,7 @@ def test_a_shorter_text_ends_the_longer_one_that_it_overwrites() -> None:
     assert render("Compiling src/exports/VPN.c\rAll passed!\nok\n") == (
         "Compiling src/exports/VPN.c\nAll passed!\nok\n"
     )
-    # Only the text that covers the other one is seen.
+    # Only the text that covers the other text is visible.
     assert render("Compiling src/VPN.c\rAll passed!            \n") == "All passed!            \n"
     assert render("10 left\r9 left\r8 left\rdone\n") == "10 left\n8 left\ndone\n"
 
@@ -266,7 +266,7 @@ def test_a_read_is_numbered_from_where_it_was_asked_for() -> None:
 
 @pytest.mark.parametrize("sign", [": ", "\t", "| ", ":"])
 def test_numbers_that_a_file_may_hold_itself_stay(sign: str) -> None:
-    """Only a tool that numbers every line so has written these numbers."""
+    """The numbers are removed only if the tool writes numbers in this form before every line."""
     text = "\n".join(f"{n}{sign}{row}" for n, row in enumerate(ROWS, 1))
     for tool in ("read_file", "read", "mcp__fs__read_text_file"):
         assert run(text, tool, path="notes/list.txt").text == text

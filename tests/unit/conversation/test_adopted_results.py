@@ -1,4 +1,4 @@
-"""Results that the provider may have seen without us: their form stays, their secrets do not."""
+"""Results that the provider may have got without Penumbra keep their form, but not their secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMPRESS, RAW = Settings(adopt="compress"), Settings(adopt="raw")
 
 
 def history(*results: str) -> list[Any]:
-    """Every result has been answered already."""
+    """Return messages with these results, each of which the model has answered."""
     messages: list[Any] = []
     for number, text in enumerate(results):
         messages += [use(f"toolu_{number}"), answer(f"toolu_{number}", text)]
@@ -109,7 +109,7 @@ def test_only_the_secret_goes_for_good() -> None:
     ("api", "made", "adopt"), [("openai-chat", chat(), "raw"), ("anthropic-messages", thinking(), "auto")]
 )
 def test_secrets_stay_if_the_operator_or_bound_thinking_requires_it(api: str, made: Any, adopt: str) -> None:
-    """The operator wants it, or thinking would be refused with another prefix."""
+    """The operator asks for it, or the provider would refuse thinking with another prefix."""
     assert sent(api, made, adopt)[0] == json.dumps(made)
     assert sent(api, made, "compress")[0] != json.dumps(made)
 

@@ -35,13 +35,13 @@ def read_of(path: str) -> Call:
 
 
 def reread(earlier: str, new: str, *, path: str = "a.py") -> str | None:
-    """The new text of a file with what it shares with an earlier read as references."""
+    """Return a file's new text, with references in place of the lines that an earlier read shows."""
     made = with_references(index((READ, earlier), is_file=True), new, read_of(path))
     return None if made is None else made.text
 
 
 def rerun(earlier: str, new: str, command: str = "./run") -> str | None:
-    """The new output of a command with what it shares with an earlier one as references."""
+    """Return a command's new output, with references in place of the lines that an earlier output shows."""
     made = with_references(index((RUN, earlier)), new, call=classify("Bash", {"command": command}))
     return None if made is None else made.text
 
@@ -170,7 +170,7 @@ def test_a_reference_tells_calls_of_one_name_apart() -> None:
         assert made.text == f"[30 lines: same as in {name}]"
         assert made.keys == keys
     assert line_index.calls.name(b"\x01", is_whole=True) == Name("Bash ./run (the 1st)", frozenset({b"\x01"}))
-    # The same again: the latest is meant.
+    # The result is repeated, so the name means the latest call.
     line_index.calls.note(b"\x04", RUN)
     line_index.note(b"\x04", RUN, first)
     made = with_references(line_index, first)
@@ -180,7 +180,7 @@ def test_a_reference_tells_calls_of_one_name_apart() -> None:
 
 
 def test_lines_are_those_of_the_file_where_the_call_tells_them() -> None:
-    """Only a later call that shows these lines could be meant instead."""
+    """The name could only mean a later call instead if that call showed these lines."""
     lines = code(0, 60)
     part = "Bash sed a.py"
     line_index = LineIndex()
@@ -250,7 +250,7 @@ def test_failures_endings_and_their_headings_stay() -> None:
         "=== 1 failed, 39 passed in 3.2s ===",
     ]
     assert expand(made, {"Bash ./run": ran}) == ran
-    # Nothing has failed where the lines are only quoted.
+    # Quoted lines report no failure.
     assert rerun(ran, ran, "grep -h '' log") == "[44 lines: same as in Bash ./run]"
 
 

@@ -1,4 +1,4 @@
-"""The price model: what holds for whom, and when a rewrite pays."""
+"""The price model: the prices of each provider, and the rewrites that pay."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_changes_that_pay_are_chosen(
 
 
 def test_the_cost_of_a_change() -> None:
-    """Once 1.25 * (60,000 - 9,000) - 0.1 * 60,000, and each turn 0.1 * 9,000."""
+    """The cost is 1.25 * (60,000 - 9,000) - 0.1 * 60,000 once, and 0.1 * 9,000 less in each turn."""
     far = decide([FAR], ANTHROPIC, 30, cold=False, bound=False)
     assert (round(far.once), round(far.each)) == (57_750, 900)
     cold = decide([Change(2_000, 100, 90_000), Change(900, 100, 4_000)], ANTHROPIC, 0, cold=True, bound=False)
@@ -93,7 +93,7 @@ def bill(price, contexts):
     st.integers(0, 30),
 )
 def test_no_decision_is_dearer_over_the_expected_turns(results, rest, turns):
-    """The replayed bill of both ways: a rewrite that the model chooses must not lose."""
+    """If the price model chooses a rewrite, the bill with the rewrite is not higher than without."""
     behind, changes = rest, []
     for before, after in reversed(results):
         changes.insert(0, Change(before, after, behind))

@@ -1,4 +1,4 @@
-"""Names of calls in references: they tell calls apart, and show no secret and no part of a placeholder."""
+"""Names of calls in references distinguish calls, and show no secret and no part of a placeholder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACEHOLDER = "[REDACTED:test:abcdef]"
 
 
 def clean(text: str) -> str:
-    """Take out the secret where it stands as a whole."""
+    """Replace the whole secret by a placeholder."""
     return text.replace(SECRET, PLACEHOLDER)
 
 
@@ -79,7 +79,7 @@ def test_remembered_names_hold_no_calls() -> None:
             )
     assert len(asked) == 2
     assert SECRET not in str(vars(remembered))
-    # A beginning is no end.
+    # A command and a path with the same text are cut at different places.
     long = {"command": "/" + "a" * 50 + "/" + "b" * 50}
     same = {"file_path": long["command"]}
     for tool, arguments in (("Bash", long), ("Read", same)):

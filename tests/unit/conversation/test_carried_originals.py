@@ -1,4 +1,4 @@
-"""References of a request are none of those under which it carries another text already."""
+"""A request gets no new reference that it already uses for another text."""
 
 import re
 
@@ -20,7 +20,7 @@ def log(word):
 
 
 def turn(texts, past):
-    """The references of a request with these results, and what is decided about them."""
+    """Return the references of a request with these results, and the decisions about the results."""
     talk = Talk(adopt="compress", redact_secrets=False)
     for text in texts:
         talk.call("Bash", text, command="./x")

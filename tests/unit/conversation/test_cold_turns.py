@@ -1,4 +1,4 @@
-"""A turn whose cache is cold: a conversation that was met under way gets the forms and the tool that it lacks."""
+"""In a turn with a cold cache, a conversation that began without Penumbra gets its forms and the tool."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MORE: list[Turn] = [("said", "Yes."), ("user", "And now?")]
 
 
 class Talk:
-    """A conversation with one API whose first turns went another way."""
+    """A conversation with one API whose first turns did not pass through Penumbra."""
 
     def __init__(self, callers: Callers, api: Api, **more: Any) -> None:
         self.callers, self.api, self.more = callers, api, more
@@ -97,7 +97,7 @@ def test_an_adopted_conversation_is_shortened_when_the_cache_is_cold(
     assert len(set(shown(cold))) == 2
     assert GITHUB not in cold.rewritten.body.decode()
     assert cold.line.startswith(late_declaration.LINE)
-    # Final: when its response is lost, on the next turn, and after a restart.
+    # The forms are final: after a lost response, in the next turn, and after a restart.
     again = talk.send()
     later = talk.send(*MORE)
     callers.restart()
@@ -123,7 +123,7 @@ def test_results_that_later_ones_replace_are_replaced(callers: Callers) -> None:
 
 
 def test_the_tool_stays_though_nothing_was_left_out(callers: Callers) -> None:
-    """The response to the turn that declared it may be lost: the provider has its prefix all the same."""
+    """The response to the turn that declared the tool may be lost, but the provider has cached the prefix."""
     talk = Talk(callers, ANTHROPIC, **CLAUDE)
     talk.turns[2] = (*MET[2][:2], "x  \n" * 900)
     talk.turns[4] = (*MET[4][:2], "ok")
@@ -202,7 +202,7 @@ def test_turns_that_went_another_way_leave_a_doubt(callers: Callers) -> None:
 
 
 def forked(talk: Talk) -> Talk:
-    """Another session that goes on from here with the same results."""
+    """Return another session that continues from here with the same results."""
     fork = Talk(talk.callers, talk.api, **talk.more)
     fork.turns, fork.now = list(talk.turns), talk.now
     fork.headers = {**talk.headers, "x-claude-code-session-id": "another"}

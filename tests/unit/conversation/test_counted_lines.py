@@ -1,4 +1,4 @@
-"""Lines of an output that earlier results show here and there: one line counts them."""
+"""A count replaces the lines of an output that several earlier results show."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from penumbra.conversation.line_index import LineIndex
 STEPS = [f"module_{n} is built from src/module_{n}.c with all of its parts" for n in range(40)]
 OTHER = [f"part {n} of the archive goes to store-{n}" for n in range(40)]
 LATER = str.maketrans("0123456789", "1234567890")
-"""Other digits."""
+"""A translation table that changes every digit."""
 MIXED = [line for pair in zip(STEPS[:8], OTHER[20:28], strict=True) for line in pair]
-"""Lines of two texts in turns, which no reference can name."""
+"""Alternating lines of two texts. No reference can name them."""
 NEW = "linking the whole with flag -O9"
 MAKE = classify("Bash", {"command": "make all"})
 WATCH = classify("Bash", {"command": "./watch"})

@@ -1,4 +1,4 @@
-"""Nothing is said by reference to what the provider drops."""
+"""No reference names a result that the provider drops."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_no_result_refers_across_a_compaction() -> None:
         assert contents(go(body(*before, *behind), **safe))[1].endswith(DUPLICATE)
         first = go(body(*before, COMPACTION, *behind), **safe)
         assert contents(first) == [LOG, LOG]
-        # Of what stands behind it, all is there.
+        # The request has all results after the compaction.
         again = body(*before, COMPACTION, *behind, use("toolu_3"), answer("toolu_3", LOG))
         assert contents(go(again, known=first.decisions, **safe))[2].endswith(DUPLICATE)
     read = [use("toolu_1", "Read", file_path="a.py"), answer("toolu_1", SOURCE)]
@@ -69,13 +69,13 @@ def test_a_sent_reference_stays() -> None:
     first = go(body(*messages), settings=safe)
     for later in (body(*messages, COMPACTION), body(*messages, truncation="auto")):
         assert contents(go(later, known=first.decisions, settings=safe)) == contents(first)
-    # What a client keeps behind a compaction has lost what it referred to.
+    # Results that a client keeps after a compaction have lost their referents.
     between = body(*messages[:2], COMPACTION, *messages[2:])
     assert contents(go(between, known=first.decisions, settings=safe)) == [LOG, LOG]
 
 
 def test_arguments_before_a_compaction_are_no_referents() -> None:
-    """Its result may stand behind it."""
+    """The result of such a call may come after the compaction."""
     write, wrote = use("toolu_w", "Write", file_path="a.py", content=SOURCE), answer("toolu_w", "ok")
     read = [use("toolu_1", "Read", file_path="a.py"), answer("toolu_1", EDITED)]
     assert "same as in what Write a.py was given" in contents(go(body(write, wrote, *read)))[1]

@@ -1,4 +1,4 @@
-"""A write that the disk does not answer for long: requests go on, their forms stay, memory is bounded."""
+"""If the disk does not answer for long, requests continue, forms stay, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def turns(count: int) -> list[Turn]:
 
 
 class Disk:
-    """Of an engine: it hangs at the next write, from `hang` on until `free`."""
+    """An engine's disk. After `hang`, it does not answer the next write until `free`."""
 
     def __init__(self, callers: Callers) -> None:
         self._callers = callers
@@ -84,7 +84,7 @@ def incoming(count: int, key: str = "k") -> Incoming:
 
 
 async def sent(callers: Callers, count: int, key: str = "k") -> Accepted:
-    """Return a turn with so many results as it is accepted, within seconds."""
+    """Return the accepted turn with `count` results. Waits only some seconds."""
     found = await asyncio.wait_for(callers.engine.process(incoming(count, key), callers.settings), 10)
     await asyncio.wait_for(callers.engine.stores.written(), 10)
     assert isinstance(found, Accepted)
@@ -105,7 +105,7 @@ def test_results_are_only_redacted_meanwhile_and_keep_that_form(callers: Callers
     async def go() -> list[list[str]]:
         found = [forms(await sent(callers, 1))]
         disk.hang()
-        # That it hangs is known when the first has waited for it.
+        # The first request has waited, so the engine knows that the disk hangs.
         found += [forms(await sent(callers, count)) for count in (2, 3, 4)]
         assert callers.engine.database.samples()["up"] == 0
         await disk.free()
@@ -140,7 +140,7 @@ def test_no_later_request_waits_and_the_log_names_beginning_and_end(
 def test_waiting_writes_are_bounded_and_forgotten_results_keep_their_form(
     callers: Callers, disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also when memory has forgotten it."""
+    """A form stays even if memory has forgotten the decision."""
     monkeypatch.setattr(store_database, "MUCH_WAITING", 20_000)
     monkeypatch.setattr(store_database, "MOST_WAITING", 50_000)
 
@@ -165,7 +165,7 @@ def test_waiting_writes_are_bounded_and_forgotten_results_keep_their_form(
 
 
 def test_a_disk_that_is_only_slow_is_still_asked(callers: Callers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too much waits to be written: nothing is decided that would have to be remembered."""
+    """If too much waits to be written, no decision is made that must be remembered."""
     monkeypatch.setattr(store_database, "MUCH_WAITING", -1)
 
     async def go() -> None:
@@ -186,7 +186,7 @@ def test_requests_are_refused_if_the_settings_require_the_store(start: Callable[
     async def go() -> None:
         await sent(callers, 1)
         disk.hang()
-        # Whatever is written first.
+        # The disk hangs at any write.
         callers.engine.database.later(
             lambda connection: connection.execute("UPDATE decisions SET used = used")
         )

@@ -1,4 +1,4 @@
-"""Messages that declare tools within a conversation: where they may stand, and the tools that they leave."""
+"""Messages that declare tools within a conversation: their places, and the tools after them."""
 
 from __future__ import annotations
 

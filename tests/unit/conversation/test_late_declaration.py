@@ -1,4 +1,4 @@
-"""A small conversation gets the injected tool only where that saves more than it costs."""
+"""A small conversation gets the injected tool only if the tool saves more than it costs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.engines import Callers, shown
 ANTHROPIC, CHAT, RESPONSES = APIS[:3]
 ASK = ("user", "Do the tests pass?")
 WORDS = ("user", "Run all the tests and say what fails. " * 150)
-"""More than providers cache at least, and little for a first request."""
+"""A text above the providers' smallest cached prompt, but short for a first request."""
 UNBOUND = {"model": "claude-sonnet-4-5"}
 SHORT = "\n".join(f"line {number}: {number * 7919 % 1009}" for number in range(9))
 
@@ -31,7 +31,7 @@ WHAT = ["alpha", "beta", "gamma", "delta", "omega", "kappa", "sigma", "theta", "
 
 
 def run_of(tests: int) -> str:
-    """Return pytest's output of so many tests that pass, whose names follow no pattern."""
+    """Return pytest's output for `tests` passed tests. The names of the tests follow no pattern."""
     some = random.Random(3)
     names = (
         f"{some.choice(WHAT)}_{some.randrange(999)}.py::test_{some.choice(WHAT)}_{some.choice(WHAT)}_{n}"
@@ -118,7 +118,7 @@ def test_never_without_tools_of_the_client(callers: Callers) -> None:
 
 
 def test_a_request_without_tools_beside_the_conversation_changes_nothing(callers: Callers) -> None:
-    """Of a session that has a name, a title is asked for under the same one."""
+    """A request for a session's title has the session's name."""
     for results, there in (([], False), ([SHORT], False), ([SHORT, LONG_RUN], True)):
         assert declares(sent(callers, CHAT, turns_of(WORDS, *results))) is there
         assert not declares(sent(callers, CHAT, [WORDS], tools=[]))

@@ -1,4 +1,4 @@
-"""The places of lines in earlier texts, and the indexes that are kept from turn to turn."""
+"""Places of lines in earlier texts, and indexes that are kept for the next turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that were used before a result, in every API's way to write a conversation."""
+"""The names that were used before a result, in the conversations of every API."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ TURNS: list[Turn] = [
 
 
 def mentioned(turns: Sequence[Turn], api: Api = APIS[0]) -> list[Mapping[str, float]]:
-    """The names before each result."""
+    """Return the names that were used before each result."""
     known = next(one for one in recognise.apis() if one.id == api.id)
     document = Document(api.body(turns, **({"system": "system_prompt"} if api is APIS[0] else {})))
     conversation = known.wire.read(document)

@@ -1,4 +1,4 @@
-"""Threads are refused where the client then goes on without."""
+"""Threads are refused if the client then continues without threads."""
 
 from __future__ import annotations
 

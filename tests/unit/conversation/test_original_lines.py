@@ -1,4 +1,4 @@
-"""References to coded texts are true of the outputs themselves."""
+"""References to texts with patterns or line numbers are also true for the original outputs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def services(name: str) -> str:
 
 
 def several(text: str) -> str:
-    """Return a text between lines that are the same around each such text."""
+    """Return a text between lines. The lines are the same for every text."""
     names = ["".join(chr(97 + int(digit)) for digit in str(a)) for a, _ in _ROWS[:30]]
     same = [f"loaded the plugin {name} from the folder of plugins" for name in names]
     return "\n".join([*same, text, *same[::-1]])
@@ -84,7 +84,7 @@ def test_a_reference_is_true_of_the_outputs(kind: str, can_ask: bool) -> None:
     )
     _, text = forwarded
     assert references_in(text, outputs) or can_ask or "others" not in kind
-    # Rows of a pattern stand below all patterns.
+    # The rows of patterns are below all patterns.
     written = {line.split(" ")[0] for line in text.split("\n") if line.startswith("~")}
     assert not written or (logs.FIRST in text and logs.LAST in text)
     for name in written:

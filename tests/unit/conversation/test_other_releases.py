@@ -1,4 +1,4 @@
-"""Conversations under way keep their forms when another release, with other rules, takes over."""
+"""Conversations keep their forms when another release with other rules replaces Penumbra."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ OUTPUTS = [
 
 
 def turn(path, count):
-    """One request through a process of its own that shares nothing but the database."""
+    """Send one request through a separate process that shares only the database."""
 
     async def work():
         database = Database(path, 1 << 26)

@@ -57,7 +57,7 @@ def test_only_secrets_in_texts_and_arguments_are_replaced(name: str, redactor: R
 
 
 def test_results_are_left_out() -> None:
-    """Results are redacted where they are shortened."""
+    """Other code redacts results, when they are shortened."""
     seen: list[str] = []
 
     def redact(text: str, hint: str) -> Redacted:

@@ -1,4 +1,4 @@
-"""Calls that were given placeholders: their results say so, once and for good."""
+"""The result of a call with placeholders in its arguments has a note in every turn."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def written(mark: str, number: int = 1, said: str = "ok") -> list[Turn]:
 
 
 def last_results(accepted: Accepted) -> list[str]:
-    """The texts of the last message's results as Anthropic's bodies have them."""
+    """Return the texts of the results in the last message of an Anthropic body."""
     texts: list[str] = []
     for block in json.loads(accepted.rewritten.body)["messages"][-1]["content"]:
         content = block["content"]
@@ -141,7 +141,7 @@ def test_patch_as_free_text_is_looked_into(callers: Callers) -> None:
 
 
 def with_content(callers: Callers, content: Any, **more: Any) -> Accepted:
-    """The result of the call that writes a placeholder has this content."""
+    """Send a request in which the result of the call with a placeholder has this content."""
     mark = mark_in(sent(send(callers, READ)))
     body = json.loads(ANTHROPIC.body([*READ, *written(mark)]))
     body["messages"][4]["content"][0] |= {"content": content, **more}

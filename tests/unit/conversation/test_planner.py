@@ -1,4 +1,4 @@
-"""Texts that are sent smaller: when, in which order, and that they stay so."""
+"""Smaller forms of sent texts: the occasion, the order, and that the forms are final."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_unread_tail_is_never_touched():
     talk = Talk()
     talk.call("Bash", prose(5), command="make")
     talk.call("Bash", prose(6), command="make")
-    # Two results of one call in the newest turn: neither was read.
+    # The newest turn has two results of one call. The model has read neither.
     talk.messages[-1]["content"].append(
         {"type": "tool_result", "tool_use_id": "toolu_x", "content": prose(7)}
     )
@@ -187,7 +187,7 @@ def test_unless_asked_for_only_a_long_pause_changes_what_was_sent():
 
 
 def _texts(value: Any, seen: set[int]) -> Iterator[str | bytes]:
-    """All texts within containers and dataclasses."""
+    """Yield all texts within containers and dataclasses."""
     if id(value) in seen:
         return
     seen.add(id(value))

@@ -1,4 +1,4 @@
-"""Which project a conversation is said to be about."""
+"""The project of a conversation, by the words of the user."""
 
 from __future__ import annotations
 

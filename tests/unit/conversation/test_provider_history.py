@@ -1,5 +1,5 @@
-"""Results that only the provider has, by a response's id: which of them a later one is said to be, and what a
-session asks for."""
+"""Results that only the provider stores, by a response's id: their duplicates in later requests, and requests
+with a session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def callers(start: Callable[..., Callers]) -> Callers:
 
 
 class Chain:
-    """A conversation of which only new items travel."""
+    """A conversation in which each request has only new items."""
 
     def __init__(self, callers: Callers, **more: Any) -> None:
         self.callers, self.more, self.number = callers, more, 0
@@ -51,7 +51,7 @@ class Chain:
         return self.callers.send(API, self.request(*turns, **more), self.headers)
 
     def goes(self, turn: tuple[str, ...], *turns: tuple[str, ...], **more: Any) -> Accepted:
-        """A request, and the response to it."""
+        """Send a request, answer the request, and return the accepted request."""
         sent = self.send(*turns, **more)
         self.number += 1
         self.callers.answer(sent, API, turn, shows=True, ids=(self.before,))
@@ -84,7 +84,7 @@ def refusal(callers: Callers, body: bytes) -> str:
 
 
 def test_a_duplicate_names_the_right_one_of_several_versions(callers: Callers) -> None:
-    """Each is held already; a reader takes a bare name for the last call of that name."""
+    """The provider stores each version. A reader takes a bare name for the last call of that name."""
     said = Chain(callers).outputs("cat parts", FIRST, SECOND, FIRST, FIRST, SECOND)
     assert said[:2] == [FIRST, SECOND]
     named = [f"[Duplicate of Bash cat parts{which}; see earlier result]" for which in (
@@ -106,7 +106,7 @@ TOKEN = "sk-proj-Zq3vT8nW1xR7yL5kB2mD9cF4gH6jP0sA1eU8iO5tY3wQ7"
 
 
 def test_names_of_remembered_results_have_no_secrets(callers: Callers) -> None:
-    """Also where the name ends within one."""
+    """A name that is cut within a secret also shows no part of the secret."""
     for padding in ("", "-s -o /dev/null "):
         command = f"curl {padding}-H 'Authorization: Bearer {TOKEN}' https://api.example.com/v1/parts"
         chain, first, second = Chain(callers), call(1, command), call(2, command)
@@ -182,7 +182,7 @@ def test_no_result_is_remembered_across_a_compaction(callers: Callers) -> None:
 
 
 def test_calls_are_not_counted_from_one_that_may_not_be_the_first(callers: Callers) -> None:
-    """The provider has another one in front of those that are known."""
+    """The provider has an unknown call before the known calls."""
     chain = Chain(callers)
     assert chain.outputs("cat parts", SECOND.replace("second", "zeroth"), truncation="auto")
     first, second, third = (
@@ -201,7 +201,7 @@ def test_a_session_is_refused_for_a_reason_that_is_true(callers: Callers) -> Non
     chain.goes(call(1, "cat parts"), ASK)
     result = ("result", call(1, "")[1], FIRST)
     assert refusal(callers, chain.request(result, **SESSION)) == ""
-    # Nothing of it could be a duplicate.
+    # The request has no result that could be a duplicate.
     assert refusal(callers, chain.request(("user", "So?"), truncation="auto", **SESSION)) == ""
     assert "may drop parts" in refusal(callers, chain.request(result, truncation="auto", **SESSION))
     assert "may drop parts" not in refusal(callers, chain.request(result, truncation="disabled", **SESSION))
@@ -231,7 +231,7 @@ def test_originals_of_a_session_are_found_in_all_of_its_conversations(callers: C
 
 
 def test_an_earlier_part_of_the_conversation_joins_its_session_later(callers: Callers) -> None:
-    """The reference was made before there was a session: the request that carries it brings it along."""
+    """A reference from before the session is known to the session after a request that contains it."""
     turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG)]
     [ref] = shown(callers.send(API, API.body(turns), KEY))
     other = callers.send(API, API.body([("user", "Something else.")], **SESSION), KEY)
@@ -274,7 +274,7 @@ def test_a_stored_original_keeps_the_number_of_its_first_line(
 
 
 def test_an_original_that_a_request_carries_is_stored_again(callers: Callers) -> None:
-    """Its original is long gone from the store when the client sends its result once more."""
+    """The store has dropped the original before the client sends the result again."""
     turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG), ("said", "So."), ("user", "And?")]
     first = callers.send(API, API.body(turns[:3]), KEY)
     [ref] = shown(first)

@@ -1,5 +1,4 @@
-"""Two proxies on one store, of which one is of another release: its rules shorten otherwise, and it writes whole
-references."""
+"""Two proxies share a store. One is of another release, with other rules and with whole references."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ def other_rules(output: ToolOutput, policy: Any, redact: Any, ref: Any, is_late:
 
 
 async def turns(pair: TwoProxies, where: str, patched: pytest.MonkeyPatch) -> str:
-    """So many turns; 1 is the other release."""
+    """Send a turn through each proxy in `where`: `1` is the proxy of the other release."""
     for each in where:
         with patched.context() as other:
             if each == "1":
@@ -67,7 +66,7 @@ def test_the_first_form_stays_whichever_release_made_it(
         try:
             last = await turns(pair, where, monkeypatch)
             if any(store.figures.failures for store in pair.stores) and key < TRIES:
-                # A machine so busy that the store was late: what is decided then follows the release.
+                # The store was late on a busy machine, so the decision depends on the release.
                 await test(key + 1)
                 return
             assert pair.broken == []

@@ -1,4 +1,4 @@
-"""The memory of read messages changes nothing but the cost."""
+"""The memory of read messages changes only the cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESULTS = (
 
 
 def conversation() -> Iterator[list[Turn]]:
-    """A conversation turn by turn: equal messages, results in the user's text, one that is edited later."""
+    """Yield the turns so far: with equal messages, results in the user's text, and a message edited later."""
     turns: list[Turn] = [("user", f"Find out why, with {SECRET}.")]
     yield list(turns)
     for number, text in enumerate(RESULTS):
@@ -51,8 +51,8 @@ def conversation() -> Iterator[list[Turn]]:
 
 
 def body(api: Api, turns: list[Turn]) -> bytes:
-    """As clients write it, without spaces. Where the API has marks for its cache, the last message has one, so
-    that it changes a turn later."""
+    """Return a body without spaces, as clients write it. If the API has cache breakpoints, the last message has
+    one and therefore changes in the next turn."""
     made = json.loads(api.body(turns))
     if api.id != "anthropic-messages":
         return json.dumps(made, separators=(",", ":")).encode()
@@ -67,7 +67,7 @@ def body(api: Api, turns: list[Turn]) -> bytes:
 def engines(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Callers]]:
-    """Return engines that look for the known part of every body, however short, before they read it."""
+    """Yield engines that look for the known part of every body, even of a short body."""
     monkeypatch.setattr(request_reader, "LONG", 0)
     monkeypatch.setattr(prefix_memory, "LEAST_SPARED", 0)
     installation_key(tmp_path / "on.key")
@@ -149,7 +149,7 @@ def test_a_name_is_found_in_any_part_of_a_body() -> None:
 
 @pytest.fixture
 def gone_through(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ids of the results whose forms were looked for, one after the other."""
+    """Return a list that gets the call id of each result about which the engine decides."""
     ids: list[str] = []
     decide = Decider.decide
 
@@ -170,7 +170,7 @@ def long_conversation(count: int) -> list[Turn]:
 
 
 def test_forms_of_earlier_turns_are_not_decided_again(callers: Callers, gone_through: list[str]) -> None:
-    """But for those of the last turn, which are remembered then."""
+    """Only the forms of the last turn are decided again and then remembered."""
     for count in range(1, 9):
         before = len(gone_through)
         accepted = callers.send(APIS[0], APIS[0].body(long_conversation(count)), APIS[0].credential("k"))
@@ -180,7 +180,7 @@ def test_forms_of_earlier_turns_are_not_decided_again(callers: Callers, gone_thr
 
 
 def test_the_second_request_continues_after_the_first(callers: Callers, gone_through: list[str]) -> None:
-    """But for its last messages, which clients change from turn to turn."""
+    """Only the last messages are read again, because clients change them in every turn."""
     for count in (20, 21):
         gone_through.clear()
         accepted = callers.send(APIS[0], APIS[0].body(long_conversation(count)), APIS[0].credential("k"))
@@ -190,7 +190,7 @@ def test_the_second_request_continues_after_the_first(callers: Callers, gone_thr
 
 
 def test_forms_are_decided_again_if_their_inputs_change(callers: Callers, gone_through: list[str]) -> None:
-    """Another decision of the past, an id that names two results now, or results that went."""
+    """The inputs are an earlier decision, an id that now names two results, or missing results."""
     api = APIS[0]
 
     def sent(turns: list[Turn]) -> int:

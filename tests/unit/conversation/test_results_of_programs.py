@@ -1,4 +1,4 @@
-"""Results that programs read: nothing but secrets is taken out of them, and nobody refers to them."""
+"""Results that programs read lose only their secrets, and no reference names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request's rewriting: what is decided, in which order, and that a decision is final."""
+"""The rewriting of a request: its decisions, their order, and that each decision is final."""
 
 import json
 

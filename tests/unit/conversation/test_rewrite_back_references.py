@@ -1,4 +1,4 @@
-"""Requests whose results refer to earlier ones, and keep to them as long as these are there."""
+"""Results keep their references to earlier results as long as the request contains these."""
 
 import json
 import re
@@ -73,7 +73,7 @@ def test_a_report_of_failures_is_no_duplicate():
     failing = f"{LOG}\nError: the build of src/a.c failed"
     messages = [use("toolu_1"), answer("toolu_1", failing), use("toolu_2"), answer("toolu_2", failing)]
     assert contents(go(body(*messages), settings=Settings(mode=Mode.SAFE)))[1] == failing
-    # A file that is read again is the same file, whatever stands in it.
+    # A file that is read again is a duplicate even if it contains failures.
     assert how(go(body(*reads(failing, failing)), settings=Settings(mode=Mode.SAFE)))[1] == "duplicate"
 
 
@@ -134,7 +134,7 @@ def test_a_file_that_the_agent_has_written_is_read_by_reference():
     assert "same as in what Write a.py was given, lines " in read
     assert expand(read, {"what Write a.py was given": SOURCE}, is_file=True) == EDITED
     assert contents(go(body(*messages, *reads("x")[:0]), known=first.decisions)) == contents(first)
-    # Without the call, or with another text in it, the lines are nowhere else.
+    # Without the call, or with another text in the call, no earlier text has the lines.
     assert contents(go(body(*messages[2:]), known=first.decisions)) == [EDITED]
     other = [use("toolu_w", "Write", file_path="a.py", content="x"), *messages[1:]]
     assert contents(go(body(*other), known=first.decisions)) == ["ok", EDITED]
@@ -186,7 +186,7 @@ def test_references_name_lines_of_shortened_results():
     count = int(re.search(r"\[(\d+) lines: same as in Bash ./run, ", second)[1])
     place = lines.index(RUN.split("\n")[0])
     assert lines[place + 1 : place + 1 + count] == RUN.split("\n")[1 : count + 1]
-    # A result that is decided anew might show other lines, so references to it are decided anew as well.
+    # A new decision about a result may show other lines, so references to the result are also decided again.
     known = dict(rewritten.decisions)
     keys = [shown.item.key for shown in rewritten.shown]
     data = body(*runs(*texts))
@@ -194,7 +194,7 @@ def test_references_name_lines_of_shortened_results():
     again = go(data, {keys[1]: known[keys[1]]}, settings, references=References())
     assert set(again.decisions) == set(keys)
     assert contents(again) == [first, second]
-    # Once another form has taken its place, nothing refers to it any more.
+    # After another form has replaced the result, no reference names the result.
     key = keys[0]
     known[key] = replace(known[key], text="gone", facts=replace(known[key].facts, how="recovered"))
     again = contents(go(body(*runs(*texts)), known, settings, references=References()))
@@ -273,7 +273,7 @@ def test_new_lines_of_a_screen_stay():
 
 
 def test_numbers_of_the_file_itself_are_part_of_its_lines():
-    """Codes were given anew: each line looks as before but for its number."""
+    """The file has new codes: only the number of each line has changed."""
     names = [f"status_{n * 7919}_of_the_machine" for n in range(80)]
     old, new = ("\n".join(f"{first + n}: {name}" for n, name in enumerate(names)) for first in (1, 301))
     shell = {"command": "cat codes.yaml"}

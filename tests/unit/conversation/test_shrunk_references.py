@@ -1,4 +1,4 @@
-"""Texts that say parts of themselves by reference, when what they refer to is shortened."""
+"""Texts with references after their referents have been shortened."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_text_that_refers_to_a_shortened_one_loses_its_references(later: str) 
         ref = REFERENCES.ref(EDITED)
         assert after[1].startswith(REFERENCES.prefix(ref))
         assert made.originals[ref] == EDITED
-    # It is final.
+    # The form is final.
     assert written(SOURCE, later, known=known)[1] == after
 
 
@@ -61,7 +61,7 @@ def test_texts_that_refer_to_such_a_text_follow() -> None:
 
 
 def test_a_reference_into_what_is_shortened_does_not_hold() -> None:
-    """Decisions of the past may lack the form of whoever refers."""
+    """The earlier decisions may lack the form of the text with the reference."""
     decided, _ = written(SOURCE, EDITED)
     made = smaller(decided, Need(bytes=2000), SOURCE, EDITED)
     first = next(iter(made.decisions))

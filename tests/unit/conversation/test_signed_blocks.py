@@ -1,5 +1,4 @@
-"""What a provider has signed goes through to the byte, and what stands around it keeps its form: compactions, and
-reasoning that holds what the model says between its calls."""
+"""Signed compactions and reasoning are forwarded byte for byte, and the text around them keeps its form."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ COMPACTION = (
     '"type":"tool_definition","definition":{"name":"n","description":"' + SPELT + '","input_schema":{'
     '"properties":{"stdout":{"description":"' + SPELT + '"}}}}}} ],"n":1.50E1}'
 )
-"""In a spelling that no writer of JSON would give it."""
+"""A compaction in a spelling that no JSON library writes."""
 SILENT = '{"signature":"EuYBCkQ=", "thinking":"","type":"thinking"}'
 SPOKEN = '{"type":"thinking" ,"thinking":"Now I read .env:\\n' + SPELT + '\\u0041","signature":"EvQD+/=="}'
 REDACTED = '{"type":"redacted_thinking","data":"EmwKAhgBEgy3va3\\/"}'
@@ -67,7 +66,7 @@ def body(*messages: str, more: str = "", tools: bool = True) -> bytes:
 
 
 def listed(sent: bytes) -> bytes:
-    """The messages of a body that was sent, to their last bracket."""
+    """Return the JSON of the messages in a sent body, without the brackets."""
     return sent[sent.index(b'"messages":[') + len(b'"messages":[') : sent.rindex(b"]}")]
 
 
@@ -95,7 +94,7 @@ def test_signed_block_keeps_its_bytes(
     start: Start, messages: tuple[str, ...], signed: tuple[str, ...], tools: bool, scope: str
 ) -> None:
     callers = start(redact_scope=scope)
-    # The values are known to be secrets, too.
+    # The values are also known secrets of the caller.
     send(callers, body(user("Go."), said(use(0, "cat .env")), results((0, SECRET))))
     sent = send(callers, body(*messages, tools=tools)).decode()
     for one in signed:
@@ -157,7 +156,7 @@ INLINE_BETAS = "mid-conversation-tool-changes-2026-07-01,inline-tools-2026-09-15
 
 
 def brought(name: str, description: str) -> str:
-    """A compaction as the provider writes it where a message has declared a tool."""
+    """Return a compaction that the provider writes after a message has declared a tool."""
     schema = json.loads(tool(NAMES[0]).parameters)
     definition = {"name": name, "description": description, "input_schema": schema, "type": "custom"}
     added = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": definition}}

@@ -1,4 +1,4 @@
-"""Smaller forms of one text: within a limit, or without what a later call has made useless."""
+"""Smaller forms of one text: within a limit, or without the parts that a later call has made useless."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_plain_text_keeps_head_tail_and_the_error_and_counts_what_is_missing():
     assert form.endswith(text[-30:])
     assert ERROR in form
     kept = OMITTED.sub("", form)
-    # Each marker stands on a line of its own; its line ends may be its own or the text's.
+    # Each marker is a separate line. Its line ends may belong to the marker or to the text.
     assert (
         0
         <= len(text) - missing(form) - len(kept) + 2 * len(OMITTED.findall(form))

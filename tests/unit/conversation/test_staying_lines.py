@@ -27,7 +27,7 @@ def staying(lines: list[str], call: Call = RUN) -> list[str]:
 def test_statements_of_what_happened_stay(line: str) -> None:
     lines = ["", "one step of the way", "", line, "", "another step", ""]
     assert line in staying(lines)
-    # Nothing has happened in a text that is only quoted.
+    # A quoted text reports no change.
     for call in (SEARCH, classify("Read", {"file_path": "a.py"}), classify("Bash", {"command": "git log"})):
         assert staying(lines, call) == []
 
@@ -78,7 +78,7 @@ def test_an_acknowledgement_of_a_change_stays(line: str, call: Call) -> None:
 def test_a_heading_stays_where_lines_below_it_stay(first: str, second: str) -> None:
     hits = [f"  {n}: some hit" for n in range(4)]
     text = StayingLines.of([first, *hits, second, *hits], SEARCH)
-    # Of lines from start to end that are to go, the heading that has to stay.
+    # `heading` returns the heading that must stay if the lines from start to end are removed.
     assert text.heading(1, 8) == 5
     assert text.heading(1, 10) is None
     assert text.heading(1, 5) is None

@@ -1,4 +1,4 @@
-"""A store that fails while a request is under way, where the operator wants none sent without one."""
+"""The store fails during a request, and the operator allows no request without a store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_request_in_which_the_store_fails_is_refused_too(policy: str, tmp_path
     async def test() -> None:
         engine = Engine(EngineSettings.of(settings))
         assert engine.shared is not None
-        # A store that nothing hinders gets its time on a busy machine, too.
+        # A working store gets enough time even on a busy machine.
         usual, engine.shared.patience = engine.shared.patience, 20.0
         assert isinstance(await engine.process(incoming, settings), Accepted)
         engine.shared.patience = usual
@@ -44,7 +44,7 @@ def test_a_request_in_which_the_store_fails_is_refused_too(policy: str, tmp_path
         relay.mend()
         while not engine.shared.is_whole:
             await asyncio.sleep(0.01)
-        # It is back, but others may not know it yet: nothing new is shortened.
+        # The store is back, but other proxies may not know this yet, so no new result is shortened.
         assert not engine.shared.outage.is_settled
         relay.hold_replies()
         again = replace(incoming, body=body.replace(b"toolu_1", b"toolu_2"))

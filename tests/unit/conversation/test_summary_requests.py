@@ -1,4 +1,4 @@
-"""Requests for a summary: recognised, and bounded before they are sent where they would not fit."""
+"""Requests for a summary are recognised, and cut if they would not fit."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def sent(
     path: str = "/v1/messages",
     **settings: Any,
 ) -> dict[str, Any]:
-    """Return a body as it is sent."""
+    """Return the sent body."""
     api = next(one for one in apis() if one.id == name)
     made = Settings(Mode.SAFE, redact_secrets=False, dedup=False, adopt="raw", **settings)
     request = read.read(Document(json.dumps(body).encode()), api, made, b"s" * 32)
@@ -186,7 +186,7 @@ def test_a_summary_request_without_a_cached_prefix_has_a_budget(shape: dict[str,
     )
     small = session(20, model="something-new", **shape)
     assert sent(small) == small
-    # Half of the window that such a model is believed to have.
+    # The request has half of the window that is assumed for such a model.
     assert sent({**body, "model": "claude-x"}) == {**body, "model": "claude-x"}
 
 
@@ -227,7 +227,7 @@ def test_codex_endpoint_has_no_prompt_and_its_last_result_may_be_shortened(path:
     assert len(last["output"]) <= 2_900
     note = made["input"][0]["content"][0]["text"].split("\n")
     gone = len(body["input"]) - (len(made["input"]) - 1)
-    # Reasoning within what stays is left out too, and counted.
+    # Reasoning in the remaining messages is also left out and counted.
     assert f"Original messages: {len(body['input'])}. Omitted messages: {gone}." in note
     assert not [one for one in made["input"] if one.get("type") == "reasoning"]
 

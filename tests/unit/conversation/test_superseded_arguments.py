@@ -1,4 +1,4 @@
-"""Arguments of calls that a later call has made useless: by request only, priced, recorded, final."""
+"""Arguments that a later call has made useless: the option, the price, and that the forms are final."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_older_of_two_writes_loses_its_content_once_that_pays_and_keeps_its_
     }
     assert json.loads(talk.originals[account["shadow"]])["content"] == first
     assert "left out arguments of 1 older calls" in talk.line
-    # Final: the next turns send the same bytes, though nothing is cold any more, and a switch doesn't matter.
+    # The next turns send the same bytes, although the cache is warm, and even if the option is off.
     end = talk.sent.rindex(b"b.py")
     before = talk.sent[:end]
     talk.write("c.py", second)
@@ -104,7 +104,7 @@ def test_unread_and_failed_calls_make_nothing_useless_and_unknown_ones_stay() ->
 
 
 def test_priced_where_that_is_asked_for() -> None:
-    """Near the end it pays at once; in front of much that is cached it does not."""
+    """A change near the end pays at once. A change before a large cached part does not pay."""
     near, far = (Talk(more={"system": CACHED}, supersede="priced") for _ in range(2))
     for talk in (near, far):
         talk.write("z.py", content(9, 900))
@@ -122,7 +122,7 @@ def test_priced_where_that_is_asked_for() -> None:
 
 
 def test_arguments_after_a_changed_result_cost_nothing() -> None:
-    """A stale read near the front goes, and takes older arguments behind it along."""
+    """After the change of an early stale read, changes of later arguments cost nothing."""
     for stale in (True, False):
         talk = Talk(more={"system": CACHED}, supersede="priced")
         if stale:

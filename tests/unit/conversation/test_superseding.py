@@ -26,14 +26,14 @@ def result(number: int, tool: str, arguments: Any, more: Any = None) -> Result:
 
 
 def superseded(*entries: Any, **options: Any) -> dict[int, str]:
-    """(tool, arguments[, more]) each: ids of the newer calls, by the index of the result."""
+    """Return the ids of the newer calls by the index of the superseded result, for entries (tool, arguments)."""
     results = [entry if isinstance(entry, Result) else result(n, *entry) for n, entry in enumerate(entries)]
     found = newer_calls(results, ToolCompaction.read(options))
     return {index: newer.call_id for index, newer in found.items() if newer.of_result}
 
 
 def arguments(*entries: Any, **options: Any) -> list[int]:
-    """The indexes of the calls whose arguments are useless."""
+    """Return the indexes of the calls whose arguments are useless."""
     results = [result(n, *entry) for n, entry in enumerate(entries)]
     found = newer_calls(results, ToolCompaction.read(options))
     return sorted(index for index, newer in found.items() if newer.repeats)

@@ -53,7 +53,7 @@ def test_a_name_that_occurs_twice_in_the_data_of_a_result_is_ambiguous(around: s
 
 
 def test_results_that_are_deeply_nested_are_read_in_any_number() -> None:
-    """A long conversation is read at once after a restart, though it grew result by result before."""
+    """After a restart, all results of a long conversation are read at once."""
     deep: Any = "z" * 3_000
     for level in range(300):
         deep = [deep] if level % 2 else {"a": deep}

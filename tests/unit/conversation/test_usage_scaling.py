@@ -1,4 +1,4 @@
-"""The sizes of requests that clients read in responses: the figures that change, whole and streamed."""
+"""Scaled usage in responses, in documents and in streams."""
 
 from __future__ import annotations
 

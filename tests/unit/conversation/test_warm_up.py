@@ -1,4 +1,4 @@
-"""The patterns that are compiled before the first request."""
+"""Patterns that are compiled before the first request."""
 
 from __future__ import annotations
 

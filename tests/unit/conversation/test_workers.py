@@ -1,4 +1,4 @@
-"""Work in threads: its end, and the state that threads share."""
+"""Work in threads, and the state that threads share."""
 
 from __future__ import annotations
 
