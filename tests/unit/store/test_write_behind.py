@@ -69,6 +69,25 @@ def test_the_writes_of_a_turn_share_a_transaction(database: Database) -> None:
     asyncio.run(go())
 
 
+async def test_work_of_one_moment_shares_a_transaction_and_its_failure(database: Database) -> None:
+    book = Table(database, SCHEMA, 60)
+    insert = "INSERT INTO decisions VALUES (x'00', 0, x'00')"
+    inside = await asyncio.gather(
+        database.run(lambda connection: connection.execute(insert).rowcount),
+        database.run(lambda connection: connection.in_transaction),
+    )
+    assert inside == [1, True]
+    assert not await database.run(lambda connection: connection.in_transaction)
+    failed = await asyncio.gather(
+        database.run(lambda connection: connection.execute("DELETE FROM decisions").rowcount),
+        database.run(lambda connection: {}[connection]),
+        book.get([b"a"]),
+        return_exceptions=True,
+    )
+    assert [type(error) for error in failed] == [KeyError] * 3
+    assert rows(database) == 1
+
+
 async def test_values_that_are_not_kept_in_memory_are_found_after_their_write(database: Database) -> None:
     kept = Originals(Table(database, records.ORIGINALS, 60))
     await kept.put(b"o" * 32, {"ref": "text"})
