@@ -269,13 +269,13 @@ class _Search:
         """Yield the pieces of a repeated part that become references, in order.
 
         Where an edit may quote the text, or the reference can't give line numbers, the lines at the borders
-        stay. In a file, the units next to new lines stay, too. Of an output that is not repeated as a whole,
-        the last line stays.
+        stay. In a file, the units next to new lines stay, too. The last line of an output also
+        stays, unless the whole output is repeated and reports nothing.
         """
         start, end, hidden = part.start, part.end, self._worthwhile
         if self.call.is_quoted or not any(part.numbers):
             start, end, hidden = start + 1, end - 1, self._between_telling
-        elif start and end == len(self._bare):
+        elif end == len(self._bare) and (start or self.staying().stated):
             # The last line of an output often states the outcome.
             end = max((at for at in range(start, end) if is_telling(self.read.lines[at])), default=start)
         if self.call.is_quoted and self.call.category == "read":

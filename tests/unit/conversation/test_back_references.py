@@ -254,6 +254,18 @@ def test_failures_endings_and_their_headings_stay() -> None:
     assert rerun(ran, ran, "grep -h '' log") == "[44 lines: same as in Bash ./run]"
 
 
+def test_the_last_line_stays_unless_the_whole_output_is_repeated_and_reports_nothing() -> None:
+    last = "the cart has seven items in all"
+    ran = "\n".join([*code(0, 20), last, ""])
+    reporting = "\n".join([*code(0, 20), "build succeeded.", *code(20, 40), last, ""])
+    assert rerun(ran, ran) == "[22 lines: same as in Bash ./run]"
+    for earlier, new in ((ran, f"begun\n{ran}"), (reporting, reporting)):
+        made = rerun(earlier, new)
+        assert made is not None
+        assert made.split("\n")[-2:] == [last, ""]
+        assert expand(made, {"Bash ./run": earlier}) == new
+
+
 def test_headings_of_many_files_in_turns_with_headings_of_their_parts_stay() -> None:
     body = [f"the statement number {n} of the program in its order" for n in range(12)]
     parts = [line for n in range(900) for line in (f"--- src/a_{n}.c", f"@@ -{n},12 +{n},12 @@", *body)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penumbra import rules
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.conversation.back_references import with_references
 from penumbra.conversation.line_index import LineIndex
@@ -53,21 +54,17 @@ def test_lines_that_are_not_of_the_output_stay_whatever_was_shown() -> None:
     assert mark in found.text.split("\n")
 
 
-STAYING = {
-    "summary of fixes": "Fixed 3 files",
-    "summary of checks": "Checked 290 files in 108ms. No fixes applied.",
-    "indented summary": "  Formatted 12 files in 30ms.",
-    "summary of two counts": "2 files reformatted, 10 files left unchanged.",
-    "summary of problems": "Found 0 problems in 41 modules",
-    "mark of omitted lines": "[3 lines of the store are left out]",
-    "line of a difference": "+ the store is expected",
-    "head of a table": '[table 1: 4 objects; columns "a"]',
-    "row of a pattern": "~A 12 13 14",
-}
+REPORTS = [line for rule in rules.load("failures.yaml")["reports"].values() for line in rule["examples"]]
+NO_STATEMENTS = [
+    "[3 lines of the store are left out]",
+    "+ the store is expected",
+    '[table 1: 4 objects; columns "a"]',
+    "~A 12 13 14",
+]
 
 
-@pytest.mark.parametrize("line", STAYING.values(), ids=STAYING)
-def test_summaries_and_lines_without_a_statement_stay(line: str) -> None:
+@pytest.mark.parametrize("line", [*REPORTS, *NO_STATEMENTS])
+def test_reports_and_lines_without_a_statement_stay(line: str) -> None:
     index = shown([*STEPS, line, *OTHER])
     known = made(index, ["go", *MIXED, line, *MIXED, "end"])
     assert known == ["go", "[16 lines said before]", line, "[16 lines said before]", "end"]
