@@ -156,8 +156,10 @@ class ChatMessage:
         """Return the JSON of the message for a later request; None if the message is empty."""
         if not any(self._content) and not self.calls and not self._members:
             return None
-        parts = any(not isinstance(part, str) for part in self._content)
-        content: Any = _as_parts(self._content) if parts else self.text if self._content else None
+        content: Any = self.text if self._content else None
+        if not all(isinstance(part, str) for part in self._content):
+            pieces = filter(None, self._content)
+            content = [{"type": "text", "text": one} if isinstance(one, str) else one for one in pieces]
         if not content and self.calls:
             content = None
         members = {key: value for key, value in self._members.items() if key not in _NOT_RETURNED}
@@ -225,11 +227,6 @@ def _number(item: dict[str, Any]) -> object:
 def _part_text(part: Any) -> str:
     text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
     return text if isinstance(text, str) else ""
-
-
-def _as_parts(content: list[Any]) -> list[Any]:
-    """Return text pieces and parts as a list of parts."""
-    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in content if part]
 
 
 def _object_text(text: str) -> str:

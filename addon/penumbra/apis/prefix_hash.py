@@ -173,10 +173,6 @@ def call(name: str, arguments: Any) -> bytes:
 
 
 def arguments_hash(document: Document, arguments: Raw) -> bytes:
-    return document.about(arguments, _arguments_hash)
-
-
-def _arguments_hash(document: Document, arguments: Raw) -> bytes:
     return call("", decode(document.source(arguments)))
 
 

@@ -56,15 +56,11 @@ def keeps_all(document: Document, messages: Raw | None) -> bool:
 
 def last_compaction(document: Document, messages: Raw | None) -> int:
     """Return the index of the last message with a compaction; -1 if there is no such message."""
-    if not document.once(_may_be_compacted):
+    if not any(map(document.contains, _BEGINNINGS)):
         return -1
     listed = document.items(messages)
     places = range(len(listed) - 1, -1, -1)
     return next((place for place in places if document.about(listed[place], _is_compaction)), -1)
-
-
-def _may_be_compacted(document: Document) -> bool:
-    return any(map(document.contains, _BEGINNINGS))
 
 
 def _keeps(document: Document, members: dict[str, Raw]) -> bool:

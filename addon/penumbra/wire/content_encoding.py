@@ -149,7 +149,7 @@ class _Zlib:
     def _inflated(self, data: bytes) -> Iterator[bytes]:
         while data and not self._is_followed:
             if self._inflate.eof:
-                if not self._is_member(data):
+                if not (self._has_members and data[:1] == b"\x1f"):
                     # Zeros may follow as padding. They are ignored.
                     self._is_followed = bool(data.strip(b"\0")) or not self._has_members
                     return
@@ -168,9 +168,6 @@ class _Zlib:
     @property
     def _has_members(self) -> bool:
         return self._window == zlib.MAX_WBITS | 16
-
-    def _is_member(self, data: bytes) -> bool:
-        return self._has_members and data[:1] == b"\x1f"
 
 
 class _Deflate:
