@@ -71,7 +71,7 @@ def test_the_writes_of_a_turn_share_a_transaction(database: Database) -> None:
 
 async def test_work_of_one_moment_shares_a_transaction_and_its_failure(database: Database) -> None:
     book = Table(database, SCHEMA, 60)
-    insert = "INSERT INTO decisions VALUES (x'00', 0, x'00')"
+    insert = "INSERT INTO decisions VALUES (x'00', 9999999999, x'00')"
     inside = await asyncio.gather(
         database.run(lambda connection: connection.execute(insert).rowcount),
         database.run(lambda connection: connection.in_transaction),
