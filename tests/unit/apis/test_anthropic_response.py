@@ -38,8 +38,8 @@ def events(data: bytes) -> list[dict[str, Any]]:
 
 
 def sdk_message(data: bytes) -> dict[str, Any]:
-    """Return the message that Anthropic's own SDK makes of a stream."""
-    import anthropic  # Slow, and needed here only.
+    """Return the message that Anthropic's SDK assembles from a stream."""
+    import anthropic  # This import is slow.
 
     httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")
     headers = {"content-type": "text/event-stream"}
@@ -327,8 +327,8 @@ def test_newer_members_of_answers_stay() -> None:
 
 
 def test_what_is_left_of_a_message_that_breaks_off() -> None:
-    """Text stays as far as it came, with the closed calls and closed thinking before it, and nothing that the
-    API would refuse."""
+    """The received text and the complete calls and thinking before it stay. Parts that the API would refuse are
+    left out."""
     whole = (
         start(1)
         + thinking(0, "So.", "sig-9")
@@ -352,7 +352,7 @@ def test_what_is_left_of_a_message_that_breaks_off() -> None:
 
 @pytest.mark.parametrize("reason", ["tool_use", "end_turn"])
 def test_two_blocks_of_one_number(reason: str) -> None:
-    """A block that follows a hidden call under the same number is shown, and the call is answered."""
+    """A block with the number of an earlier hidden call is shown, and the call is answered."""
     hidden = call(0, PHANTOM, "toolu_p", json.dumps({"id": "shadow_0"}))
     first = start() + hidden + text(0, "own words") + text(1, "more") + end(reason, 3)
     out, (turn, _) = every_cut(stream, [first, SECOND])

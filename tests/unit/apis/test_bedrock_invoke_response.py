@@ -28,8 +28,8 @@ def body() -> Response:
 
 
 def events(data: bytes) -> list[dict[str, Any]]:
-    """Return the events that Anthropic's own SDK reads in a stream."""
-    from anthropic.lib.bedrock._stream_decoder import AWSEventStreamDecoder  # Slow, and needed here only.
+    """Return the events that Anthropic's SDK reads in a stream."""
+    from anthropic.lib.bedrock._stream_decoder import AWSEventStreamDecoder  # This import is slow.
 
     return [json.loads(one.data) for one in AWSEventStreamDecoder().iter_bytes(iter([data]))]
 

@@ -44,7 +44,7 @@ def body() -> Response:
 
 
 def events(data: bytes) -> list[dict[str, Any]]:
-    """Return the events that Amazon's own SDK reads in a stream."""
+    """Return the events that Amazon's SDK reads in a stream."""
     buffer, parser = EventStreamBuffer(), EventStreamJSONParser()
     buffer.add_data(data)
     shape = _MODEL.shape_for("ConverseStreamOutput")
@@ -56,7 +56,7 @@ def kinds(data: bytes) -> list[str]:
 
 
 def blocks(data: bytes) -> list[tuple[int, dict[str, Any]]]:
-    """Return the numbers and beginnings of blocks, in order."""
+    """Return the number and the first event of each block, in order."""
     found: dict[int, dict[str, Any]] = {}
     for one in events(data):
         value = one.get("contentBlockStart", one.get("contentBlockDelta"))

@@ -1,4 +1,4 @@
-"""Arguments of calls are edited on their way to the client, in every format and however the bytes are cut."""
+"""Arguments of calls are edited on their way to the client, in every format and for any division of bytes."""
 
 from __future__ import annotations
 
@@ -158,10 +158,10 @@ def chat_stream() -> bytes:
         *(chunk([call(0, piece)]) for piece in cut(TEXT[:-1] + "<")),
         chunk([call(1, "", "Bash", "b")]),
         *(chunk([call(1, piece)]) for piece in cut(TEXT)),
-        # One index for two calls, each whole.
+        # Two complete calls have one index.
         chunk([call(2, TEXT, "Edit", "d")]),
         chunk([call(2, TEXT + "<", "Edit", "e")]),
-        # One index and one id for two calls.
+        # Two calls have one index and one id.
         chunk([call(2, TEXT, "Bash", "e")]),
         chunk([{"index": 3, "id": "f", "type": "custom", "custom": {"name": "Edit", "input": FREE[:5]}}]),
         chunk([{"index": 3, "custom": {"input": FREE[5:]}}], "tool_calls"),
@@ -229,7 +229,7 @@ def responses_calls(data: bytes) -> dict[str, str]:
     return texts
 
 
-# APIs whose calls arrive whole
+# APIs with calls in one piece
 
 
 def gemini_pieces() -> list[Any]:
@@ -444,7 +444,7 @@ def test_documents(name: str) -> None:
 
 
 def _expected(text: str, value: str) -> str:
-    """Return the expected arguments, found by hand: those of the client's calls of `Edit`."""
+    """Return a response with the expected arguments: only the client's calls of `Edit` change."""
     document = json.loads(text)
 
     def walk(node: Any) -> None:

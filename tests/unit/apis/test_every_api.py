@@ -1,7 +1,7 @@
-"""What an API needs to be one of ours: whatever is missing fails here by its name.
+"""The parts that each API needs. A test names each missing part.
 
-`BODIES` has one conversation in the words of each: the user asks, the model calls `Read`, gets a result,
-thinks where that is shown, and answers; one tool is declared.
+`BODIES` has one conversation in the format of each API: the user asks, the model calls `Read`, gets a result,
+thinks if the API shows thinking, and answers. One tool is declared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Responses of Gemini: one sound response for the client, in each of its forms."""
+"""Responses of Gemini: the client gets one valid response, in each form."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_continuation_that_fails(frame: str) -> None:
         out = answer.feed(asking(frame))
         answer.end_turn()
         out += answer.go_on()
-        # The error of the continuation, and the end of the array that it stands in.
+        # The error of the continuation, and the end of the array with the error.
         error = b'{"error":{"code":503,"message":"m"}}'
         assert answer.feed(b"[" + error + b"]" if frame == "array" else b"data: " + error + b"\n\n") == b""
         assert answer.end_turn().failed
@@ -232,5 +232,5 @@ def test_a_document_that_fails() -> None:
     answer = FORMATS["gemini"].body(PHANTOM)
     drive(answer, [json.dumps(chunk(0, call(PHANTOM), reason="STOP")).encode()], lambda data: chunks(data, 9))
     assert json.loads(answer.fail(Failure(503, b"<html>", "no")))["error"]["status"] == "UNAVAILABLE"
-    # The provider took the client's own request, so that the client may try again.
+    # The provider accepted the client's own request, so the client may try again.
     assert json.loads(answer.fail(Failure(400, b"<html>", "no")))["error"]["code"] == 502

@@ -250,8 +250,8 @@ def test_a_history_that_the_provider_keeps() -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_hidden_turn_of_a_thread_carries_the_mark_of_the_cache(place: int) -> None:
-    """A continued thread carries new messages only, so the client's message with the cache breakpoint is not
-    among them."""
+    """The request that continues a thread has only new messages, and therefore not the client's message with the
+    cache breakpoint."""
     mark = {"type": "ephemeral", "ttl": "1h"}
     asked = [user(told("r")), user(told("s"))]
     asked[place]["content"][-1]["cache_control"] = mark

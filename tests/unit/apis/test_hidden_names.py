@@ -1,4 +1,4 @@
-"""Ids of hidden calls: every part of a response that names one is removed, in every API."""
+"""Every part of a response that names a hidden call is removed, in every API."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NEXT = {"verdicts": VERDICTS}
 
 @dataclass(frozen=True)
 class Case:
-    """A turn of an API that calls the injected tool and a real one, and names both calls elsewhere."""
+    """A turn that calls the injected tool and another tool, and names both calls in other parts."""
 
     format: str
     data: bytes
@@ -205,7 +205,7 @@ def test_what_names_no_hidden_call_is_not_touched(case: Case) -> None:
 
 
 def test_an_id_that_a_visible_call_has_too_stays() -> None:
-    """Some servers number the calls of each turn anew."""
+    """Some servers number the calls of each turn from 0."""
     first = anthropic.start() + anthropic.call(0, PHANTOM, "call_0", "{}") + anthropic.end("tool_use", 1)
     second = anthropic.start(1) + anthropic.call(0, "Bash", "call_0", "{}") + anthropic.end("tool_use", 1)
     out, _ = every_cut(partial(FORMATS["anthropic"].stream, PHANTOM), [first, second])

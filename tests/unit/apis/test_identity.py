@@ -1,4 +1,4 @@
-"""The identity of callers: every example of the rule file, and claims, which never join two callers."""
+"""The identity of callers: every example of the rule file, and claims. Claims never join two callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses of Ollama: one sound message for the client, line by line and as a document."""
+"""Responses of Ollama: the client gets one valid message, in lines or in a document."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lines(*pieces: dict[str, Any]) -> bytes:
 
 
 def read(data: bytes) -> list[ChatResponse]:
-    """Return the message that Ollama's own SDK makes of a stream."""
+    """Return the lines of a stream as Ollama's SDK reads them."""
     return [ChatResponse(**json.loads(line)) for line in data.decode().splitlines()]
 
 

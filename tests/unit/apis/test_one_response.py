@@ -1,4 +1,4 @@
-"""Several turns of a provider are one response for the client: every API, as a stream and as a document.
+"""Several turns of a provider become one response, in every API, in a stream and in a document.
 
 The test providers write the turns, and the client's response is read back by a reader that hides nothing.
 """
@@ -46,7 +46,7 @@ PROVIDERS: dict[str, tuple[str, Callable[[], Api], str, str]] = {
 
 
 class Case:
-    """A provider that streams its responses, or does not."""
+    """A provider that sends streams, or documents."""
 
     def __init__(self, name: str, is_stream: bool) -> None:
         self.name = f"{name}, {'stream' if is_stream else 'document'}"
@@ -61,7 +61,7 @@ class Case:
         return self
 
     def written(self, turn: script.Turn, *, error: bool = False) -> bytes:
-        """Return a turn as the provider writes it; `error`: an error event stands in place of the last half."""
+        """Return a turn as the provider writes it. With `error`, an error event replaces the second half."""
         made = self._api.render(self._received, {**BODY, "stream": self.is_stream}, turn)
         if not self.is_stream:
             return json.dumps(made.document, ensure_ascii=False, indent=1).encode()

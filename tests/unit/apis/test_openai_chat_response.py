@@ -100,8 +100,8 @@ def values(data: bytes) -> list[dict[str, Any]]:
 
 
 def sdk_message(data: bytes) -> dict[str, Any]:
-    """Return the message that OpenAI's own SDK makes of a stream."""
-    # Slow, and needed here only.
+    """Return the message that OpenAI's SDK assembles from a stream."""
+    # This import is slow.
     from openai.lib.streaming.chat import ChatCompletionStreamState
     from openai.types.chat import ChatCompletionChunk
 
@@ -361,7 +361,7 @@ def test_json_with_malformed_arguments() -> None:
 
 
 def test_one_message_in_two_choices_and_text_where_the_last_turn_has_none() -> None:
-    """Some providers write text and calls of a message as two choices; some leave the text out beside
+    """Some providers write the text and the calls of a message as two choices. Others write no text with
     calls."""
 
     def asking(text: str, **function: str) -> bytes:
@@ -387,7 +387,7 @@ def test_one_message_in_two_choices_and_text_where_the_last_turn_has_none() -> N
     assert choice["message"]["tool_calls"][0]["function"]["name"] == "run"
 
 
-# Where compatible APIs differ: every example of the rule file, read as the response that it is
+# Deviations of compatible APIs: every example of the rule file is read as a response.
 
 DEVIATIONS = rules.load("providers.yaml")["deviations"]
 

@@ -30,8 +30,8 @@ from support.streams.responses_streams import (
 
 
 def sdk_accepts(answer: Any) -> None:
-    """Raise where OpenAI's own SDK refuses a stream."""
-    from openai.types.responses import Response  # Slow, and needed here only.
+    """Raise an exception if OpenAI's SDK refuses a response."""
+    from openai.types.responses import Response  # This import is slow.
 
     Response.model_validate(answer)
 
@@ -41,7 +41,7 @@ def made() -> base.Response:
 
 
 def without_tools(data: bytes) -> bytes:
-    """Return the stream that the client would have got for its own request."""
+    """Return the stream without the injected tool, as for the client's own request."""
     for value in values(data):
         if tools := value.get("response", {}).get("tools"):
             old = json.dumps(tools, ensure_ascii=False).encode()
@@ -251,7 +251,7 @@ def test_errors_of_documents() -> None:
 
 
 def test_an_answer_says_the_same_of_itself_to_its_end() -> None:
-    """A response keeps the id, the time and the previous response of its first event, in the client's ids."""
+    """All events have the id, the time and the previous response of the first event, with the client's ids."""
 
     def named(number: int, *items: dict[str, Any], before: str) -> bytes:
         told = f'"object": "response", "previous_response_id": "{before}"'.encode()

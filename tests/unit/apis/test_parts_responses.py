@@ -1,4 +1,4 @@
-"""The parts of requests to Responses: every kind of item, and the items that are left alone."""
+"""The parts of requests to Responses: every kind of item, and the items that never change."""
 
 import json
 

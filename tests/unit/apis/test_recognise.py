@@ -77,7 +77,7 @@ def test_models_in_paths(path: str, model: str) -> None:
     assert recognise.model_in(path) == model
 
 
-# Sockets that are refused so that the client goes on over HTTP, which can be read
+# WebSockets that are refused so that the client continues over HTTP, which Penumbra can read.
 
 
 @pytest.mark.parametrize(

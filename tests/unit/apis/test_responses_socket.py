@@ -157,7 +157,7 @@ async def prepared(
 
 
 def test_tools_of_a_former_request_are_still_there() -> None:
-    """Only the first input declares the tools; later ones name the response by its id."""
+    """Only the first request declares the tools. Later requests name the response by its id."""
 
     async def go() -> None:
         expansions, _ = made()
@@ -172,7 +172,7 @@ def test_tools_of_a_former_request_are_still_there() -> None:
         assert document.edits == []
         assert again.references.scope == first.references.scope
         assert await prepared(expansions, request(before="resp_unknown", tools=[])) is None
-        # Another history, which is unknown, never gets the injected tool, now or later.
+        # An unknown history never gets the injected tool.
         assert await prepared(expansions, request(before="resp_unknown")) is None
         assert await prepared(expansions, request(before="resp_unknown")) is None
 
@@ -192,7 +192,7 @@ def test_what_settled_nothing_leaves_it_open() -> None:
 
 
 def test_places_go_on_from_request_to_request() -> None:
-    """A response without calls is found again in a whole history by the hash of all that precedes it."""
+    """A response without calls is found in a whole history by the hash of everything before the response."""
 
     async def go() -> None:
         expansions, _ = made()
@@ -235,7 +235,7 @@ def test_places_go_on_from_request_to_request() -> None:
     ],
 )
 def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
-    """A text no longer than the sentence that says that nothing fits is sent all the same."""
+    """A text that is not longer than the note 'nothing fits' is always sent."""
     lines = "".join(f"line {n:04}\n" for n in range(399))
 
     async def find(ref: str) -> Original | None:
@@ -260,7 +260,7 @@ def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
 
 
 def test_both_framings_show_the_same_answer() -> None:
-    """Hidden turns, as server-sent events and frame by frame: each event in gives one event or none."""
+    """Hidden turns in server-sent events and in frames. Each event of the provider gives at most one event."""
     turns = [
         streams.stream(1, streams.reasoning(1), streams.message(2, "Let me see."), streams.injected_tool(3)),
         streams.stream(2, streams.injected_tool(4), streams.injected_tool(5)),
@@ -326,7 +326,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
     assert history.asked(frame([RESULT], "resp_0")).whole() is None
     history.lose()
     assert history.asked(frame([RESULT], "resp_1")).whole() is None
-    # A request that continues such a response is unknown, too; a new beginning is known again.
+    # A request that continues such a response is also unknown. A new conversation is known.
     answered(history, frame([RESULT], "resp_1"), "resp_2")
     assert history.asked(frame([USER], "resp_2")).whole() is None
     answered(history, frame([USER]), "resp_3")

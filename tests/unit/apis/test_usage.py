@@ -1,4 +1,4 @@
-"""Token counts, model and stop reason of a response, where `test_one_response.py` has no such form."""
+"""Token counts, model and stop reason of responses in forms that `test_one_response.py` does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that can't do their work say so in one line."""
+"""A command that fails reports this in one line."""
 
 from __future__ import annotations
 

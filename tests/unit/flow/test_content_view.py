@@ -1,4 +1,4 @@
-"""The view as mitmproxy asks for it: chosen for calls of LLMs only, and never failing."""
+"""mitmproxy chooses the view only for LLM calls, and the view never raises an exception."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def flow_of(url: str = MESSAGES, body: bytes = json.dumps(BODY).encode(), **meta
 
 
 def seen(message: Any, flow: http.HTTPFlow, view: str = "auto") -> tuple[str, str]:
-    """Return the chosen view's name and its text, by either interface."""
+    """Return the name and the text of the chosen view, in mitmproxy 11 or 12."""
     if hasattr(contentviews, "prettify_message"):
         told = contentviews.prettify_message(message, flow, view)
         return told.view_name or "", told.text
@@ -128,7 +128,7 @@ def test_what_a_saved_flow_says_is_told(explainer: Explainer) -> None:
     )
     assert "its original is not kept any more" in told
 
-    # A later request of the session, whose first one was loaded.
+    # This is a later request of a session whose first request was loaded.
     later = flow_of(penumbra={**said, "new": []})
     assert "90 -> 4 bytes" not in seen(later.request, later)[1]
     explainer.learn(flow)
@@ -144,7 +144,7 @@ def test_what_is_only_observed_is_told(explainer: Explainer) -> None:
 
 
 def test_frames_of_a_websocket(explainer: Explainer) -> None:
-    """A client's frames are requests; the last frame of a response shows the message of all its frames."""
+    """A client's frames are requests. The last frame of a response shows the message of all its frames."""
     flow = tflow.tflow(
         req=http.Request.make(
             "GET",
@@ -188,8 +188,8 @@ def test_frames_of_a_websocket(explainer: Explainer) -> None:
     text = [line.text for line in explainer.of_flow(flow)]
     assert text.index("    Begin.") < text.index("RESPONSE") < text.index("So.")
 
-    # Calls and results that the client has not got, or has not sent, are marked; errors are shown in their
-    # own words.
+    # Calls that the client did not get and results that the client did not send are marked. Errors are shown
+    # unchanged.
     received[1].drop()
     assert "hidden from the client" in seen(received[1], flow)[1]
     own = WebSocketMessage(1, True, sent.content)

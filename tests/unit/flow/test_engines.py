@@ -1,4 +1,4 @@
-"""Engines are replaced where what they are made with changes, and close after their last request."""
+"""An engine is replaced if its settings change, and closes after its last request."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _texts(value: Any, seen: set[int], depth: int = 12) -> Iterator[str]:
 
 
 def _caches(value: Any) -> Iterator[Any]:
-    """The value, or what the cache keeps that it is, or that its function was made with."""
+    """Yield the values of a cache, of the caches in a function's closure, or the value itself."""
     if isinstance(value, LRU):
         yield gc.get_referents(value)
     elif isinstance(value, FunctionType):

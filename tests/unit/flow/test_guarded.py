@@ -1,4 +1,4 @@
-"""Hooks raise nothing into mitmproxy, but for the end of their task or of the process."""
+"""Hooks raise no exceptions except those that end their task or the process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_hook_of_every_addon_is_guarded() -> None:
 
 
 class Broken(Guarded):
-    """An addon whose hooks raise; `failed` raises, too, if it is asked to."""
+    """An addon whose hooks raise exceptions. `failed` also raises an exception if told so."""
 
     def __init__(self, error: BaseException, another: BaseException | None = None) -> None:
         self.error, self.another = error, another
@@ -94,7 +94,7 @@ def test_the_end_of_a_task_goes_on() -> None:
     assert asyncio.run(go())
 
 
-# A request whose hook fails in any way is refused while redaction is on, and not sent as it came
+# If redaction is on, a request whose hook fails is refused and not sent unchanged.
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hunter2"}]}'
 

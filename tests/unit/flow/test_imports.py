@@ -1,4 +1,4 @@
-"""No two modules of the flow know each other, not even by the names of their types."""
+"""The imports between modules of the flow have no circles, even for type annotations."""
 
 from __future__ import annotations
 

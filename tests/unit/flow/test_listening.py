@@ -1,4 +1,4 @@
-"""Addresses that are this machine's own."""
+"""Addresses of this machine."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The first line of a connection decides whether HTTP is spoken on it, however its bytes arrive."""
+"""The first line of a connection decides whether its protocol is HTTP, in any pieces of bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STEPS = [1, 2, 3, 7, 100_000]
 
 
 class Taker(layer.Layer):
-    """A layer that keeps the events that it gets."""
+    """A layer that stores its events."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -58,7 +58,7 @@ class Taker(layer.Layer):
 
 
 class Line:
-    """A connection whose first line is read."""
+    """A connection before its first line."""
 
     def __init__(self, *, is_free: bool = True) -> None:
         self.context = Context(tflow.tclient_conn(), options.Options())
@@ -138,7 +138,7 @@ def test_where_nothing_but_requests_may_pass(name: str) -> None:
 
 
 def test_what_fails_ends_the_connection() -> None:
-    """The client of a failed hook is not left waiting."""
+    """After a failed hook, the client's connection is closed."""
     line = Line()
     line.http.got = line.other.got = None  # type: ignore[assignment]
     line.say(REQUESTS["plain"])

@@ -35,7 +35,7 @@ def test_the_link_and_what_a_browser_keeps_of_it_are_let_in(host: str) -> None:
     )
     assert not refused(PageRequest("GET", {"host": host, "authorization": f"Bearer {TOKEN}"}))
     assert not refused(PageRequest("POST", {"host": host, "origin": f"http://{host}"}, cookie=GATE.cookie))
-    # A link in a mail.
+    # The user opens a link in a mail.
     assert not refused(
         PageRequest("GET", {"host": host, "sec-fetch-site": "cross-site"}, token=TOKEN, is_start=True)
     )
@@ -48,18 +48,18 @@ def test_the_link_and_what_a_browser_keeps_of_it_are_let_in(host: str) -> None:
         PageRequest("GET", HOST, token="x"),
         PageRequest("GET", HOST, cookie=TOKEN),
         PageRequest("GET", {**HOST, "authorization": f"Basic {TOKEN}"}),
-        # Somebody else's name leads to this machine.
+        # A foreign name resolves to this machine.
         PageRequest("GET", {"host": "evil.example:8765"}, token=TOKEN, cookie=GATE.cookie),
         PageRequest("GET", {"host": "127.0.0.1:80"}, token=TOKEN),
         PageRequest("GET", {}, token=TOKEN),
-        # Another page has a browser ask.
+        # Another page sends the request by the browser.
         PageRequest("GET", {**HOST, "origin": "http://evil.example"}, cookie=GATE.cookie),
         PageRequest("GET", {**HOST, "origin": "null"}, cookie=GATE.cookie),
         PageRequest("GET", {**HOST, "sec-fetch-site": "cross-site"}, cookie=GATE.cookie),
         PageRequest("GET", {**HOST, "sec-fetch-site": "same-site"}, cookie=GATE.cookie),
         PageRequest("POST", {**HOST, "sec-fetch-site": "cross-site"}, token=TOKEN, is_start=True),
         PageRequest("POST", HOST, cookie=GATE.cookie),
-        # A request with the proxied name has not come through the proxy, and the other way round.
+        # A request with the name of the proxied page did not pass through the proxy, or the opposite.
         PageRequest("GET", {"host": "penumbra.local"}, token=TOKEN),
         PageRequest("GET", {"host": "penumbra.local", PROOF_HEADER: "x"}, token=TOKEN),
         PageRequest("GET", LOCAL, cookie=GATE.cookie),
@@ -123,7 +123,7 @@ def of_turns(count):
 
 
 async def turns_of_others(asked):
-    """Return a coroutine's result, and how often other work had its turn meanwhile."""
+    """Return a coroutine's result, and how often other work ran meanwhile."""
     task, turns = asyncio.ensure_future(asked), 0
     while not task.done():
         turns += 1
@@ -154,11 +154,11 @@ def test_the_tables_that_there_are():
     assert asyncio.run(contents.table("others")) is None
 
 
-# Texts for the page: a text on its way is dropped when the texts are cleared
+# Texts for the page: if the texts are cleared, unfinished texts are dropped.
 
 
 class EngineHandle:
-    """A handle of an engine whose texts take their time."""
+    """A handle of an engine whose texts are slow."""
 
     def __init__(self) -> None:
         self.ready = asyncio.Event()

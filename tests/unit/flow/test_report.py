@@ -1,5 +1,4 @@
-"""Reports: work that waits until a request is on its way, and figures that are written once the disk
-answers."""
+"""Reports: work that waits until a request is sent, and figures that are written when the disk answers."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pyte
         engines.close(at_once=True)
 
 
-# Work that no request waits for lets others go on between its steps
+# Work that no request waits for lets other work run between its steps.
 
 
 def steps(done: list[str], error: bool = False) -> Iterator[None]:

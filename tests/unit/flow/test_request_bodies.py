@@ -1,4 +1,4 @@
-"""The body of a refused request is dropped as it arrives, whatever its headers say of its size."""
+"""The body of a refused request is dropped as it arrives, regardless of the stated size."""
 
 from __future__ import annotations
 

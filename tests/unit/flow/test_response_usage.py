@@ -1,4 +1,4 @@
-"""Requests that count as taken by the provider, by their responses, also where no caller waits."""
+"""Requests that count as accepted by the provider, by their responses."""
 
 from __future__ import annotations
 

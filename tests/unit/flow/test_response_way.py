@@ -1,4 +1,4 @@
-"""The steps of a response's way, and the states of flows, within their bounds."""
+"""The steps of a response, and the limits of the states of flows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def handle(engines: Engines) -> Any:
 
 
 def response_way(blank_flows: str = "all") -> ResponseWay:
-    """Return the steps as the addon has them, without reports."""
+    """Return the steps of the addon, without reports."""
     return ResponseWay(
         Journal(lambda: None),
         lambda event: None,
@@ -74,7 +74,7 @@ def test_a_step_that_fails_leaves_the_others_to_their_work(
 
 @pytest.mark.parametrize("ending", ["complete", "failed"])
 def test_what_reads_a_response_goes_with_its_end(ending: str, engines: Engines) -> None:
-    """The flow may be kept for as long as mitmproxy runs, so the reader goes at its end."""
+    """The reader is dropped at the end of a flow, because flows may be kept as long as mitmproxy runs."""
 
     class Reader:
         def take(self, data: bytes) -> bytes:
@@ -91,7 +91,7 @@ def test_what_reads_a_response_goes_with_its_end(ending: str, engines: Engines) 
         await getattr(way, ending)(flow)
         gc.collect()
         assert there() is None
-        # The response was streamed all the same.
+        # The response was still streamed.
         assert flow.response.stream
 
     asyncio.run(go())
@@ -121,7 +121,7 @@ def test_a_response_begins_when_what_was_decided_is_on_disk(engines: Engines) ->
 def test_a_response_is_read_though_nothing_can_be_written(
     engines: Engines, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """At the end of the proxy, its engines close while responses begin."""
+    """When the proxy ends, its engines may close while responses begin."""
 
     async def go() -> None:
         way = response_way()
@@ -142,7 +142,7 @@ def test_a_response_is_read_though_nothing_can_be_written(
 def test_no_number_of_flows_takes_the_state_of_one_under_way(
     monkeypatch: pytest.MonkeyPatch, engines: Engines
 ) -> None:
-    """A neighbour may open any number of flows."""
+    """Other clients may open any number of flows."""
     monkeypatch.setattr(states, "MOST_FLOWS", 3)
     flows = [tflow.tflow() for _ in range(9)]
     for flow in flows:
@@ -162,7 +162,7 @@ def test_flows_whose_end_is_not_told_give_way(monkeypatch: pytest.MonkeyPatch, e
     current = engines.current
     assert current is not None
     assert current.handles == 3
-    # A second state of one flow takes the place of the first.
+    # A second state of a flow replaces the first.
     states.begin(flows[2], handle(engines))
     assert current.handles == 3
     for flow in flows:

@@ -1,4 +1,4 @@
-"""Spans: one that can't be sent is logged once, and hinders no request."""
+"""A span that can't be sent is logged once, and delays no request."""
 
 from __future__ import annotations
 

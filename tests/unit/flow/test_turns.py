@@ -1,4 +1,4 @@
-"""Data that one client sends over HTTP/2 is read in pieces: a read may hold a thousand streams."""
+"""Data from an HTTP/2 client is read in pieces, because one read may contain a thousand streams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penumbra.flow.splice import SMALLEST_PIECE, SpliceHttpLayer
 
 
 class Looked:
-    """A layer that keeps the pieces that it gets, each of which takes so many seconds."""
+    """A layer that stores its pieces of data, and takes some seconds for each."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         self.events: list[events.Event] = []
@@ -54,7 +54,7 @@ def test_between_slow_pieces_others_go_on_and_nothing_is_lost(monkeypatch: pytes
     client, data = made.context.client, bytes(range(256)) * 40
     turns = pauses(made.handle_event(events.DataReceived(client, data)))
     assert len(looked.events) == len(turns) == 1
-    # Events that come meanwhile wait, except those of other connections.
+    # Later events of the client wait, but events of other connections do not.
     assert not list(made.handle_event(events.DataReceived(client, b"behind")))
     assert list(made.handle_event(events.DataReceived(made.context.server, b"")))
     while turns:

@@ -21,7 +21,7 @@ BY_CELLS = (
     *("tsv heading", "rst table", "sqlite column", "sqlite list", "box table", "copy from stdin"),
     *("php env html", "php env"),
 )
-"""Forms in which the value ends where its cell ends."""
+"""Forms in which the end of the cell ends the value."""
 BY_LINES = ("chpasswd fed", "cloud-init list")
 LAST = {
     form: text

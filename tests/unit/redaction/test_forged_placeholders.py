@@ -1,4 +1,4 @@
-"""Placeholders that a text brings hide no secret, and stay as they are."""
+"""Placeholders that are already in a text stay unchanged and hide no secret."""
 
 from __future__ import annotations
 

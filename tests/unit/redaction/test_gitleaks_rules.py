@@ -1,4 +1,4 @@
-"""A user's gitleaks.toml, the rules in force with it, and the messages for a bad one."""
+"""A user's gitleaks.toml, the resulting rules, and the messages for a bad file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of RE2 give one answer, asked directly or through the package."""
+"""`Linear` gives the same matches as RE2 itself."""
 
 from __future__ import annotations
 

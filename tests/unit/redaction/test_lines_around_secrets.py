@@ -46,7 +46,7 @@ FORMS = (
 
 
 def _values() -> list[tuple[str, str]]:
-    """Yield (rule, secret) of all examples whose rule needs nothing around the secret."""
+    """Return (rule, secret) of all examples whose rule matches the secret alone."""
     bare = {each.id for each in rule.read() if not each.group}
     examples = (
         (each.id, text)
@@ -63,7 +63,7 @@ VALUES = _values()
 
 
 def _check(lines: list[str], secrets: dict[int, str], end: str) -> None:
-    """Check that each line is unchanged but for the secret in it."""
+    """Check that only the secret in each line has changed."""
     got = REDACTOR.redact(end.join(lines) + end).text.split(end)
     assert len(got) == len(lines) + 1
     for at, (line, redacted) in enumerate(zip(lines, got, strict=False)):
@@ -104,7 +104,7 @@ def test_secrets_beside_each_other(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("width", [40, 50, 60])
 def test_a_token_that_a_terminal_broke_goes_whole(width: int) -> None:
-    """Three lines and more of one width prove the break; the line after them stays."""
+    """At least three lines of one width show that the token was broken. The line after them stays."""
     at_anchor = {each.id for each in rule.read() if not each.before}
     long = [
         value

@@ -70,7 +70,7 @@ def test_a_password_is_named_in_any_language_and_case(redactor: Redactor) -> Non
     forms = [form(word) for word in words for form in (str.lower, str.upper, str.capitalize)]
     for line in ("{}: Tr1cky-Word9\n", '"{}": "Tr1cky-Word9"', "db_{}=Tr1cky-Word9"):
         kept = [name for name in forms if "Tr1cky" in redactor.redact(line.format(name)).text]
-        # `PASS: name` is what tests say.
+        # In `PASS: name`, the verb reports a passed test.
         assert set(kept) <= {"PASS"}
 
 
@@ -95,7 +95,7 @@ SLOTS = (
 
 
 def made(form: str) -> list[str]:
-    """Return random values of a form, with figures in their random part."""
+    """Return random values of a form. Each random part contains digits."""
     values = []
     for seed in range(SEEDS):
         chance = random.Random(f"{form} {seed}")
@@ -164,7 +164,7 @@ BARE_SLOTS = ("DB_PASSWORD={v}\n", "db_password={v}\n", "password: {v}\n", "mysq
 
 @pytest.mark.parametrize("slot", BARE_SLOTS)
 def test_bar_parts_no_password(slot: str) -> None:
-    """A password with a bar is replaced whole, wherever the bar stands."""
+    """A password with a bar in any place is replaced as a whole."""
     letters = string.ascii_letters + string.digits
     for seed in range(4 * SEEDS):
         chance = random.Random(seed)
@@ -204,7 +204,7 @@ PEOPLE_SAY = (
 
 @pytest.mark.parametrize("end", ["1", "7", "64", "256", "3!", "1?", "12"])
 def test_words_of_programs_are_passwords_too(end: str) -> None:
-    """Words of programs are a password where only a password can stand."""
+    """Words of programs are a password in a place for passwords only."""
     for seed in range(SEEDS // 4):
         chance = random.Random(f"{end} {seed}")
         value = "".join(chance.sample(PEOPLE_SAY, 2)) + end

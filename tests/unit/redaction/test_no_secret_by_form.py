@@ -289,7 +289,7 @@ postgres://app:⟦app_db_pass⟧@db.prod.acme.com:5432/app
 mysql://root:⟦testpass⟧@server.acme.com/shop
 amqp://client:⟦mysecret⟧@mq.test.acme.com
 """.strip("\n").split("\n")
-"""Texts that look like the lines above and hold a secret all the same."""
+"""Texts that look like the lines above but contain a secret."""
 
 
 def test_what_is_like_a_harmless_line_does_not_hide_a_secret() -> None:

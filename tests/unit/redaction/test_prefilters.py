@@ -24,7 +24,7 @@ from support import secret_contexts as contexts
 
 
 def test_what_begins_with_an_anchor_is_worth_a_look() -> None:
-    """An anchor passes over no secret of its rules, not even over one that a line break divides."""
+    """The test of an anchor accepts all secrets of its rules, even a secret that a line break divides."""
     by_id = {each.id: each for each in rule.read()}
     seen = 0
     for file in rules.load_folder("secrets"):
@@ -54,7 +54,7 @@ def _texts(example: bytes) -> tuple[bytes, ...]:
 
 
 def test_a_search_passes_over_no_token_that_its_end_cuts() -> None:
-    """One search covers many anchors. A short token within its end does not hide a long one around it."""
+    """One search covers many anchors. A short token at its end does not hide a longer token around it."""
     long, short = (Rule(name, "token", regex, (b"tok-",), boundary=False) for name, regex in _TOK.items())
     anchor = Anchor.of((long, short))
     searched = 4_096 + anchor.reach
@@ -125,7 +125,7 @@ def test_no_text_in_base64_is_without_its_sign() -> None:
 
 
 def test_an_anchor_that_begins_one_secret_may_stand_in_another(redactor: Redactor) -> None:
-    """An anchor within a word is asked by each of its rules."""
+    """Each rule of an anchor is tried at an anchor within a word."""
     token = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"
     assert redactor.redact(f"x{token}q").counts
     assert redactor.redact(f"https://hooks.example.net/{token}").counts == {"github-token": 1}
@@ -136,7 +136,7 @@ EARLY = [each for each in rule.read() if each.shows_early]
 
 
 class Whole(Rule):
-    """A rule whose values are always read to their end."""
+    """A rule that always reads values to their end."""
 
     shows_early = False  # type: ignore[assignment]
 

@@ -139,7 +139,7 @@ def test_in_a_transcript(example: dict[str, Any]) -> None:
         for prompt in PROMPTS:
             lines = [f"{prompt}{command}", secret, f"{prompt}ls", "tr0ub4dor2"]
             text = "".join(f"{front}{line}\n" for line in lines)
-            # A command with escapes of its own has deeper ones in a string.
+            # In a JSON string, the escapes of a command would be escaped again.
             strings = [] if "\\" in command else [json.dumps({"output": text})]
             for around in (text, text.replace("\n", "\r\n"), *strings):
                 clean = PATTERN.sub("⟦⟧", REDACTOR.redact(around).text)

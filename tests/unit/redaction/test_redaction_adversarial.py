@@ -1,4 +1,4 @@
-"""Texts that try to smuggle a secret past redaction, and texts that must stay."""
+"""Hostile texts that hide a secret, and texts that must stay."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_long_value_of_other_alphabets(lead: int) -> None:
 
 
 def test_tokens_without_anything_between_settle_at_once() -> None:
-    """The rest of a word beside a placeholder is replaced with it, not one token at a time."""
+    """The other part of a word with a placeholder is replaced at once, not token by token."""
     text = "AKIA" * 400
     once = redact(text)
     assert 1 <= len(PATTERN.findall(once)) <= 3
@@ -263,7 +263,7 @@ def test_tokens_without_anything_between_settle_at_once() -> None:
 
 
 def work(redactor: Redactor, text: str) -> int:
-    """Return the number of calls for a text that was seen before, which is the same in every run."""
+    """Return the number of calls for a text that was redacted before. The number is equal in every run."""
     redactor.redact(text)
     return calls(redactor.redact, text)
 
@@ -327,7 +327,7 @@ def test_work_grows_with_the_text_and_no_faster(piece: str, redactor: Redactor) 
     ],
 )
 def test_no_pattern_tries_every_way_to_read_a_text(text: str, redactor: Redactor) -> None:
-    """Each of these once took longer than the age of the universe."""
+    """With backtracking patterns, each of these texts would take exponential time."""
     assert isinstance(redactor.redact(text).text, str)
 
 

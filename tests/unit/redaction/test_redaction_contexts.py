@@ -46,7 +46,7 @@ def test_token_in_its_place(template: str, decoration: str) -> None:
 
 @pytest.mark.parametrize("template", contexts.NAMED)
 def test_only_the_value_goes(template: str) -> None:
-    """Name, quotes, newline and all other lines stay: with the value put back, the text is the same."""
+    """The text equals the original if the placeholder is replaced by the value."""
     value = contexts.values(23)["base62"]
     text = contexts.fill(contexts.NAMED[template], value, "db_password")
     redacted = redact(text)

@@ -1,4 +1,4 @@
-"""Values in the arguments of past calls become placeholders again, to the byte."""
+"""Values in the arguments of past calls become the original placeholders, byte for byte."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_as_if_the_client_had_got_placeholders(client: str, shape: str, argument
 @settings(max_examples=examples(60), deadline=None)
 @given(ARGUMENTS)
 def test_places_are_known_without_the_values(arguments: dict[str, Any]) -> None:
-    """Places of short values are remembered, too, which can't be found again."""
+    """Places of short values are also remembered, because short values can't be found again."""
     written, sent = json.dumps(arguments), json.dumps(put_in(arguments))
     known = dict(sent_stretches(written, sent, VALUES))
     document = Document(json.dumps({"a": put_in(arguments)}).encode())
@@ -129,7 +129,7 @@ def test_the_calls_of_every_api_are_found(name: str) -> None:
 
 
 def test_what_another_table_of_the_database_has_kept_is_noticed() -> None:
-    """An engine that still ends its requests may write while another is in force."""
+    """A replaced engine may still write for its last requests."""
 
     async def go() -> None:
         database = Database(None, 1 << 26)

@@ -49,7 +49,7 @@ def test_brackets_in_sql_are_counted(statement: str) -> None:
     ["O\\'Brien", "it''s", "ends\\\\", "a, b", "Ren\\'e, (x)", "two\nlines", '"q"'],
 )
 def test_quotes_in_cells_of_sql(name: str) -> None:
-    """A cell before the secret may hold any quotes and backslashes, in a string or not."""
+    """The cell before the secret may contain any quotes and backslashes, also in a JSON string."""
     statement = f"INSERT INTO users (id, name, password) VALUES (1, '{name}', '@'), (2, 'b', '@'), (3, '{name}', '@');"
     for value in PASSWORDS:
         statement = statement.replace("@", value, 1)
@@ -77,12 +77,12 @@ def test_work_on_rows_grows_with_the_text(piece: str) -> None:
 
 @pytest.mark.parametrize("unclosed", ["('" + "\\" * 80, "\\r\\n" * 40 + "x"])
 def test_backslashes_in_sql_are_read_in_one_way(unclosed: str) -> None:
-    """Each of these once took longer than the age of the universe."""
+    """With backtracking patterns, each of these texts would take exponential time."""
     assert redact(f"INSERT INTO users (password) VALUES {unclosed}\n;").startswith("INSERT INTO")
 
 
 def test_the_end_of_a_long_value_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All names in a long value have values that end where it ends."""
+    """The values of all names in a long value end at the end of the long value."""
     rest, read = assignments.REST, 0
 
     class Counting:

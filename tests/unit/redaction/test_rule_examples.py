@@ -33,7 +33,7 @@ sign may contain the sign, so each of its places is tried."""
 
 
 def test_what_a_value_must_have_is_looked_for_from_its_beginning_only() -> None:
-    """`[a-z]{0,99}[0-9][a-z0-9]{0,198}` means the same and takes a twentieth of the time."""
+    """`[a-z]{0,99}[0-9][a-z0-9]{0,198}` is equivalent and takes a twentieth of the time."""
     assert [each.id for each in RULES if _SOMEWHERE.search(each.regex)] == []
 
 
@@ -92,16 +92,15 @@ def test_secret_beside_its_name(name: str) -> None:
     assert redactor.redact(name + value).counts
     assert not redactor.redact(f"acme commit = {value}").counts
     assert not redactor.redact(f"acme key of\n{value}").counts
-    # The word before the value, as a whole, says that the value is a secret; the text after it says that the
-    # value is none.
+    # The name must have the whole word for a secret, and must not end with a word such as `id`.
     for other in ("acme_path", "acme-patch", "acme.author", "ACME_CAPITAL", "acme_key_id", "acmeTokenSha"):
         assert not redactor.redact(f"{other}={value}").counts
 
 
 @pytest.mark.parametrize("joint", ["_", "-"])
 def test_words_behind_a_prefix_are_no_token(joint: str) -> None:
-    """`acme_migration_20240101_create_users_table` is a name; with random parts in the place of words, it is
-    a token."""
+    """`acme_migration_20240101_create_users_table` is a name. With random parts in place of the words, it would
+    be a token."""
     ours = SecretRule("acme", f"acme{joint}[A-Za-z0-9_-]{{28,}}", anchors=(f"acme{joint}",), digits=4)
     redactor = Redactor(LIBRARY_KEY, [rule.of(ours, "acme-key")])
     for words in ("migration 20240101 create users table", "report of the whole 2024 quarter 3 for review"):
@@ -111,7 +110,7 @@ def test_words_behind_a_prefix_are_no_token(joint: str) -> None:
 
 
 def test_rules_are_read_as_they_are_written() -> None:
-    """A start leaves out the examples of rules and nothing else."""
+    """Rules that are read without their examples equal the rules in the files."""
     for file in rules.load_folder("secrets"):
         for written, made in zip(FILES[file.name], rule.parse(file.name, file.content), strict=True):
             assert next(each for each in RULES if each.id == written.id) == made
@@ -188,7 +187,7 @@ def test_what_a_user_adds_and_takes_away_is_seen() -> None:
     rules.add(USERS)
     try:
         assert SECRET not in Redactor(b"k").redact(f"see {SECRET}").text
-        # An engine keeps what it was made with.
+        # An existing redactor keeps its rules.
         assert SECRET in before.redact(f"see {SECRET}").text
     finally:
         rules.add({})

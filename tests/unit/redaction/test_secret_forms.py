@@ -20,7 +20,7 @@ KEYS = ("api_key", "client_secret", "access_token", "encryption_key", "shared_se
 CHOSEN = ("Sommer2031!", "Tr1cky-W0rd", "Zebra-Crossing42", "k1ngf1sher7")
 SLOGANS = ("correct-horse-battery", "lantern_walnut_590", "Winter.Heron.34", "falcon-1987", "cobaltmaple77")
 PLAIN_ONLY = ("box kv", "openapi example", "xml setting", "smart quotes")
-"""Forms that are read in plain text, and not within strings of JSON."""
+"""Forms that are recognised in plain text, but not within JSON strings."""
 
 
 def _only_the_value_goes(text: str, value: str) -> None:

@@ -1,5 +1,4 @@
-"""Secrets in lists and maps under a telling name, in halves, and below prompts: exactly the values are
-replaced."""
+"""Secrets in lists and maps with a name of secrets, in halves, and below prompts: only values are replaced."""
 
 from __future__ import annotations
 
@@ -82,7 +81,7 @@ def test_members_that_are_no_secrets_stay(redactor: Redactor) -> None:
 
 
 def test_quotes_of_different_depth_join_nothing(redactor: Redactor) -> None:
-    """One of two such quotes stands within the text that the other ends: JSON within JSON stays valid."""
+    """Two quotes of different levels enclose no value, so JSON within JSON stays valid."""
     inner = json.dumps({"token": '\\"&q8Zk2mVt41Lx9RwPz0-\\"&'})
     json.loads(json.loads(redactor.redact(json.dumps([inner])).text)[0])
 

@@ -17,7 +17,7 @@ CALLED_FOR = {
     "sudo cat /etc/postfix/sasl_passwd": "mail.example.net bob@example.net:⟦⟧\n",
     "cat ~/.passwd-s3fs": "bob:⟦⟧\n",
 }
-"""Texts by the call that printed them. Nothing in a text says that it holds a secret."""
+"""Texts by the call that printed them. Only the call shows that the text has a secret."""
 HARMLESS = (
     "if (kind === 'password' || 'text-field2' === kind) show();",
     'if name == "token" or "first-part2" in words:',

@@ -55,7 +55,7 @@ def test_a_pattern_means_the_whole_value() -> None:
 
 def test_a_rule_by_its_name() -> None:
     assert "n0t-a-Real1" in redacted("rule:name-*")
-    # The token has a form of its own as well.
+    # The form of the token is also known, and another rule finds it.
     assert TOKEN not in redacted("rule:name-*")
 
 

@@ -1,4 +1,4 @@
-"""Values that are known from one place are found in all others, in whatever pieces the text is searched."""
+"""A value that is found in one place of a text is found in all places, for any division of the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are JSON: the names of members tell what they hold."""
+"""JSON results: the names of members show which values are secrets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ every_form = pytest.mark.parametrize("api", FORMS)
 
 
 def sent(api: str, response: Any, redact: Any = None, **settings: Any) -> tuple[str, Counter[str]]:
-    """Return the request as it is sent, and the counts."""
+    """Return the sent request, and the number of secrets by rule."""
     known = next(one for one in recognise.apis() if one.id == api)
     document = Document(json.dumps(FORMS[api](response)).encode())
     request = read.read(document, known, Settings(**settings), b"scope")

@@ -1,4 +1,4 @@
-"""Values that are kept in memory and put back into edits."""
+"""Values in memory, and their return into edits of files."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_two_values_of_one_fingerprint_are_never_written() -> None:
 
 
 def test_vault_is_bounded() -> None:
-    """Each result counts as 500 characters, and those of its values."""
+    """The size of a result is 500 characters plus the characters of its values."""
     vault = Vault(scopes=2, characters=1_510)
     for number in range(5):
         vault.keep(b"a", b"%d" % number, "/f", {MARK: "v" * 3})

@@ -1,4 +1,4 @@
-"""Content codings, whole and streamed."""
+"""Content codings of whole bodies and of streams."""
 
 from __future__ import annotations
 

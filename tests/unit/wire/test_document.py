@@ -1,4 +1,4 @@
-"""The JSON editor: a value that is not edited stays as it was, to the byte."""
+"""The JSON editor. All bytes outside of edited values stay."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def test_an_edit_that_overlaps_is_an_error_and_nothing_else_is_put() -> None:
 
 
 def containers(document: Document, value: Any) -> list[Any]:
-    """Return every value of a document, outer ones first."""
+    """Return every value of a document. A container comes before its content."""
     inner = [*document.items(value), *document.members(value).values()]
     return [value, *(each for one in inner for each in containers(document, one))]
 

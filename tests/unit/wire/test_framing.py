@@ -1,4 +1,4 @@
-"""Streams are cut into events with their exact bytes, wherever chunks end."""
+"""Streams are split into events with their exact bytes, for any division into chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of prefixes is bounded, and reading with it gives the same values as reading without it."""
+"""The memory of prefixes is bounded, and does not change the values that are read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def remembered(memory: PrefixMemory, text: bytes, scope: bytes = b"scope") -> tu
 
 
 def fold(memory: PrefixMemory, values: list[Any], given: object = None, scope: bytes = b"scope") -> list[int]:
-    """The items of an array that a fold took in."""
+    """Return the indexes of the items that a computation over an array has read."""
     document, array = remembered(memory, json.dumps(values).encode(), scope)
     stepped: list[int] = []
 
@@ -78,14 +78,13 @@ def test_few_arrays_are_kept_those_used_last() -> None:
 
 
 def test_as_many_items_are_expected_to_change_as_did() -> None:
-    """Clients move cache breakpoints from the last message to the next: a computation is kept up to that
-    message."""
+    """Clients move the cache breakpoint of the last message, so the state before that message is kept."""
     memory = PrefixMemory()
     for count in range(10, 30, 2):
         stepped = fold(memory, [*LONG[:count], "marked"])
     assert stepped == [26, 27, 28]
     assert len(memory) == 1
-    # Another item has changed than was expected.
+    # An unexpected item has changed.
     assert fold(memory, [*LONG[:27], "other", "marked"]) == [26, 27, 28]
     assert fold(memory, [*LONG[:27], "other", "marked", "more"]) == [27, 28, 29]
 

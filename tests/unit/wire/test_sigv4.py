@@ -1,4 +1,4 @@
-"""Signed requests: signatures are those that botocore makes."""
+"""Signatures equal the signatures that botocore makes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATHS = [
 
 
 def signed(path: str, body: bytes, token: str | None = None, **headers: str) -> Signable:
-    """Return a request as botocore signs it."""
+    """Return a request that botocore has signed."""
     request = AWSRequest(
         "POST", HOST + path, headers={"Content-Type": "application/json", **headers}, data=body
     )
