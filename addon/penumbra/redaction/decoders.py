@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import re2
@@ -252,6 +252,14 @@ def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
     return rb"%b(?P<%b>(?:%b%b){7,}%b)" % (front, kind.encode(), _MEMBERS[kind], joint, _MEMBERS[kind])
 
 
+_LEAST_DIGITS = 24
+"""The smallest number of bytes in hexadecimal digits without anything between them. Hashes and ids of this
+length are not text."""
+_DIGITS = re.compile(
+    rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?P<digits>(?:%b(?:\r?\n|\\{1,2}n)?){%d,}+)"
+    % (_MEMBERS["pair"], _LEAST_DIGITS)
+)
+_DIGITS_SIGN = rb"(?:\A|[^0-9A-Za-z]|\\n)%b{%d}" % (_MEMBERS["pair"], _LEAST_DIGITS)
 _ARRAY = re.compile(
     rb"(?<![0-9A-Za-z.'-])(?:"
     + rb"|".join((_array("decimal"), _array("hex"), _array("pair", b" ", b"<Buffer "), _array("letter")))
@@ -266,7 +274,7 @@ _ARRAY_SIGN = rb"|".join(
         ("letter", rb",(?:\s|\\n)*", b""),
     )
 )
-_MEMBER = {kind: re.compile(pattern) for kind, pattern in _MEMBERS.items()}
+_MEMBER = {kind: re.compile(_MEMBERS.get(kind, _MEMBERS["pair"])) for kind in (*_MEMBERS, "digits")}
 
 
 def _octet(kind: str, member: bytes) -> bytes:
@@ -276,10 +284,11 @@ def _octet(kind: str, member: bytes) -> bytes:
     return _SHORT.get(letter[-1:], letter[-1:]) if letter[:1] == b"\\" else letter
 
 
-def _arrays(data: bytes) -> Iterator[View]:
-    """Yield a view with the spelled text in place of each array. Text near the arrays is also in the view."""
+def _arrays(pattern: re.Pattern[bytes], data: bytes) -> Iterator[View]:
+    """Yield a view with the spelled text in place of each match of `_ARRAY` or `_DIGITS`. The text near a
+    match is also in the view."""
     made, at = Making(data), 0
-    for run in _ARRAY.finditer(data):
+    for run in pattern.finditer(data):
         kind = run.lastgroup or ""
         start, end = run.span(kind)
         made.near(at, start)
@@ -416,6 +425,7 @@ class Sign(IntEnum):
     BOX = 10
     WORD_DIFF = 11
     TAIL = 12
+    DIGITS = 13
 
 
 DECODERS = {
@@ -426,7 +436,8 @@ DECODERS = {
     Sign.DUMP: Decoder(_DUMP, _dumped),
     Sign.CHARACTERS: Decoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters),
     Sign.WIDE: Decoder(_WIDE_SIGN, _wide),
-    Sign.ARRAY: Decoder(_ARRAY_SIGN, _arrays, quote=b'"'),
+    Sign.ARRAY: Decoder(_ARRAY_SIGN, partial(_arrays, _ARRAY), quote=b'"'),
+    Sign.DIGITS: Decoder(_DIGITS_SIGN, partial(_arrays, _DIGITS)),
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }

@@ -291,7 +291,9 @@ def flat(data: bytes) -> bytes:
 
 
 QUOTED = Linear(
-    rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]",
+    rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]"
+    # A user and a password before a host.
+    rb"|%3[aA]%2[fF]%2[fF][^\s%/?]{0,60}%3[aA][^\s/?]{1,200}?%40",
     _OPTIONS,
 )
 """This pattern matches percent escapes that show that the text was escaped for a URL."""

@@ -36,6 +36,7 @@ DISGUISED = {
     "all letters as JSON escapes": '{"k": "' + escaped(TOKEN, "\\u%04x") + '"}',
     "JSON escapes twice": '{"k": "{\\"a\\":\\"' + escaped(TOKEN, "\\\\u%04X") + '\\"}"}',
     "hexadecimal escapes": "'" + escaped(TOKEN, "\\x%02x") + "'",
+    "hexadecimal digits": json.dumps(f"token {TOKEN} of a dump".encode().hex("\n", 30)),
     "percent escapes": "q=" + escaped(TOKEN, "%%%02X"),
     "percent escape of one letter": "q=%67" + TOKEN[1:] + "&n=1",
     "colour escapes in JSON": json.dumps({"out": f"\x1b[32m{TOKEN[:10]}\x1b[0m{TOKEN[10:]}"}),

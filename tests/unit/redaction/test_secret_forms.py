@@ -227,11 +227,17 @@ TEXTS = {
         "body=%7B%22user%22%3A%22bob%22%2C%22password%22%3A%22⟦hunter2x%21⟧%22%7D",
         "/list?filter={%22user%22:%22bob%22,%22password%22:%22⟦hunter2x%21⟧%22}&page=1",
         "log=db+password%3A+⟦Tr1cky-W0rd⟧%0Aok",
+        "u=postgres%3A%2F%2Fbob%3A⟦Tr1cky-W0rd⟧%40db.example.net%2Fshop",
         "body=proc%20login%28user%2C%20password%3A%20string%29%3A%20Session%20%3D",
         "https://example.net/?next=https%3A%2F%2Fexample.net%2Flogin%3Fa%3D1&b=2%0Ac%20d",
     ),
     "options with points in their names": (
         "arangosh --server.username root --server.password ⟦Tr1cky-W0rd⟧\n",
+    ),
+    "alone on the next line": (
+        "password:\n  ⟦Zk82hVtLqPxw7A⟧\n",
+        '{"output":"a: 1\\npassword:\\n  ⟦Zk82hVtLqPxw7A⟧\\nb: 2"}',
+        "password:\n  type: string\nsecret:\n  my-secret-name\ntoken:\n  src/app/config.py\n",
     ),
     "who says a line": (
         ">> db_password: ⟦Tr1cky-W0rd⟧\n>> port: 1\n",

@@ -66,8 +66,10 @@ _ASSIGN = _late(
     rb"$]{0,2}#{0,2}{QUOTE}{1,3})?)"
 )
 _NEXT_LINE = _late(rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n){LEAD}{_BREAK}{0,60}+{_WRAPPER}({QUOTE})")
-_BLOCK = late(rb"[|>][+-]?[0-9]?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{1,64}")
-"""This pattern matches the end of a YAML line whose value is the block below it."""
+_BLOCK = late(rb"([|>][+-]?[0-9]?)?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{1,64}")
+"""This pattern matches the end of a YAML line whose value is below it, with or without a block's sign."""
+_ALONE = late(rb"[^\s\"':,=()<>{}\[\]]{8,512}(?:[\r\n\"]|\\{1,31}[rn\"]|\Z)")
+"""This pattern matches a value that is alone on its line."""
 _LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{0,64}")
 _ELEMENT = late(rb"[^<>\n]{0,240}>\s{0,40}(<!\[CDATA\[)?")
 _ARGUMENT = late(
@@ -248,8 +250,8 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if further:
         return read(data, further.end(), further[1], Style.QUOTED)
     block = _BLOCK.match(data, match.end()) if operator == b":" else None
-    if block:
-        return read(data, block.end(), b"", Style.CONFIG)
+    if block and (block[1] or _ALONE.match(data, block.end())):
+        return read(data, block.end(), b"", Style.CONFIG if block[1] else Style.CODE)
     if operator in (b":-", b":=") and data[begin - 1 : begin] == b"{":
         return read(data, match.end(), b"", Style.ENV, RUN_DEFAULT)
     if operator in (b":-", b"<-", b"<<-"):
