@@ -29,7 +29,7 @@ def program() -> str:
 
 
 class Browser:
-    """A `Browser` shows one page; `said` holds what the page writes to its console and what fails in it."""
+    """A `Browser` shows one page. `said` has the page's messages to its console, and errors in the page."""
 
     def __init__(self, width: int = 1200, height: int = 900, proxy: str = "") -> None:
         self._home = tempfile.mkdtemp(prefix="chromium-")

@@ -13,8 +13,8 @@ _TENDER = re.compile(rb"[\r\n\\\x80-\xff]")
 
 
 def places(*streams: bytes) -> Sequence[int]:
-    """Return places from 0 to the longest stream's length. For a long stream, these are all places beside
-    line ends, escapes and parts of characters, and the other ones of the part that runs."""
+    """Return places from 0 to the longest stream's length. For a long stream, return all places beside line
+    ends, escapes and parts of characters, and further places for the part that runs."""
     end = max(map(len, streams))
     every = range(end + 1)
     if end <= SHORT:

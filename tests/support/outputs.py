@@ -1,8 +1,9 @@
-"""Outputs of real programs in `tests/outputs`, each after a head in YAML: the call, the facts that a reader
-must still find (`keep`), and those that may be left out (`may_go`). A fact is words; a line states it if it
-has them in this order, so that a table, a shortened path or fewer blanks change nothing. Long outputs lack
-lines before their last 25, paths and host names are replaced, and four outputs (`ps-aux`, `access-log`,
-`journal` and `seq-csv`) are written by a script in the form of the program that their call names."""
+"""Outputs of real programs in `tests/outputs`. Each file begins with a head in YAML: the call, the facts that
+a reader must still find (`keep`), and the facts that may be left out (`may_go`). A fact is words. A line
+states the fact if it has these words in this order, so a table, a shortened path or fewer blanks change
+nothing. Long outputs lack lines before their last 25, and paths and host names are replaced. A script writes
+four outputs (`ps-aux`, `access-log`, `journal` and `seq-csv`) in the form of the program that their call
+names."""
 
 from __future__ import annotations
 

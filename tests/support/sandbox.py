@@ -1,5 +1,5 @@
 """A provider and a proxy on this machine, without a key or a network, for scripts that show or measure
-something. `scripts/` imports this folder through this module alone. It needs only the package's own
+something. `scripts/` imports this folder through this module alone, which needs only the package's own
 dependencies."""
 
 from support.mitm import Mitmdump, NotStarted

@@ -32,7 +32,7 @@ TOOL = {"name": "Bash", "input_schema": {"type": "object", "properties": {"comma
 
 @dataclass(frozen=True)
 class Ending:
-    """An `Ending` holds what a client has seen of one response."""
+    """An `Ending` has what a client has seen of one response."""
 
     status: int = 0
     """The status; 0 if the response had no head."""

@@ -1,5 +1,5 @@
-"""A store that fails while conversations go on: the disk is full, the file is locked, removed, damaged or of
-another release, the proxy is killed or shares the file with another one, the clock is wrong."""
+"""A store that fails during conversations. The disk is full; the file is locked, removed, damaged or of
+another release; the proxy is killed or shares the file with another proxy; the clock is wrong."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def removed(proxy: Mitmdump, file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def damaged(proxy: Mitmdump, file: Path) -> Iterator[None]:
-    """One page in sixteen of the open file and of its log is overwritten."""
+    """A sixteenth of the pages of the open file and of its log is overwritten."""
     for end in ("", "-wal"):
         part = Path(f"{file}{end}")
         if not part.exists():

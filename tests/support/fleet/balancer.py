@@ -80,8 +80,8 @@ class _Haproxy:
 
 
 class Balancer(_Haproxy):
-    """A `Balancer` sends a request at `port` to any proxy, and one at `sticky_port` to the proxy of its
-    client as long as that runs."""
+    """A `Balancer` sends a request at `port` to any proxy. A request at `sticky_port` goes to the proxy of
+    its client, as long as that proxy runs."""
 
     def __init__(self, folder: Path, ports: Sequence[int]) -> None:
         port, self.sticky_port = free_port(), free_port()

@@ -1,6 +1,6 @@
-"""The commands of conversations to a shared store, as the store sees them, and the load of a store for any
-number of proxies, computed from them. A proxy writes the same rows wherever turns go, and reads more rows if
-another proxy has had a turn of the conversation meanwhile."""
+"""The commands of conversations to a shared store, and the load of a store for any number of proxies,
+computed from these commands. A proxy writes the same rows wherever turns go, and reads more rows if another
+proxy has had a turn of the conversation meanwhile."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ _NAME = len("penumbra:") + len(":") + 16
 _LATEST = "conversations"
 """The table that each turn reads again."""
 _ROW = 150
-"""Bytes that a Redis takes for a row beside its name and value: its entries in two tables, and what its
-allocator rounds up to."""
+"""Bytes that a Redis takes for a row beside its name and value: entries in two tables, and the allocator's
+rounding."""
 _MESSAGE = 120
 """Bytes that a subscriber gets beside an announcement."""
 CONNECTIONS = 3
@@ -177,7 +177,7 @@ def simulated(
 @dataclass(frozen=True)
 class _Parted:
     """A `_Parted` is a recorded conversation: the commands of its turns wherever they land, and the rows that
-    a proxy reads, or marks as used, once another one has put them."""
+    a proxy reads or marks as used after another proxy has put them."""
 
     turns: list[list[Asked]]
     read: set[int]
@@ -232,8 +232,8 @@ def _trips(asked: Sequence[Asked]) -> Iterator[int]:
 
 
 def p99_wait(load: Load, commands_a_second: float, service: float, seed: int = 1) -> float:
-    """Return the seconds that 99 of 100 round trips wait at most for others, where a command takes `service`
-    seconds and round trips come at random; infinite beyond what one thread can do."""
+    """Return the longest wait in seconds of 99 of 100 round trips, if a command takes `service` seconds and
+    round trips come at random. The wait is infinite beyond the load that one thread can take."""
     if not load.trips or commands_a_second * service >= 1:
         return float("inf")
     chance = random.Random(seed)

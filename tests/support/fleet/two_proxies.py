@@ -30,9 +30,9 @@ _PATIENCE = 20.0
 """Seconds. On a busy machine an undisturbed store takes longer to answer than a slow one may."""
 _TRIES = 400
 STRIKES = ("lost", "cut", "unanswered", "broken", "answered")
-"""The ways in which a command fails: it does not arrive and the connection breaks; it arrives later; it is
-carried out and answered later; it is carried out and the connection breaks; it is answered, and nothing after
-it."""
+"""The ways in which a command fails. The command does not arrive and the connection breaks, or the command
+arrives later. The command is carried out, and answered later or after the connection broke. The command is
+answered, and nothing after it."""
 
 
 @dataclass

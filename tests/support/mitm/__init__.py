@@ -59,7 +59,7 @@ class Provider(Protocol):
 
 @dataclass
 class Mitmdump:
-    """A `Mitmdump` starts and stops one mitmdump. Its folders stay over restarts."""
+    """A `Mitmdump` starts and stops one mitmdump. The folders stay over restarts."""
 
     upstream: Provider
     confdir: Path

@@ -1,6 +1,6 @@
-"""A script that the tests load into mitmdump, beside the addon or alone. It leads every connection to the
-test provider, whatever host the client asked for, and lets a test run a mitmproxy command: `POST /.command`
-with the command as body, to any host."""
+"""A script that the tests load into mitmdump, beside the addon or alone. The script connects every request to
+the test provider, for any host. A test can run a mitmproxy command by `POST /.command` with the command as
+body, to any host."""
 
 import asyncio
 import builtins
@@ -153,7 +153,7 @@ class Inside:
 
     @command.command("tests.read")
     def known_requests(self) -> str:
-        """Return the number of requests whose parts are in memory. Their flows keep them."""
+        """Return the number of requests whose parts are in memory, where their flows keep them."""
         from penumbra.conversation.result_text import Carried
 
         gc.collect()

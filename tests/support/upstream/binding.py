@@ -1,8 +1,8 @@
 """Signatures of thinking blocks, bound to the conversation before them. A signature is a keyed hash over the
-block's text and over everything that the provider received before it: tools, system and messages, in one
-canonical spelling. The hash leaves out what clients may change: `cache_control`, a lone text written as a
-string or as a block, and the system block that starts with `x-anthropic-billing-header:`, which differs in
-every request."""
+block's text and everything that the provider received before: tools, system and messages, in one canonical
+spelling. The hash leaves out parts that clients may change: `cache_control`, and the form of a lone text (a
+string or a block). The hash also leaves out the system block that starts with `x-anthropic-billing-header:`,
+which differs in every request."""
 
 from __future__ import annotations
 
