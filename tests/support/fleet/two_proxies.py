@@ -30,9 +30,9 @@ _PATIENCE = 20.0
 """Seconds. On a busy machine an undisturbed store takes longer to answer than a slow one may."""
 _TRIES = 400
 STRIKES = ("lost", "cut", "unanswered", "broken", "answered")
-"""The ways in which a command fails. The command does not arrive and the connection breaks, or the command
-arrives later. The command is carried out, and answered later or after the connection broke. The command is
-answered, and nothing after it."""
+"""The ways in which a command fails. `lost`: the command does not arrive, and the connection breaks. `cut`:
+the command arrives later. `unanswered`: the command is carried out and answered later. `broken`: the command
+is carried out, and the connection breaks. `answered`: no command after this command is answered."""
 
 
 @dataclass
