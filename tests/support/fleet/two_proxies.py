@@ -32,7 +32,7 @@ _TRIES = 400
 STRIKES = ("lost", "cut", "unanswered", "broken", "answered")
 """The ways in which a command fails. `lost`: the command does not arrive, and the connection breaks. `cut`:
 the command arrives later. `unanswered`: the command is carried out and answered later. `broken`: the command
-is carried out, and the connection breaks. `answered`: no command after this command is answered."""
+is carried out, and the connection breaks. `answered`: the command is answered, but no later command."""
 
 
 @dataclass
