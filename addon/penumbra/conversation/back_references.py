@@ -10,7 +10,7 @@ the same name, the reference names the call more exactly (`Read src/a.ts (the 2n
 earlier texts restore every reference. Arguments of calls are also earlier texts (`what Write src/a.ts was
 given`), because agents read files that they have written.
 
-The lines that `staying_lines` finds stay. The first and last lines of a repeated part stay where an edit may
+The lines that `staying_lines` finds stay. The first and last lines of a repeated part stay if an edit may
 quote the text or the reference has no line numbers.
 
     $ ./watch
@@ -51,7 +51,7 @@ _MOST_COMPARED = 300_000
 """The greatest number of comparisons with earlier lines for one text. These comparisons take about half a
 second. If a text needs more, its later lines stay."""
 _LONG = 2_000
-"""The number of characters at the beginning of a text whose tokens are estimated first. These decide."""
+"""The number of characters at the beginning of a text whose tokens are estimated first."""
 _NEAR = 9
 """The number of lines after a hidden part that are searched for marks. Such a mark may count hidden lines."""
 _MARKER = re.compile(
@@ -187,7 +187,7 @@ def _is_worth(lines: Sequence[str], start: int, end: int, least: int) -> bool:
     while after < end and characters <= _LONG:
         characters += len(lines[after]) + 1
         after += 1
-    # Callers try the same first lines with many ends, and these lines mostly decide.
+    # Callers try the same first lines with many ends, and mostly the first lines alone have enough tokens.
     beginning = "\n".join(lines[start:after])[:_LONG]
     return token_estimate.estimate(beginning) >= least or (
         characters > _LONG and token_estimate.estimate("\n".join(lines[start:end])) >= least
@@ -268,9 +268,9 @@ class _Search:
     def _within(self, part: _Reference) -> Iterator[_Reference]:
         """Yield the pieces of a repeated part that become references, in order.
 
-        Where an edit may quote the text, or the reference can't give line numbers, the lines at the borders
-        stay. In a file, the units next to new lines stay, too. The last line of an output also
-        stays, unless the whole output is repeated and reports nothing.
+        The lines at the borders stay if an edit may quote the text or the reference can't give line numbers.
+        In a file, the units next to new lines also stay. The last line of an output also stays, unless the
+        whole output is repeated and reports nothing.
         """
         start, end, hidden = part.start, part.end, self._worthwhile
         if self.call.is_quoted or not any(part.numbers):

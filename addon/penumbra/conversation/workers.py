@@ -38,8 +38,8 @@ _M_ARENA_MAX = -8
 _ELDEST = 4
 """One of this number of pieces is from the caller that has waited longest."""
 _MOST_COMPARED = 64
-"""The number of addresses that are compared, and the number of callers at each address. The longest waiting
-are compared. The limit keeps the choice fast."""
+"""The number of addresses that are compared, and the number of callers at each address. Those that have
+waited longest are compared. The limit keeps the choice fast."""
 _LARGE = 1 << 20
 """The size in bytes of the smallest large piece."""
 _BEGUN = -1
@@ -93,7 +93,7 @@ class _Peer:
 
     busy: int = 0
     waiting: OrderedDict[bytes, deque[_Piece]] = field(default_factory=OrderedDict)
-    """Waiting pieces of work by credential. The longest waiting come first."""
+    """Waiting pieces of work by credential. Credentials that have waited longest come first."""
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
@@ -119,7 +119,7 @@ class Workers:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penumbra")
         self._most = threads
         self.peers: OrderedDict[str, _Peer] = OrderedDict()
-        """Addresses with work. The longest waiting come first."""
+        """Addresses with work. Addresses that have waited longest come first."""
         self._turns = 0
         self._is_large = False
         """True if a large piece is in progress."""
