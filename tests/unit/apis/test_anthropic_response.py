@@ -152,8 +152,7 @@ def test_pings_pass_while_something_is_held() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "kept"),
-    [('{"id": "shad', {}), ("[1]", {}), ("", {}), ('{"id": 1}', {"id": 1}), ("\\", {})],
+    ("arguments", "kept"), [('{"id": "shad', {}), ("[1]", {}), ("", {}), ('{"id": 1}', {"id": 1}), ("\\", {})]
 )
 def test_malformed_arguments_are_kept_for_the_answer_but_not_sent_back(arguments: str, kept: object) -> None:
     data = start() + call(0, PHANTOM, "toolu_p", arguments) + end("max_tokens", 1)

@@ -18,17 +18,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses import Response
 from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import make
-from support.streams.bedrock_streams import (
-    FIRST,
-    PHANTOM,
-    SECOND,
-    call,
-    delta,
-    end,
-    start,
-    stop,
-    text,
-)
+from support.streams.bedrock_streams import FIRST, PHANTOM, SECOND, call, delta, end, start, stop, text
 from support.streams.drive import byte_by_byte, every_cut
 from support.upstream.amazon import event
 

@@ -310,13 +310,7 @@ def test_the_whole_of_it() -> None:
     answered(history, second, "resp_2", {"type": "message", "x": 1})
     third = history.asked(frame([USER], "resp_2")).whole()
     assert third is not None
-    assert json.loads(third)["input"] == [
-        USER,
-        ASKED,
-        RESULT,
-        {"type": "message", "x": 1},
-        USER,
-    ]
+    assert json.loads(third)["input"] == [USER, ASKED, RESULT, {"type": "message", "x": 1}, USER]
 
 
 def test_what_is_not_known_is_not_made_up() -> None:

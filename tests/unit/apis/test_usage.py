@@ -58,10 +58,7 @@ USAGES = (
     ("prompt_tokens=95 prompt_tokens_details.cached_tokens=90 completion_tokens=3", WITHIN),
     ("prompt_tokens=95 prompt_cache_hit_tokens=90 prompt_cache_miss_tokens=5 completion_tokens=3", WITHIN),
     ("input_tokens=95 input_tokens_details.cached_tokens=90 output_tokens=3", WITHIN),
-    (
-        "promptTokenCount=95 cachedContentTokenCount=90 candidatesTokenCount=1 thoughtsTokenCount=2",
-        WITHIN,
-    ),
+    ("promptTokenCount=95 cachedContentTokenCount=90 candidatesTokenCount=1 thoughtsTokenCount=2", WITHIN),
     ("prompt_eval_count=4 eval_count=2", NO_CACHE),
     ("output_tokens=3", None),
     ("", None),

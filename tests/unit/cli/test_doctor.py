@@ -81,7 +81,7 @@ def test_rules_of_the_users_own_are_checked(tmp_path):
         assert messages() == [f"ok    rules of your own: {folder}"]
         (folder / "tools.yaml").write_text("agent: {}\n")
         assert messages() == [
-            f"note  rule left out: {folder}/tools.yaml: agent: unknown key, did you mean agents?",
+            f"note  rule left out: {folder}/tools.yaml: agent: unknown key, did you mean agents?"
         ]
     finally:
         user_rules.use(None)

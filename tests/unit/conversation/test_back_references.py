@@ -161,10 +161,7 @@ def test_a_reference_to_arguments_of_a_call_says_so() -> None:
 def test_a_reference_tells_calls_of_one_name_apart() -> None:
     first, second = "\n".join(code(0, 30)), "\n".join(code(50, 80))
     line_index = index((RUN, first), (RUN, second), ("Bash ls", "x"))
-    for text, name, keys in (
-        (first, "Bash ./run (the 1st)", {b"\x01"}),
-        (second, "Bash ./run", {b"\x02"}),
-    ):
+    for text, name, keys in ((first, "Bash ./run (the 1st)", {b"\x01"}), (second, "Bash ./run", {b"\x02"})):
         made = with_references(line_index, text)
         assert made is not None
         assert made.text == f"[30 lines: same as in {name}]"

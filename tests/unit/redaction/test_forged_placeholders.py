@@ -62,10 +62,7 @@ _FAR_APART = {
         armour("RSA PRIVATE KEY", [*lines_of_key(7, 200), "⟦⟧", *lines_of_key(8, 200)]),
         lines_of_key(7, 200)[3],
     ),
-    "a cell and its column": (
-        _COLUMN + f"9,bob,{_PASSWORD[:6]}⟦⟧{_PASSWORD[6:]}\n",
-        _PASSWORD[6:],
-    ),
+    "a cell and its column": (_COLUMN + f"9,bob,{_PASSWORD[:6]}⟦⟧{_PASSWORD[6:]}\n", _PASSWORD[6:]),
     "a part of a column's name": (f"id,pass⟦⟧word,note\n1,{_PASSWORD},a\n", _PASSWORD),
     "the end of a column's name": (f"| id | password⟦⟧ |\n|---|---|\n| 1 | {_PASSWORD} |\n", _PASSWORD),
     "the beginning of a column's name": (

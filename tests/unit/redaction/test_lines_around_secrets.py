@@ -36,13 +36,7 @@ LINES = (
     "version2",
     "done",
 )
-FORMS = (
-    "A_KEY={}",
-    "a: {}",
-    "{}",
-    'export A="{}"',
-    "  - {}",
-)
+FORMS = ("A_KEY={}", "a: {}", "{}", 'export A="{}"', "  - {}")
 
 
 def _values() -> list[tuple[str, str]]:

@@ -45,8 +45,7 @@ def test_brackets_in_sql_are_counted(statement: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["O\\'Brien", "it''s", "ends\\\\", "a, b", "Ren\\'e, (x)", "two\nlines", '"q"'],
+    "name", ["O\\'Brien", "it''s", "ends\\\\", "a, b", "Ren\\'e, (x)", "two\nlines", '"q"']
 )
 def test_quotes_in_cells_of_sql(name: str) -> None:
     """The cell before the secret may contain any quotes and backslashes, also in a JSON string."""

@@ -104,9 +104,7 @@ def test_a_stored_exchange_keeps_its_names() -> None:
     assert SCHEMA.unpack(stored).hidden == hidden
 
 
-async def test_carried_originals_expire_earlier_unless_they_were_expanded(
-    database: Database,
-) -> None:
+async def test_carried_originals_expire_earlier_unless_they_were_expanded(database: Database) -> None:
     clock = Clock()
     store = Originals(
         Table(database, records.ORIGINALS, 100, clock), Table(database, records.CARRIED, 10, clock)

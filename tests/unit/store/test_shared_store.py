@@ -187,11 +187,7 @@ async def test_memory_takes_over_during_an_outage_and_rows_are_written_later(
         await until(lambda: one.is_whole)
         assert not one.outage.is_settled, "others may not know it yet"
         assert one.delayed == 0
-        assert await ledger(other).get([b"a", b"new", b"more"]) == {
-            b"a": ONE,
-            b"new": OTHER,
-            b"more": OTHER,
-        }
+        assert await ledger(other).get([b"a", b"new", b"more"]) == {b"a": ONE, b"new": OTHER, b"more": OTHER}
     messages = [record.getMessage() for record in caplog.records if WARNING_ID in record.getMessage()]
     assert len([line for line in messages if "it is back" in line]) >= 1
     assert len(messages) <= 4, "once for each proxy and end"
@@ -391,10 +387,7 @@ RIGHTS = {
     "no scripts": ("&penumbra:* +@all -eval", "eval"),
     "no channel": ("resetchannels +@all", "channel"),
     "reading only": ("&penumbra:* +@read", "getex"),
-    "all that is needed": (
-        "&penumbra:* +getex +set +pexpire +publish +subscribe +eval +getrange +del",
-        "",
-    ),
+    "all that is needed": ("&penumbra:* +getex +set +pexpire +publish +subscribe +eval +getrange +del", ""),
 }
 """Rights of a user of Redis, and the word by which the log names the missing one; empty if none is missing."""
 
