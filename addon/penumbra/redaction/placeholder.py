@@ -100,29 +100,21 @@ def _piece(span: Span, start: int, end: int, data: bytes) -> Iterator[Span]:
         yield span._replace(start=start, end=end, quote=b"")
 
 
-class Gaps:
-    """A `Gaps` knows where placeholders were removed from a text."""
-
-    def __init__(self, taken: Sequence[tuple[int, int]]) -> None:
-        self._at: list[int] = []
-        gone = 0
-        for start, end in taken:
-            self._at.append(start - gone)
-            gone += end - start
-
-    def whole(self, span: Span, text: bytes) -> Span:
-        """Return the span. If a placeholder was removed at its beginning, the span extends to the end of its
-        word. The rest of the word would look like another secret. `text` has no placeholders."""
-        index = bisect_left(self._at, span.start)
-        if index == len(self._at) or self._at[index] != span.start:
-            return span
-        rest = _WORD.match(text, span.end)
-        return span._replace(end=rest.end()) if rest else span
-
-    def concern(self, span: Span) -> bool:
-        """Return whether a placeholder hid or cut a span. The span is in the text without placeholders."""
-        index = bisect_left(self._at, span.start)
-        return index < len(self._at) and self._at[index] <= span.end
+def cut(spans: Iterable[Span], taken: Sequence[tuple[int, int]], text: bytes) -> Iterator[Span]:
+    """Yield the spans that placeholders cut or hid. The spans are in `text`, from which the placeholders at
+    `taken` were removed. If a placeholder was at the beginning of a span, the span is extended to the end of
+    its word, since the remaining part would look like another secret."""
+    gaps: list[int] = []
+    gone = 0
+    for start, end in taken:
+        gaps.append(start - gone)
+        gone += end - start
+    for span in spans:
+        index = bisect_left(gaps, span.start)
+        if index == len(gaps) or gaps[index] > span.end:
+            continue
+        rest = _WORD.match(text, span.end) if gaps[index] == span.start else None
+        yield span._replace(end=rest.end()) if rest else span
 
 
 # A tool takes a placeholder in the arguments of a call for a real value.

@@ -227,10 +227,8 @@ class Redactor:
         is safe from the search because of its placeholders."""
         hidden: list[Span] = []
         for view in without(data, placeholder.PATTERN_BYTES):
-            gaps = placeholder.Gaps(placeholder.spans(data))
-            found = (span for span in self._shown(view.data, hint) if gaps.concern(span))
-            whole = (gaps.whole(span, view.data) for span in found)
-            hidden += [span.at(*view.origin(span.start, span.end)) for span in whole]
+            found = placeholder.cut(self._shown(view.data, hint), placeholder.spans(data), view.data)
+            hidden += [span.at(*view.origin(span.start, span.end)) for span in found]
         # A word with a placeholder may be the head of a column, of a key or of a dump, far before the secret.
         for view in without(data, placeholder.WITHIN_WORD):
             hidden += [span.at(*view.origin(span.start, span.end)) for span in self._shown(view.data, hint)]
