@@ -140,8 +140,8 @@ class Document:
     """The text with the escapes of lone surrogates replaced."""
     _text: bytes = field(init=False, repr=False)
     """The part of `_structure` that is parsed."""
-    _base: int = field(init=False, repr=False)
-    """Memory address of `_text`."""
+    _base: int = field(init=False, repr=False, default=0)
+    """Memory address of `_text`; 0 until an offset is needed. Most events of streams need none."""
     _spared: int = field(init=False, repr=False, default=0)
     """The number of bytes that are not parsed."""
     _opened: int = field(init=False, repr=False, default=0)
@@ -196,7 +196,7 @@ class Document:
         self._opened += self._spared
 
     def _parse(self, structure: bytes, text: bytes) -> None:
-        self._structure, self._text, self._base = structure, text, address_of(text)
+        self._structure, self._text = structure, text
         if text[:1] == b"{" and text[-1:] == b"}":
             # The text is valid if its members can be parsed.
             self.root, self._top = Raw(text), _OBJECT.decode(text)
@@ -205,6 +205,11 @@ class Document:
         else:
             self.root = _VALUE.decode(text)
             self._top = self.members(self.root)
+
+    @property
+    def _address(self) -> int:
+        self._base = self._base or address_of(self._text)
+        return self._base
 
     def _parsed_whole(self, value: Raw) -> bool:
         """If all containers together are far larger than the text, the text is nested very deeply. In this
@@ -251,7 +256,7 @@ class Document:
         prefix, start = known.prefix, known.start
         if len(prefix.items) + len(items) > memory.longest:
             return
-        places = [at + self._spared for at in _starts(items, self._text, self._base)]
+        places = [at + self._spared for at in _starts(items, self._text, self._address)]
         spans = [(at, at + len(memoryview(item))) for at, item in zip(places, items, strict=True)]
         likely = memory.extended(scope, self.data, prefix, start, spans)
         new = len(likely.items) - len(prefix.items)
@@ -420,7 +425,7 @@ class Document:
         """Return the range of a value in the text, or a range outside if the value is of another document."""
         address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
         size = len(memoryview(value))
-        start = address - self._base
+        start = address - self._address
         if not 0 <= start < len(self._text):
             items = self._remembered
             if items is not None and (found := items.likely.offset(address)) is not None:
