@@ -264,18 +264,10 @@ def message(text: bytes, flag: bytes = b"\0") -> bytes:
     return flag + len(inner).to_bytes(4, "big") + inner
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "application/grpc",
-        "application/connect+proto",
-        "application/x-protobuf",
-        "application/cbor",
-        "application/http",
-    ],
-)
+@pytest.mark.parametrize("kind", ["grpc", "connect+proto", "x-protobuf", "cbor", "http"])
 def test_packed_messages_with_secrets_are_refused(kind: str) -> None:
     """The texts can't be replaced, since each follows its length."""
+    kind = f"application/{kind}"
     clean = message("größer".encode() * 30)
     assert search(clean + clean, kind=kind).body == clean + clean
     for body in (message(TEXT.encode()), clean + message(TEXT.encode()), b"\n" + TEXT.encode()):
@@ -357,22 +349,18 @@ def test_every_socket(name: str, example: Any) -> None:
     frame = example["frame"].replace("{secret}", f"GITHUB_TOKEN={GITHUB}").encode()
     searched = search(frame, strict=True)
     assert GITHUB.encode() not in searched.body
-    assert 'say "why"' in json.dumps(json.loads(found.refusal('say "why"')), ensure_ascii=False).replace(
-        "\\", ""
-    )
+    refusal = json.dumps(json.loads(found.refusal('say "why"')), ensure_ascii=False)
+    assert 'say "why"' in refusal.replace("\\", "")
 
 
 def test_errors_have_the_shape_of_their_host() -> None:
-    assert json.loads(recognise.error_body("api.anthropic.com", 400, "m"))["type"] == "error"
-    assert (
-        json.loads(recognise.error_body("generativelanguage.googleapis.com", 400, "m"))["error"]["code"]
-        == 400
-    )
-    assert (
-        json.loads(recognise.error_body("bedrock-agent-runtime.eu-west-1.amazonaws.com", 400, "m"))["message"]
-        == "m"
-    )
-    assert json.loads(recognise.error_body("llm.example.org", 400, "m"))["error"]["message"] == "m"
+    def body(host: str) -> Any:
+        return json.loads(recognise.error_body(host, 400, "m"))
+
+    assert body("api.anthropic.com")["type"] == "error"
+    assert body("generativelanguage.googleapis.com")["error"]["code"] == 400
+    assert body("bedrock-agent-runtime.eu-west-1.amazonaws.com")["message"] == "m"
+    assert body("llm.example.org")["error"]["message"] == "m"
 
 
 @pytest.mark.parametrize("path", PATH_SPELLINGS)
