@@ -120,31 +120,16 @@ def rule_patterns(data: bytes) -> None:
 
 _PIECES = (
     *(
-        "password",
-        "api_key",
-        "token",
-        "secret",
-        "Authorization: Bearer ",
-        "Cookie: a=",
+        *("password", "api_key", "token", "secret", "Authorization: Bearer ", "Cookie: a="),
         "kind: Secret\ndata:\n  a: ",
     ),
     *(
-        "ghp_",
-        "sk-ant-api03-",
-        "AKIA",
-        "eyJhbGciOiJub25lIn0.",
-        "xoxb-",
-        "AIza",
+        *("ghp_", "sk-ant-api03-", "AKIA", "eyJhbGciOiJub25lIn0.", "xoxb-", "AIza"),
         "-----BEGIN RSA PRIVATE KEY-----\n",
     ),
     *(
-        "-----END RSA PRIVATE KEY-----",
-        "postgres://app:",
-        "@db1/x",
-        "curl -u app:",
-        "--password ",
-        "- name: ",
-        "value: ",
+        *("-----END RSA PRIVATE KEY-----", "postgres://app:", "@db1/x", "curl -u app:"),
+        *("--password ", "- name: ", "value: "),
     ),
     *(
         "q8Zk2mVt41Lx9RwPz0bT6cq8Zk2mVt41Lx9R",
@@ -293,13 +278,8 @@ _SAID = (
         "same line again\n" * 20,
     ),
     *(
-        '[{"a":1,"b":2}]',
-        '{"k":[1,2,{"x":"y"}]}',
-        "12\tcode\n",
-        "diff --git a/x b/x\n",
-        "| a | b |\n",
-        "\ud83d",
-        "é\u2028",
+        *('[{"a":1,"b":2}]', '{"k":[1,2,{"x":"y"}]}', "12\tcode\n", "diff --git a/x b/x\n"),
+        *("| a | b |\n", "\ud83d", "é\u2028"),
     ),
     *(
         f"\n{SECRET}\n",

@@ -52,12 +52,8 @@ def test_a_frame_without_changes_keeps_its_bytes(running: Any, api_key: str, ups
 
 def test_any_frame_without_a_secret_keeps_its_bytes(running: Any, api_key: str, upstream: Any) -> None:
     frames = [
-        "hello",
-        "[1,  2]",
-        '{"type": "session.update" , "x":1.50}',
-        b'{"type":  "session.update"}',
-        '{"type": 5}',
-        "",
+        *("hello", "[1,  2]", '{"type": "session.update" , "x":1.50}'),
+        *(b'{"type":  "session.update"}', '{"type": 5}', ""),
     ]
     answers = list(raw(running, api_key, *frames))
     assert answers == [f"what is {len(frame)} bytes?" for frame in frames]

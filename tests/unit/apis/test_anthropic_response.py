@@ -130,11 +130,7 @@ def test_every_kind_of_block_is_rebuilt() -> None:
     assert turn.message is not None
     content = json.loads(turn.message)["content"]
     assert [part["type"] for part in content] == [
-        "redacted_thinking",
-        "server_tool_use",
-        "web_search_tool_result",
-        "text",
-        "compaction",
+        *("redacted_thinking", "server_tool_use", "web_search_tool_result", "text", "compaction"),
         "tool_use",
     ]
     assert b'"input":{"query": 10000000000000000000000}' in turn.message

@@ -73,12 +73,7 @@ def test_two_turns_are_one_answer() -> None:
     assert PHANTOM.encode() not in out
     answer = sdk_response(out)
     assert [item["id"] for item in answer["output"]] == [
-        "rs_0",
-        "msg_1",
-        "rs_10",
-        "msg_11",
-        "fc_12",
-        "ctc_13",
+        *("rs_0", "msg_1", "rs_10", "msg_11", "fc_12", "ctc_13"),
     ]
     assert answer["id"] == "resp_0"
     assert answer["usage"]["input_tokens"] == 200

@@ -67,12 +67,8 @@ def _codex(home: Path) -> Path:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in (
-        "CLAUDE_CONFIG_DIR",
-        "CODEX_HOME",
-        "COPILOT_HOME",
-        "GEMINI_CLI_HOME",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
+        *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "GEMINI_CLI_HOME"),
+        *("XDG_CONFIG_HOME", "XDG_DATA_HOME"),
     ):
         monkeypatch.delenv(name, raising=False)
     return tmp_path

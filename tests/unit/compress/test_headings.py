@@ -319,12 +319,8 @@ def test_a_verdict_stands_above_its_details(verdict: str) -> None:
 
 def test_a_block_is_shown_with_the_comment_above_it() -> None:
     lines = [
-        "x = {",
-        "  # a.b will be created",
-        '  + resource "a" "b" {',
-        "      + id = 1",
-        "# of no block",
-        "x = 1",
+        *("x = {", "  # a.b will be created", '  + resource "a" "b" {', "      + id = 1"),
+        *("# of no block", "x = 1"),
     ]
     assert headings.opened_above(LineFlags(lines)) == {1: 0, 2: 1, 3: 2}
 

@@ -87,13 +87,8 @@ def test_long_shared_beginnings_are_written_once() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '[{"a":1,"a":2},{"a":1},{"a":3}]',
-        '[{"a":1},{"b":2},{"c":3}]',
-        "[1,2,3,4]",
-        '{"a":{"b":1}}',
-        '[{"a":1},{"a":2}]',
-        "[info] not json at all",
-        '[{"a":1},{"a":2},3]',
+        *('[{"a":1,"a":2},{"a":1},{"a":3}]', '[{"a":1},{"b":2},{"c":3}]', "[1,2,3,4]"),
+        *('{"a":{"b":1}}', '[{"a":1},{"a":2}]', "[info] not json at all", '[{"a":1},{"a":2},3]'),
     ],
 )
 def test_no_table(text: str) -> None:
@@ -435,12 +430,7 @@ def test_cells_that_span_very_many_make_no_page_large() -> None:
         ("<ol><li><h3>Top</h3>x</li></ol>", ["- ### Top", "x"]),
     ],
     ids=[
-        "paragraph",
-        "blocks in blocks",
-        "empty block",
-        "list",
-        "heading",
-        "empty heading",
+        *("paragraph", "blocks in blocks", "empty block", "list", "heading", "empty heading"),
         "heading in item",
     ],
 )

@@ -39,14 +39,8 @@ def test_the_yaml_file_uses_the_names_of_the_field(tmp_path: Path) -> None:
 
 
 WORDS = (
-    "lossy",
-    "supersede",
-    "recover",
-    "context_guard",
-    "restore_secrets",
-    "blank_flows",
-    "aws_signing",
-    "rules",
+    *("lossy", "supersede", "recover", "context_guard", "restore_secrets", "blank_flows"),
+    *("aws_signing", "rules"),
 )
 
 

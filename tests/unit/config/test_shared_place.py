@@ -83,14 +83,10 @@ def test_a_file_of_tls_that_is_not_there_stops_the_start(name: str) -> None:
 @pytest.mark.parametrize(
     "store",
     [
-        "redis://:Zk7q#ssWq9Xr2Lm8@host:6379/0",
-        "redis://:Zk7qWq9Xr2Lm8pa/ss@host:6379",
-        "redis://:1234/Zk7qWq9Xr2Lm8@host:6379",
-        "redis://:Zk7q?Wq9Xr2Lm8@host:6379",
-        "redis:/user:Zk7qWq9Xr2Lm8@host",
-        "redis://user:Zk7qWq9Xr2Lm8@host:63x79",
-        "redis://user:Zk7qWq9Xr2Lm8@[::1",
-        "redis://host?password=Zk7qWq9Xr2Lm8&db=x",
+        *("redis://:Zk7q#ssWq9Xr2Lm8@host:6379/0", "redis://:Zk7qWq9Xr2Lm8pa/ss@host:6379"),
+        *("redis://:1234/Zk7qWq9Xr2Lm8@host:6379", "redis://:Zk7q?Wq9Xr2Lm8@host:6379"),
+        *("redis:/user:Zk7qWq9Xr2Lm8@host", "redis://user:Zk7qWq9Xr2Lm8@host:63x79"),
+        *("redis://user:Zk7qWq9Xr2Lm8@[::1", "redis://host?password=Zk7qWq9Xr2Lm8&db=x"),
         "redis://user:Zk7qWq9Xr2Lm8@host?decode_responses=true",
     ],
 )

@@ -37,12 +37,7 @@ def test_a_failure_stays_with_what_it_belongs_to() -> None:
     enclosed = ["Cart", "  adds an item", "", "  totals", "    rounds up", "      AssertionError: 3 != 4"]
     assert staying(["", *enclosed, "", "  empties"]) == ["Cart", "  totals", "    rounds up", enclosed[-1]]
     below_a_path = [
-        "/repo/a.ts",
-        "  1:2  note  some style",
-        "",
-        "/repo/b.ts",
-        "  1:2  error  no type",
-        "",
+        *("/repo/a.ts", "  1:2  note  some style", "", "/repo/b.ts", "  1:2  error  no type", ""),
         "x",
     ]
     assert staying(below_a_path) == below_a_path[3:5]

@@ -250,13 +250,8 @@ def test_a_marker_is_beside_the_lines_that_it_replaces() -> None:
     polls = [f"w1 | DEBUG poll {n}" for n in range(5)]
     before = ["w1 | INFO start", *polls, "w1 | ERROR lost", *polls, "w1 | INFO end"]
     after = [
-        "w1 |",
-        " INFO start",
-        " DEBUG poll 0",
-        "[the line above 4 more times]",
-        " ERROR lost",
-        "[5 lines]",
-        " INFO end",
+        *("w1 |", " INFO start", " DEBUG poll 0", "[the line above 4 more times]", " ERROR lost"),
+        *("[5 lines]", " INFO end"),
     ]
     rows = compare("\n".join(before), "\n".join(after)).rows
     beside = {row[4]: row[2] for row in rows if row[0] == "changed"}

@@ -94,16 +94,8 @@ def test_every_provider_has_a_contract() -> None:
 
 _PIECES = st.sampled_from(
     [
-        "<<<SHADOW:",
-        "shadow_ab",
-        ">>>",
-        "[REDACTED:",
-        "x]",
-        "[Duplicate of ",
-        "a",
-        "\n",
-        "<<FORGE_",
-        "LZW_1_2>>",
+        *("<<<SHADOW:", "shadow_ab", ">>>", "[REDACTED:", "x]", "[Duplicate of ", "a", "\n"),
+        *("<<FORGE_", "LZW_1_2>>"),
     ]
 )
 

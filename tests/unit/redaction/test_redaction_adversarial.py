@@ -271,15 +271,8 @@ def work(redactor: Redactor, text: str) -> int:
 
 HOSTILE = [
     *(
-        'password="x ',
-        "key=",
-        "bearer=",
-        "token ",
-        "secret a ",
-        "pass:",
-        "://a:",
-        "password((((",
-        "--password a ",
+        *('password="x ', "key=", "bearer=", "token ", "secret a ", "pass:", "://a:"),
+        *("password((((", "--password a "),
     ),
     *(
         "-----BEGIN RSA PRIVATE KEY-----\n",
@@ -288,12 +281,8 @@ HOSTILE = [
         "MIIEowIBAAKCAQEA\n",
     ),
     *(
-        "Cookie: a=b; ",
-        "kind: Secret\ndata:\n  a: YWJjZGVm\n",
-        "$ cat token\n",
-        "$ op read x\n",
-        '"$ ',
-        "- name: password\n  value: ",
+        *("Cookie: a=b; ", "kind: Secret\ndata:\n  a: YWJjZGVm\n", "$ cat token\n"),
+        *("$ op read x\n", '"$ ', "- name: password\n  value: "),
     ),
     *(
         "eyJ",

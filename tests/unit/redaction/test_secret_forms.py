@@ -175,11 +175,9 @@ def test_block_below_the_key_of_a_kubernetes_secret() -> None:
 MARKED = re.compile("⟦([^⟧]*)⟧")
 TEXTS = {
     "words joined as in programs": (
-        'db_password = "⟦CopperFalconMeadow⟧"\n',
-        "password: ⟦CopperFalconMeadow⟧\n",
+        *('db_password = "⟦CopperFalconMeadow⟧"\n', "password: ⟦CopperFalconMeadow⟧\n"),
         "password = ⟦copper_falcon_meadow⟧\nuser = bob\n",
-        'password: "AccountPasswordField"\n',
-        "password = read_user_input\n",
+        *('password: "AccountPasswordField"\n', "password = read_user_input\n"),
         'password: "LoginScreenTitle"\n',
     ),
     "words beside a name in a line of their own": (

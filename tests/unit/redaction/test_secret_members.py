@@ -52,11 +52,8 @@ password2:
 BLOCKS = (
     "secrets:\n  - db_password\n  - shop-tls-2024\n",
     "secrets:\n  enabled: true\n  existingSecret: shop-db-v2\n",
-    "password:\n  - min: 12\n  - required\n",
-    "passwords:\n  bob: ${BOB}\n  eve: !vault |\n",
-    "Password:\nLogin incorrect\n",
-    "Enter password:\n\nUsername:\n",
-    "token:\nvalue_2\n",
+    *("password:\n  - min: 12\n  - required\n", "passwords:\n  bob: ${BOB}\n  eve: !vault |\n"),
+    *("Password:\nLogin incorrect\n", "Enter password:\n\nUsername:\n", "token:\nvalue_2\n"),
     "POSTGRES_USER=postgres\nPOSTGRES_PASSWORD=postgres\n",
     'steps = [\n    "password",\n    "token2",\n]\n',
 )

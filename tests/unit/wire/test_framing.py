@@ -178,13 +178,7 @@ def test_other_payloads_and_every_cut(
 
 def test_headers_of_every_kind_stay() -> None:
     kinds = (
-        b"\x00",
-        b"\x01",
-        b"\x02a",
-        b"\x03ab",
-        b"\x04abcd",
-        b"\x05abcdefgh",
-        b"\x06\x00\x01x",
+        *(b"\x00", b"\x01", b"\x02a", b"\x03ab", b"\x04abcd", b"\x05abcdefgh", b"\x06\x00\x01x"),
         b"\x08abcdefgh",
     )
     head = b"".join(b"\x01" + bytes((97 + n,)) + kind for n, kind in enumerate((*kinds, b"\x09" + b"u" * 16)))
