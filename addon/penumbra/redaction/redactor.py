@@ -226,8 +226,12 @@ class Redactor:
         """Return the secrets that contain or follow placeholders. Anybody can write a placeholder, so no text
         is safe from the search because of its placeholders."""
         hidden: list[Span] = []
+        taken = placeholder.spans(data)
+        # A search for `WITHIN_WORD` is slow, and most texts have no placeholder.
+        if not taken:
+            return hidden
         for view in without(data, placeholder.PATTERN_BYTES):
-            found = placeholder.cut(self._shown(view.data, hint), placeholder.spans(data), view.data)
+            found = placeholder.cut(self._shown(view.data, hint), taken, view.data)
             hidden += [span.at(*view.origin(span.start, span.end)) for span in found]
         # A word with a placeholder may be the head of a column, of a key or of a dump, far before the secret.
         for view in without(data, placeholder.WITHIN_WORD):
