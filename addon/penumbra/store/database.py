@@ -47,9 +47,9 @@ class DiskAway(Exception):
 
 
 class Database:
-    """A `Database` runs pieces of work on one connection, one after the other, each in its own transaction.
-    Without a `path` all tables are in memory. The oldest rows are deleted when the file is larger than
-    `max_bytes`. `key` seals the records."""
+    """A `Database` runs pieces of work on one connection, one after the other. Without a `path` all tables
+    are in memory. The oldest rows are deleted when the file is larger than `max_bytes`. `key` seals the
+    records."""
 
     def __init__(self, path: Path | None, max_bytes: int, key: bytes = b"") -> None:
         self.path = path
@@ -119,7 +119,14 @@ class Database:
     def _ask(self) -> None:
         """Run all work that was passed to `run` in this iteration of the event loop."""
         asked, self._asked = self._asked, []
-        works = [work for work, _ in asked]
+        try:
+            doing = asyncio.wrap_future(
+                self.submit(lambda connection: [work(connection) for work, _ in asked])
+            )
+        except RuntimeError as error:
+            # The thread takes no work after the database is closed.
+            doing = asyncio.get_running_loop().create_future()
+            doing.set_exception(error)
 
         def answer(done: asyncio.Future[list[Any]]) -> None:
             error = done.exception()
@@ -129,8 +136,7 @@ class Database:
                 elif not waiting.done() and error is not None:
                     waiting.set_exception(error)
 
-        doing = self.submit(lambda connection: [work(connection) for work in works])
-        asyncio.wrap_future(doing).add_done_callback(answer)
+        doing.add_done_callback(answer)
 
     def submit(self, work: Work[T]) -> Future[T]:
         """Run `work` like `run`, without a time limit. Only the thread of the event loop may call this."""

@@ -88,6 +88,13 @@ async def test_work_of_one_moment_shares_a_transaction_and_its_failure(database:
     assert rows(database) == 1
 
 
+async def test_a_closed_database_fails_at_once() -> None:
+    closed = Database(None, 1 << 26)
+    closed.close()
+    with pytest.raises(RuntimeError):
+        await asyncio.wait_for(closed.run(lambda connection: None), 5)
+
+
 async def test_values_that_are_not_kept_in_memory_are_found_after_their_write(database: Database) -> None:
     kept = Originals(Table(database, records.ORIGINALS, 60))
     await kept.put(b"o" * 32, {"ref": "text"})
