@@ -152,12 +152,8 @@ _INPUTS = (*_WITH_CACHED, "input_tokens", "toolUsePromptTokenCount", "prompt_eva
 _CACHED_BESIDE = ("cache_read_input_tokens", "cacheReadInputTokens")
 _WRITTEN = ("cache_creation_input_tokens", "cacheWriteInputTokens")
 _OUTPUTS = (
-    "output_tokens",
-    "completion_tokens",
-    "candidatesTokenCount",
-    "thoughtsTokenCount",
-    "eval_count",
-    "outputTokens",
+    *("output_tokens", "completion_tokens", "candidatesTokenCount", "thoughtsTokenCount"),
+    *("eval_count", "outputTokens"),
 )
 
 

@@ -54,14 +54,8 @@ def _leads_to(domain: str, host: str) -> bool:
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY")
 _BUNDLES = (
-    "SSL_CERT_FILE",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "CODEX_CA_CERTIFICATE",
-    "AWS_CA_BUNDLE",
-    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
-    "PIP_CERT",
-    "CARGO_HTTP_CAINFO",
+    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "CODEX_CA_CERTIFICATE"),
+    *("AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "PIP_CERT", "CARGO_HTTP_CAINFO"),
     "GIT_SSL_CAINFO",
 )
 """Variables that name a file of certificates. Programs read this file instead of their own certificates, so

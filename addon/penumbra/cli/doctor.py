@@ -204,12 +204,8 @@ def _run(command: list[str], environment: Mapping[str, str]) -> str:
 
 _PORT = 8080
 _BASES = (
-    "ANTHROPIC_BASE_URL",
-    "OPENAI_BASE_URL",
-    "OPENAI_API_BASE",
-    "GOOGLE_GEMINI_BASE_URL",
-    "ANTHROPIC_BEDROCK_BASE_URL",
-    "ANTHROPIC_VERTEX_BASE_URL",
+    *("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE", "GOOGLE_GEMINI_BASE_URL"),
+    *("ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL"),
 )
 _SETTINGS = ("~/.claude/settings.json", "~/.claude/settings.local.json")
 """Settings files of Claude Code, whose `env` overrides variables of the environment."""

@@ -517,17 +517,10 @@ def _stack(top: layer.Layer | None) -> Iterator[layer.Layer]:
 
 
 _STREAM_METHODS = (
-    "handle_event",
-    "_handle_event",
-    "state_consume_request_body",
-    "state_stream_response_body",
-    "state_consume_response_body",
-    "state_wait_for_response_headers",
-    "start_response_stream",
-    "check_killed",
-    "send_response",
-    "handle_protocol_error",
-    "passthrough",
+    *("handle_event", "_handle_event", "state_consume_request_body"),
+    *("state_stream_response_body", "state_consume_response_body"),
+    *("state_wait_for_response_headers", "start_response_stream", "check_killed"),
+    *("send_response", "handle_protocol_error", "passthrough"),
 )
 
 

@@ -16,14 +16,8 @@ _TOLERANCE = 0.2
 """Fraction of an earlier prompt that is never cached, since the last cache breakpoint is before the prompt's
 end."""
 EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, BROKEN, UNKNOWN = (
-    "expired",
-    "another model",
-    "tools changed",
-    "system changed",
-    "messages changed",
-    "rewritten by Penumbra",
-    "prefix broken by Penumbra",
-    "unknown",
+    *("expired", "another model", "tools changed", "system changed", "messages changed"),
+    *("rewritten by Penumbra", "prefix broken by Penumbra", "unknown"),
 )
 _BY_DIAGNOSIS = {
     "model_changed": MODEL,
