@@ -95,7 +95,7 @@ class _Object(NamedTuple):
 
 def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> bool:
     """Return whether a member with one of these names occurs twice within a message. The time does not depend
-    on how deeply objects are nested. Raises NotJson for a message that Python can't nest so deeply."""
+    on how deeply objects are nested. Raises NotJson for a message that is nested deeper than Python reads."""
 
     def read(pairs: list[tuple[str, Any]]) -> _Object:
         members = dict(pairs)

@@ -25,7 +25,7 @@ def program() -> str:
 
 
 ENDING_WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
-"""The beginning of a command whose process ends with this one, even if this one is killed."""
+"""The words before a command with which its process ends when the test run ends or is killed."""
 MISSING = "neither redis-server nor valkey-server is installed: the shared store is not tested"
 
 
