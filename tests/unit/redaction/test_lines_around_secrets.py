@@ -114,14 +114,6 @@ def test_a_token_that_a_terminal_broke_goes_whole(width: int) -> None:
         assert redacted.endswith("\nPORT=8080\n")
 
 
-def test_what_stands_below_the_name_of_a_type_is_no_value_of_it() -> None:
-    digest = "9fceb02d0ae598e95dc970b74767f19372d61af8"
-    for declared in ("class UserPrivateKey:", "interface ApiKey:", "struct SecretKey:", "module AuthToken:"):
-        _check([declared, digest], {}, "\n")
-    _check(["private key:", digest], {1: digest}, "\n")
-    _check([f"namespace secret_key: {digest}"], {0: digest}, "\n")
-
-
 VALUE = "Wint3r-Falk3n-77"
 FRONTS = {
     "time": "2031-03-04T10:22:31.1234567Z ",

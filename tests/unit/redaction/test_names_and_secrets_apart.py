@@ -39,32 +39,6 @@ def test_how_much_a_name_tells(strength: Strength, names: str) -> None:
     )
 
 
-def test_a_hint_takes_a_value_that_can_be_nothing_else(redactor: Redactor) -> None:
-    assert RANDOM not in redactor.redact(f'secret_wrapped = "{RANDOM}"').text
-    for value in (
-        "projects/shop-2/secrets/db/versions/3",
-        "createSessionForUserV2",
-        RANDOM[:16],
-        "9f86d081884c7d659a2f",
-    ):
-        text = f'secret_wrapped = "{value}"'
-        assert redactor.redact(text).text == text
-
-
-def test_the_word_in_front_of_a_key_tells(redactor: Redactor) -> None:
-    key = "9d849bf9273a4a46a0fc"
-    assert key not in redactor.redact(f"tracking API key: {key}").text
-    for text in (f"the cache key: {key}", "using RSA key 4AEE18F83AFDEB23", "press any key: continue12"):
-        assert redactor.redact(text).text == text
-
-
-@pytest.mark.parametrize("text", ["passwd = {}", "secret: {},", "api_key := {}'", "password => {}"])
-def test_crossed_brackets_are_no_program(redactor: Redactor, text: str) -> None:
-    value = "k{{e}y)o${f]the(gate[opens>-_$#wide}}"
-    assert redactor.redact(text.format(value)).text.count("REDACTED") == 1
-    assert "gate" not in redactor.redact(text.format(value)).text
-
-
 def test_a_password_is_named_in_any_language_and_case(redactor: Redactor) -> None:
     words = rules.load("secrets/words/names.yaml")["passwords"].split()
     forms = [form(word) for word in words for form in (str.lower, str.upper, str.capitalize)]
@@ -176,22 +150,6 @@ def test_bar_parts_no_password(slot: str) -> None:
         assert value.split("|")[-1] not in REDACTOR.redact(slot.format(v=value)).text
 
 
-@pytest.mark.parametrize(
-    "behind", ["|tee", "|sudo tee x", "|base64 -d", "|user=bob", "| wc -c", "|jq .", "|"]
-)
-def test_shell_behind_a_value_stays(behind: str) -> None:
-    for slot in BARE_SLOTS:
-        redacted = REDACTOR.redact(slot.format(v="Zk2mVt41qX" + behind)).text
-        assert behind in redacted
-        assert "Zk2mVt" not in redacted
-
-
-def test_cells_of_a_row_stay() -> None:
-    redacted = REDACTOR.redact("|host|db1|\n|db_password=Zk2mVt41qX|done yesterday|x|\n").text
-    assert "|done yesterday|x|" in redacted
-    assert "Zk2mVt" not in redacted
-
-
 PASSWORD_SLOTS = (
     *("DB_PASSWORD={v}\n", "db_password={v}\n", "password: {v}\n", "pwd={v}\n", "pwd = '{v}'\n"),
     *('{{"password": "{v}"}}\n', "mysql --password={v}\n"),
@@ -210,23 +168,3 @@ def test_words_of_programs_are_passwords_too(end: str) -> None:
         value = "".join(chance.sample(PEOPLE_SAY, 2)) + end
         for slot in PASSWORD_SLOTS:
             assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
-
-
-@pytest.mark.parametrize(
-    "value", ["Letter2Client", "RFC1234", "V1.2.3", "localhost:8080", "server5", "docker1", "my-SHA512"]
-)
-def test_what_names_something_else_is_a_password_where_one_stands(value: str) -> None:
-    for slot in PASSWORD_SLOTS:
-        assert value not in REDACTOR.redact(slot.format(v=value)).text, slot
-
-
-def test_joined_words_are_passwords_where_a_name_is_assigned_them() -> None:
-    for value in ("admin_user_1", "prod_db_v1", "test_user_x", "hello_world_v1"):
-        for slot in ("DB_PASSWORD={v}\n", "db_password={v}\n", "pwd={v}\n"):
-            assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
-
-
-@pytest.mark.parametrize("value", ["ServerUser1", "ClientToken2", "create_user_v2"])
-def test_words_of_programs_are_names_in_code(value: str) -> None:
-    for text in (f"login(user, password={value}(x))\n", f"pwd={value}.of(user)\n", f"f(token={value}, 1)\n"):
-        assert REDACTOR.redact(text).text == text

@@ -67,12 +67,6 @@ def test_long_token_wrapped_after_enough_of_it() -> None:
     assert redacted.endswith("\nnext line\n")
 
 
-def test_the_line_below_a_token_stays() -> None:
-    token = "sk-ant" + "-api03-" + contexts.values(12)["urlsafe"] + contexts.values(13)["urlsafe"] + "AA"
-    for below in ("PORT=8080", "done", "name: x1", "HOST2 = a"):
-        assert redact(f"ANTHROPIC_API_KEY={token}\n{below}\n").endswith(f"]\n{below}\n")
-
-
 @pytest.mark.parametrize(
     "form", ["one letter as JSON escape", "all letters as JSON escapes", "JSON escapes twice"]
 )
@@ -117,20 +111,10 @@ def test_json_in_json_as_dot_net_writes_it(backslashes: int) -> None:
     assert PATTERN.sub("@", redacted) == f'{{"body":"{inner}"}}'
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f"Client({PASSWORD!r}, password='{PASSWORD}', timeout=3)\n", "password='@', timeout=3)\n"),
-        (f'{{"token": "{TOKEN}", "n": 1}}', '{"token": "@", "n": 1}'),
-        (f"A={TOKEN}\nDB_PASSWORD={PASSWORD}\nB=1\n", "A=@\nDB_PASSWORD=@\nB=1\n"),
-        (f"DB_PASSWORD={PASSWORD}\r\n\r\n", "DB_PASSWORD=@\r\n\r\n"),
-        (f"https://app:{PASSWORD}@db1/x?y=1", "https://app:@@db1/x?y=1"),
-        ('{"password": 123456789, "n": 1}', '{"password": "@", "n": 1}'),
-        ('{"a": {"password": -12345678.5e3}}', '{"a": {"password": "@"}}'),
-    ],
-)
-def test_value_only(text: str, expected: str) -> None:
-    assert PATTERN.sub("@", redact(text)).endswith(expected)
+@pytest.mark.parametrize("number", ["123456789", "-12345678.5e3"])
+def test_the_placeholder_of_a_number_is_a_string(number: str) -> None:
+    redacted = redact(f'{{"a": {{"password": {number}}}, "n": 1}}')
+    assert PATTERN.sub("@", redacted) == '{"a": {"password": "@"}, "n": 1}'
 
 
 def test_two_secrets_differ_and_one_stays_the_same() -> None:
@@ -155,12 +139,6 @@ def test_known_value_goes_everywhere() -> None:
     redacted = redact(f"API_KEY={value}\n\nand later in prose {value} or '{value}'\n")
     assert value not in redacted
     assert len(set(PATTERN.findall(redacted))) == 1
-
-
-def test_doubtful_value_goes_from_its_own_place_only() -> None:
-    redacted = redact("password: summertime8\nthe summertime8 festival\n")
-    assert redacted.startswith("password: [REDACTED:password:")
-    assert "the summertime8 festival" in redacted
 
 
 @pytest.mark.parametrize("size", [1_000, 70_000, 1_100_000])
@@ -206,36 +184,6 @@ def test_failure_tells_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_many() -> None:
     assert redact_many([TOKEN, "x", ""]) == [redact(TOKEN), "x", ""]
-
-
-HARMLESS = [
-    "commit 63c7a1f0b5d24e8f9a0b1c2d3e4f5a6b7c8d9e0f\nAuthor: A <a@example.net>\n",
-    "id: 0b7e6a52-8c1d-4f3e-9a2b-1c3d4e5f6a7b\n",
-    '"integrity": "sha512-' + "Ab3/" * 21 + 'Aw==",\n',
-    "github.com/a/b v1.2.3 h1:" + "Ab3/" * 10 + "Ab3=\n",
-    'checksum = "' + "0a1b2c3d" * 8 + '"\n',
-    "def login(username, password=None):\n    token = get_token(password)\n    return token\n",
-    "password = os.environ['DB_PASSWORD']\npassword: ${DB_PASSWORD}\npassword={{ vault_password }}\n",
-    "  password: string;\n  apiKey?: string;\n  token: Token\n",
-    'api_key = "your-api-key-here"\ntoken = "<token>"\nsecret: changeme\npassword: "********"\n',
-    '<input type="password" name="password" autocomplete="current-password">\n',
-    "next_page_token = response.next_page_token\nmax_tokens=4096\n",
-    '{"id":"toolu_01QwErTyUiOpAsDfGhJkLzXc","type":"tool_use"}\n',
-    '{"id":"msg_01QwErTyUiOpAsDfGhJkLzXc"}\n{"id":"call_9pQwErTyUiOpAsDfGhJkLzXc"}\n',
-    "Failed password for invalid user admin from 10.0.0.1 port 4242 ssh2\n",
-    "tokens: 18342, cached tokens: 17220\n",
-    'const token = jwt.sign(payload, process.env.SECRET, { expiresIn: "1h" });\n',
-    "if not user.check_password(form.cleaned_data['password']):\n    raise Wrong('password')\n",
-    "data:image/png;base64," + "iVBORw0KGgo" + "Ab3/" * 200 + "\n",
-    "postgres://{user}:{password}@{host}/{db}\nhttp://user:$PASS@example.net\n",
-    'key: "user.profile.settings.notifications.email.enabled"\n',
-    "docker run -u 1000:1000 -p 8080:8080 x\nmkdir -p build/out\n",
-]
-
-
-@pytest.mark.parametrize("text", HARMLESS, ids=lambda text: text[:24])
-def test_harmless_text_stays(text: str) -> None:
-    assert redact(text) == text
 
 
 def test_hint_lowers_and_raises_the_threshold(redactor: Redactor) -> None:
