@@ -169,6 +169,16 @@ def test_columns_that_are_said_once_stand_above_each_line_that_lacks_them() -> N
     assert 20 < printed < 800
 
 
+def test_only_long_lists_of_paths_name_each_folder_once() -> None:
+    paths = [f"services/shop/backend/area{n // 50}/handler_of_order_{n}.py" for n in range(600)]
+    assert shown_by("rg --files", "\n".join(paths[:300])) == paths[:300]
+    folder, path = "", []
+    for line in shown_by("rg --files", "\n".join(paths)):
+        folder = line if line.endswith("/") else folder
+        path += [] if line == folder else [folder + line.removeprefix(" ")]
+    assert path == paths
+
+
 def test_names_of_files_are_no_log() -> None:
     parts = [(n // 60, n // 6 % 10, n % 6) for n in range(1_200)]
     paths = [f"src/area{area}/part{part}/file_{area}_{part}_{n}.py" for area, part, n in parts]
