@@ -68,8 +68,8 @@ class _Patterns:
     """The pattern for a line that reports a pass. Most texts have no such line."""
     marks: Any
     """A set of RE2 patterns. It returns the marks of a line."""
-    reports: Mapping[Report, Linear]
-    """The pattern for each kind of report, which matches whole lines."""
+    reports: Mapping[Report, Sequence[Linear]]
+    """The patterns of each kind of report. A pattern matches whole lines."""
     others: Mapping[str, Any]
     """The other patterns, by name."""
 
@@ -97,7 +97,12 @@ def _patterns() -> _Patterns:
         some_pass=Linear(f"(?m){joined(content['passed'])}".encode(), options),
         marks=marks,
         reports={
-            kind: Linear(f"(?m)^(?:{joined(rule['patterns'])})[ \t\r]*$".encode(), options)
+            # In one automaton, patterns that begin anywhere would multiply the states of the others.
+            kind: [
+                Linear(f"(?m)^(?:{joined(group)})[ \t\r]*$".encode(), options)
+                for anywhere in (False, True)
+                if (group := [one for one in rule["patterns"] if one.startswith(".*") is anywhere])
+            ]
             for kind, rule in content["reports"].items()
         },
         others={name: re2.compile(f"(?m){source}".encode(), options) for name, source in sources.items()},
@@ -194,7 +199,8 @@ def all_passed(data: bytes) -> bool:
 def reports(lines: Sequence[str], *kinds: Report) -> list[int]:
     """Return the positions of the lines with a report of one of these kinds, in order."""
     beginnings = [line[:_LONGEST_REPORT] for line in lines]
-    return sorted({at for kind in kinds for at in lines_with(_patterns().reports[kind], beginnings)})
+    patterns = [pattern for kind in kinds for pattern in _patterns().reports[kind]]
+    return sorted({at for pattern in patterns for at in lines_with(pattern, beginnings)})
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:
