@@ -86,7 +86,9 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> list[Block
         if block is not None:
             text, tokens = block
             places = tuple([place and (place[0] - begin, place[1] - begin) for place in tokens])
-            blocks.append(Block(value, message, text, places, _call_id(document, value), answered))
+            ids = document.texts(document.members(value), *knowledge()["ids"])
+            call_id = next(filter(None, ids), "")
+            blocks.append(Block(value, message, text, places, call_id, answered))
     return blocks
 
 
@@ -162,11 +164,6 @@ def reads_result(caller: Any) -> bool:
     """Return whether a program reads a call's result. `caller` is the call's decoded `caller`, or None."""
     kind = caller.get("type") if isinstance(caller, Mapping) else caller
     return bool(kind) and kind not in knowledge()["callers"]
-
-
-def _call_id(document: Document, value: Raw) -> str:
-    ids = document.texts(document.members(value), *knowledge()["ids"])
-    return next(filter(None, ids), "")
 
 
 @dataclass(slots=True)
