@@ -201,6 +201,7 @@ class LineIndex:
         is_argument: bool = False,
         is_lossy: bool = False,
         first: int = 0,
+        has_numbers: bool = True,
     ) -> None:
         """Add a text of the call that was noted last in `calls`. `original` and `is_numbered` are as in
         `read`. `is_lossy` is true if the text lacks a part of the result. `first` is the file's line number
@@ -210,10 +211,12 @@ class LineIndex:
             self._unread.append(output if is_lossy else lines)
         if not numbers and first:
             numbers = _numbers_from(first, text, len(lines))
-        if is_counted := not any(numbers):
+        if is_counted := has_numbers and not any(numbers):
             numbers = range(1, len(lines) + 1)
             if original is not None:
                 numbers = places_in(output, _numbered(original, is_numbered=is_numbered)[1])
+        elif not has_numbers:
+            numbers = [0] * len(lines)
         else:
             self.calls.note_lines(name, min(filter(None, numbers)), max(numbers))
         start = self._starts[-1] + len(self._texts[-1].output) if self._texts else 0
