@@ -26,6 +26,7 @@ from penumbra.compress.calls.envelope import (
     file_alone,
     tells_failure,
     with_cut_noted,
+    with_name,
 )
 from penumbra.compress.calls.tools import category, tool_rules
 from penumbra.compress.families import shorten as families
@@ -34,7 +35,7 @@ from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, Tool
 from penumbra.compress.size import exceeds, size
 from penumbra.compress.stage import Shape, Source, Stage, Trace, Trial
 from penumbra.compress.stage_order import AFTER_FAMILY, STRUCTURE
-from penumbra.compress.stages import binary, json_minify, own_code, terminal, truncate
+from penumbra.compress.stages import binary, json_minify, terminal, truncate
 from penumbra.compress.text import Text
 
 P = ParamSpec("P")
@@ -203,7 +204,7 @@ class _Run:
             around = partial(file_alone, tool=self.output.tool, path=call.path, numbers=call.numbers)
             self.apply("envelope", Loss.NONE, around)
         elif call.category in ("edit", "write") and not self.output.is_error:
-            self.apply("own_path", Loss.REVERSIBLE, partial(own_code.with_name, path=call.path))
+            self.apply("own_path", Loss.REVERSIBLE, partial(with_name, path=call.path))
         envelope = Envelope.of(self.text)
         if call.shell or not self.call.is_quoted:
             envelope = envelope.without_needless(self.call.is_quoted)

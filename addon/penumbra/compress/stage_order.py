@@ -18,7 +18,6 @@ from penumbra.compress.stages import (
     line_numbers,
     logs,
     markup,
-    own_code,
     row_sample,
     search_hits,
     traces,
@@ -47,16 +46,6 @@ def _line_numbers(text: str, source: Source) -> str | None:
     if not numbered and not (call.category == "other" and "→" in text):
         return None
     return line_numbers.thin(text) if source.policy.lossy else line_numbers.unpad(text)
-
-
-def _own_code(text: str, source: Source) -> str | None:
-    """Return the acknowledgement of an edit without the code that its call contains."""
-    category = source.call.category
-    return (
-        own_code.without(text, source.arguments, category == "write")
-        if category in ("edit", "write")
-        else None
-    )
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
@@ -112,7 +101,6 @@ def _encoded_data(text: str, source: Source) -> str | None:
 _PLAIN = _unless(Shape.JSON, Shape.DIFF)
 
 STRUCTURE: tuple[Stage, ...] = (
-    Stage("own_code", Loss.LOSSY, _own_code, quoted=True, deletes=True),
     Stage("line_numbers", Loss.REVERSIBLE, _line_numbers, quoted=True, deletes=True),
     Stage("web_page", Loss.LOSSY, _web_page, deletes=True, bares=True),
     Stage("json_minify", Loss.NONE, lambda text, _: json_minify.minify(text)),

@@ -67,8 +67,6 @@ class ToolArguments(Strict, frozen=True):
     """Arguments with a command line, for all tools."""
     path: tuple[str, ...] = ()
     """Arguments that name a file or folder."""
-    written: tuple[str, ...] = ()
-    """Arguments of edits with the new text of the file."""
 
 
 class CodeCalls(Strict, frozen=True):

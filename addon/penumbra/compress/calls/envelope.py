@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
+from penumbra.compress.failure_lines import failing
 from penumbra.compress.size import encode, size
 from penumbra.linear import Linear
 
@@ -18,6 +19,11 @@ TAIL_WINDOW = 1_000
 """The last line of an envelope must begin in this number of characters at the end of a text."""
 _NOTICES = 4
 """The shortened text repeats at most this number of notices in which the agent reports a cut."""
+
+_LONGEST_NAMING = 800
+"""The greatest length in characters of the line that names the edited file."""
+_AROUND_PATH = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
+"""The characters that may precede and follow a whole path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +154,19 @@ def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str
             if first is not None and {first, first - 1} & {0, *numbers}:
                 return inner
     return None
+
+
+def with_name(text: str, path: str) -> str | None:
+    """Return the acknowledgement of an edit with the name of the file in place of its path. Return None if
+    the first line reports a failure, or does not contain the path exactly once."""
+    end = text.find("\n") + 1 or len(text)
+    start = text.find(path, 0, end) if path else -1
+    if start < 0 or end > _LONGEST_NAMING or text.find(path, start + 1, end) >= 0 or failing([text[:end]]):
+        return None
+    end_of_path = start + len(path)
+    if text[start - 1 : start] not in _AROUND_PATH or text[end_of_path : end_of_path + 1] not in _AROUND_PATH:
+        return None
+    return text[:start] + path.replace("\\", "/").rstrip("/").rpartition("/")[2] + text[end_of_path:]
 
 
 def is_in_tags(text: str, path: str) -> bool:
