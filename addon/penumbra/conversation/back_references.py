@@ -236,6 +236,9 @@ class _Search:
         best: _Reference | None = None
         line = self.read.output[position]
         for earlier, place in self.index.places(line or ""):
+            if not earlier.numbers[place] and earlier.is_argument and self.call.category == "read":
+                # A later edit of the file needs to know where its lines are.
+                continue
             back = self._common(earlier, place, position, -1, position - covered)
             ahead = self._common(earlier, place, position, 1, len(self._bare) - position - 1) + 1
             self._compared += 1 + back + ahead

@@ -328,10 +328,11 @@ class EarlierTexts:
             name = f"what {self._name(text.result)} was given"
             index.calls.note(text.key, name)
             arguments = parts.decoded_arguments(self.request.document, text.result.call)
-            written = [one for one in parts.argument_strings(arguments) if "\n" in one]
-            for one in written:
-                # A number of a line would not tell in which of several arguments the line is.
-                index.note(text.key, name, one, is_argument=True, has_numbers=len(written) == 1)
+            strings = list(parts.argument_strings(arguments))
+            longest = max(strings, key=len, default="")
+            for one in strings:
+                if len(one) >= LEAST_CHARACTERS and (one is longest or "\n" in one):
+                    index.note(text.key, name, one, is_argument=True, has_numbers=one is longest)
         else:
             before = self.so_far.texts[position - 1] if position else None
             self._add_result(index, text, text.result, before)
