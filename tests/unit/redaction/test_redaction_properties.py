@@ -63,6 +63,7 @@ def test_json_stays_valid(value: object, ascii_only: bool, indent: int | None) -
 @given(VALUES)
 @example({"password": [1.5000000000419218e16, -2.5e-7]})
 @example({"password\\": -10000})
+@example({"password": {"value": [-1000, None]}})
 def test_json_in_json_stays_valid(value: object) -> None:
     text = json.dumps({"out": json.dumps(value)})
     json.loads(json.loads(redact(text))["out"])

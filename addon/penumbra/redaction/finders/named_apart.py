@@ -126,8 +126,10 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         value = read(data, match.end(), match[4] or b"", Style.QUOTED if match[4] else Style.CONFIG)
         if value is None or not may_be_secret(data, value):
             continue
-        if match[3] and not match[4] and _JSON_NUMBER.fullmatch(data, value.start, value.end):
-            value = value._replace(bare=match[3])
+        if match[3] and not match[4]:
+            first = value.end - len(data[value.start : value.end].lstrip(b"["))
+            if _JSON_NUMBER.fullmatch(data, first, value.end):
+                value = value._replace(start=first, bare=match[3])
         yield from _first(data, value, _names(data, match, value))
 
 
