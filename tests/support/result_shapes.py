@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from support.filled import filled, load
 from support.planted import GITHUB, PASSWORD
 
 SECRET = f"the token {GITHUB} is in use"
@@ -86,7 +84,8 @@ HIT = {
     "url": "https://a.example",
     "encrypted_content": "EqgfCio",
 }
-_VALUES = {
+_HOLES = {
+    "$PASSWORD": PASSWORD,
     "$SECRET": SECRET,
     "$GITHUB": GITHUB,
     "$NAMED": NAMED,
@@ -130,20 +129,9 @@ _AROUND: dict[str, Callable[[Any], dict[str, Any]]] = {
 """API and function from a shape to the request, by section."""
 
 
-def _filled(value: Any) -> Any:
-    """Return a shape with its secrets in their places."""
-    if isinstance(value, dict):
-        return {_filled(name): _filled(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_filled(inner) for inner in value]
-    return _VALUES.get(value, value.replace("$PASSWORD", PASSWORD)) if isinstance(value, str) else value
-
-
 SHAPES: dict[str, tuple[str, Any]] = {
-    name: (section.partition(",")[0], _AROUND[section](_filled(shape)))
-    for section, shapes in yaml.safe_load(
-        Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
-    ).items()
+    name: (section.partition(",")[0], _AROUND[section](filled(shape, _HOLES)))
+    for section, shapes in load(__file__).items()
     for name, shape in shapes.items()
 }
 """API and request, by the name of the shape."""

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import random
 import string
-from pathlib import Path
 from typing import Any
 
-import yaml
+from support.filled import load
 
-_FORMS: dict[str, Any] = yaml.load(
-    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"),
-    getattr(yaml, "CSafeLoader", yaml.SafeLoader),
-)
+_FORMS: dict[str, Any] = load(__file__)
 NAMED: dict[str, str] = _FORMS["named"]
 PASSWORDS: dict[str, str] = _FORMS["passwords"]
 TOKENS: dict[str, str] = _FORMS["tokens"]

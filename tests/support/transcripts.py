@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import yaml
-
 from support.apis import BY_ID, Api
+from support.filled import filled, load
 from support.planted import GITHUB
 
 MESSAGES = BY_ID["anthropic-messages"]
@@ -34,29 +32,18 @@ class Shape:
     """True if the request declares tools."""
 
     def body(self, output: str, **more: Any) -> bytes:
-        made = {**self.api.rest, **_filled(self.members, output), **more}
+        holes = {"$OUTPUT": output, "$JSON": json.dumps(output)[1:-1]}
+        made = {**self.api.rest, **filled(self.members, holes), **more}
         if not self.tools:
             made.pop("tools", None)
         return json.dumps(made).encode()
-
-
-def _filled(value: Any, output: str) -> Any:
-    """Return the value with the output in its holes."""
-    if isinstance(value, dict):
-        return {name: _filled(inner, output) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_filled(inner, output) for inner in value]
-    return value.replace("$OUTPUT", output).replace("$JSON", json.dumps(output)[1:-1])
 
 
 def _shape(name: str, api: str, tools: bool = False, **members: Any) -> Shape:
     return Shape(name, BY_ID[api], members, tools)
 
 
-SHAPES = tuple(
-    _shape(name, **shape)
-    for name, shape in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")).items()
-)
+SHAPES = tuple(_shape(name, **shape) for name, shape in load(__file__).items())
 WITH_TOOLS = tuple(replace(shape, tools=True) for shape in SHAPES if not shape.name.startswith("CrewAI"))
 """The shapes in requests that declare tools. Words of the model are left out, since they are not searched
 there."""

@@ -1,13 +1,8 @@
-"""The parts that each API needs. A test names each missing part.
-
-`BODIES` has one conversation in the format of each API: the user asks, the model calls `Read`, gets a result,
-thinks if the API shows thinking, and answers. One tool is declared.
-"""
+"""The parts that each API needs. A test names each missing part."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,121 +14,16 @@ from penumbra.apis.base import InjectedCall, Tool, Turn
 from penumbra.apis.formats import FORMATS, REQUESTS
 from penumbra.apis.prompt import Kind
 from penumbra.wire.document import Document
+from support.filled import load
 
 TOOL = Tool("expand_context", "Gives it back.", b'{"type":"object","properties":{"id":{}}}')
-SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
 ARGUMENTS = {"path": "/a"}
 ID = "toolu_01ABCDEFGHIJKLMNOPQRSTUV"
-
-
-def anthropic() -> dict[str, Any]:
-    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    call = {"type": "tool_use", "id": ID, "name": "Read", "input": ARGUMENTS}
-    result = {"type": "tool_result", "tool_use_id": ID, "content": "what stands there"}
-    return {
-        "model": "m",
-        "system": "be short",
-        "tools": [{"name": "Read", "input_schema": SCHEMA}],
-        "messages": [
-            {"role": "user", "content": "go"},
-            {"role": "assistant", "content": [thought, call]},
-            {"role": "user", "content": [result]},
-            {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
-            {"role": "user", "content": "and now"},
-        ],
-    }
-
-
-def converse() -> dict[str, Any]:
-    thought = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
-    call = {"toolUse": {"toolUseId": ID, "name": "Read", "input": ARGUMENTS}}
-    result = {"toolResult": {"toolUseId": ID, "content": [{"text": "what stands there"}]}}
-    return {
-        "system": [{"text": "be short"}],
-        "toolConfig": {"tools": [{"toolSpec": {"name": "Read", "inputSchema": {"json": SCHEMA}}}]},
-        "messages": [
-            {"role": "user", "content": [{"text": "go"}]},
-            {"role": "assistant", "content": [thought, call]},
-            {"role": "user", "content": [result]},
-            {"role": "assistant", "content": [{"text": "done"}]},
-            {"role": "user", "content": [{"text": "and now"}]},
-        ],
-    }
-
-
-def chat() -> dict[str, Any]:
-    call = {"id": ID, "type": "function", "function": {"name": "Read", "arguments": json.dumps(ARGUMENTS)}}
-    return {
-        "model": "m",
-        "tools": [{"type": "function", "function": {"name": "Read", "parameters": SCHEMA}}],
-        "messages": [
-            {"role": "system", "content": "be short"},
-            {"role": "user", "content": "go"},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": ID, "content": "what stands there"},
-            {"role": "assistant", "content": "done"},
-            {"role": "user", "content": "and now"},
-        ],
-    }
-
-
-def ollama() -> dict[str, Any]:
-    body = chat()
-    body["messages"][2] = {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"function": {"name": "Read", "arguments": ARGUMENTS}}],
-    }
-    body["messages"][3] = {"role": "tool", "tool_name": "Read", "content": "what stands there"}
-    return body
-
-
-def gemini() -> dict[str, Any]:
-    call = {"functionCall": {"name": "Read", "args": ARGUMENTS}}
-    result = {"functionResponse": {"name": "Read", "response": {"output": "what stands there"}}}
-    return {
-        "systemInstruction": {"parts": [{"text": "be short"}]},
-        "tools": [{"functionDeclarations": [{"name": "Read", "parametersJsonSchema": SCHEMA}]}],
-        "contents": [
-            {"role": "user", "parts": [{"text": "go"}]},
-            {"role": "model", "parts": [{"text": "hm", "thought": True}, call]},
-            {"role": "user", "parts": [result]},
-            {"role": "model", "parts": [{"text": "done"}]},
-            {"role": "user", "parts": [{"text": "and now"}]},
-        ],
-    }
-
-
-def responses() -> dict[str, Any]:
-    call = {"type": "function_call", "call_id": ID, "name": "Read", "arguments": json.dumps(ARGUMENTS)}
-    return {
-        "model": "m",
-        "instructions": "be short",
-        "tools": [{"type": "function", "name": "Read", "parameters": SCHEMA}],
-        "input": [
-            {"role": "user", "content": "go"},
-            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
-            call,
-            {"type": "function_call_output", "call_id": ID, "output": "what stands there"},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]},
-            {"role": "user", "content": "and now"},
-        ],
-    }
-
-
-BODIES: dict[str, Callable[[], dict[str, Any]]] = {
-    "anthropic": anthropic,
-    "bedrock": converse,
-    "bedrock_invoke": anthropic,
-    "gemini": gemini,
-    "ollama": ollama,
-    "openai_chat": chat,
-    "openai_responses": responses,
-}
+BODIES: dict[str, dict[str, Any]] = load(__file__)
 
 
 def opened(name: str) -> tuple[ApiFormat, Document]:
-    return REQUESTS[name], Document(json.dumps(BODIES[name]()).encode())
+    return REQUESTS[name], Document(json.dumps(BODIES[name]).encode())
 
 
 def test_the_tests_know_every_api() -> None:

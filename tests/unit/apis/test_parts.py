@@ -1,18 +1,17 @@
-"""The parts of requests to every API, from parts.yaml: results, their calls, and the model's last message."""
+"""The parts of requests to every API, from test_parts.yaml: results, their calls, and the model's last message."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from penumbra.apis.formats import REQUESTS
 from penumbra.wire.document import Document
+from support.filled import load
 
-CASES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("parts.yaml").read_text(encoding="utf-8"))
+CASES: dict[str, Any] = load(__file__)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +15,7 @@ from penumbra.compress.calls.tools import CATEGORIES, one_spelling, skips, tool_
 from penumbra.rule_schemas.shell_rules import WrapperRule
 from penumbra.rule_schemas.tool_rules import ToolExample
 from support.examples import examples
+from support.filled import load
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_other_paths_keep_what_tells_them_apart(path: str, spelling: str) -> Non
     assert one_spelling(path) == spelling
 
 
-DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("calls.yaml").read_text(encoding="utf-8"))
+DATA: dict[str, Any] = load(__file__)
 
 
 @pytest.mark.parametrize(("tool", "arguments", "read"), DATA["calls"])

@@ -1,21 +1,18 @@
-"""Texts in marked_texts.yaml: exactly the marked values are replaced, and a text without a mark stays."""
+"""Texts in test_marked_texts.yaml: exactly the marked values are replaced, and a text without a mark stays."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from penumbra.redaction import LIBRARY_KEY
 from penumbra.redaction.redactor import Redactor
+from support.filled import load
 from support.marked import check
 
 REDACTOR = Redactor(LIBRARY_KEY)
-DATA: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("marked_texts.yaml").read_text(encoding="utf-8")
-)
+DATA: dict[str, Any] = load(__file__)
 LINES: dict[str, list[str]] = {
     kind: text.replace("¦", "").split("\n") for kind, text in DATA["lines"].items()
 }
