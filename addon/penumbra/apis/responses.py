@@ -213,5 +213,5 @@ class Responses:
         return ScaledUsage(self.turns.usage, count)
 
     def passed(self, filters: Sequence[Filter], *, stream: bool) -> Response:
-        """Return a reader of a response without hidden parts. It has the methods `feed` and `close`."""
+        """Return a reader, with the methods `feed` and `close`, of a response without hidden parts."""
         return Response(self.framing() if stream else BODY, filters=filters)

@@ -1,8 +1,8 @@
 """This module converts a tool result of any shape into JSON with all parts that may contain a secret.
 
 The formats find the texts of a result that may be shortened. Other parts (documents, search hits, objects of
-any shape, names of members, numbers) are only searched for secrets. Ids, names, signatures, encrypted content
-and images must not change and are left out. `rules/results.yaml` lists the parts that are left out.
+any shape, names of members, numbers) are only searched for secrets. Ids, tools' names, signatures, encrypted
+content and images must not change and are left out, as listed in `rules/results.yaml`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ADDRESS = re.compile(r"(?:https?|gs|s3|file|data):\S*\Z")
 _LITERALS = (b"t", b"f", b"n")
 _HEAD = 1_024
 _DEEPEST = 24
-"""The depth of objects that the API defines. Deeper objects come from tools."""
+"""The greatest depth of objects that the API defines. Deeper objects come from tools."""
 _MESSAGE_LEVELS = 8
 """The depth in a message down to which results are looked for."""
 
@@ -60,9 +60,9 @@ class Block:
     message: Raw
     """Message that the block is in."""
     text: str
-    """The result as JSON without white space. Texts that are left out are empty strings."""
+    """The result as JSON without white space. Texts that are left out are missing or empty."""
     places: tuple[tuple[int, int] | None, ...]
-    """The offsets in the message of each string, number and literal in `text`; None for a fixed value."""
+    """The offsets in the message of the strings, numbers and literals in `text`; None for a fixed one."""
     call_id: str
     answered: bool
     """True if the model or its provider wrote the message."""

@@ -76,7 +76,7 @@ def _there(paths: Sequence[Path] | Iterator[Path], what: str) -> Iterator[tuple[
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a database may be deleted. Raises Failure for a database of another program."""
+    """Return True if a database may be deleted. Raises Failure if not, or if it can't be read."""
     if not path.is_file():
         return True
     try:

@@ -1,7 +1,7 @@
 """This module has one table of all options: name, type, default, allowed values, help, and possible sources.
-The table is the dataclass `Settings`. Each field is a row, so a new option needs only one more field. The
-table determines mitmproxy's help, the keys of the YAML file, the names of variables and the members of a
-request."""
+The table is the dataclass `Settings`. Each field made by `row` is an option. The table determines mitmproxy's
+help, the keys of the YAML file, the names of environment variables and the members of
+`_forge.tool_output_compression` in a request."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""This module parses values of options, which are texts, or scalars or lists of YAML. Every `read` accepts
-the text of `write`, and raises SettingsError with a message about the allowed values."""
+"""This module parses values of options: texts, or scalars, lists or mappings of YAML. A `read` accepts the
+text of `write` unless that is empty, and raises SettingsError with a message about the allowed values."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ replies or time limits, or are unknown to the client. Parameters for TLS begin w
 
 
 def store_problem(text: str) -> str:
-    """Return why the address of a store can't be used, without a quotation; empty if it can be used."""
+    """Return why the address of a store can't be used, without quoting it; empty if there is no reason."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -172,7 +172,7 @@ def _texts(value: Any) -> list[str]:
 
 
 class SettingsError(ValueError):
-    """A `SettingsError` reports a bad value in one line with the key, the value and the allowed values."""
+    """A `SettingsError` reports a bad value in one line. Parsers name the allowed values only."""
 
 
 T = TypeVar("T")
@@ -430,4 +430,4 @@ PAGE_PLACE = Parser(read_page_place)
 HOSTS = Parser(read_hosts, write=_write_names)
 SECRETS_ALLOW = Parser(read_secrets_allow, write=",".join)
 TOOL_COMPACTION = Parser(read_tool_compaction, write=lambda value: "")
-"""Parser of `ToolCompaction`. The default is written as an empty text."""
+"""Parser of `ToolCompaction`. All values are written as an empty text."""

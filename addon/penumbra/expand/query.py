@@ -84,7 +84,7 @@ def share(page_bytes: int, limit: int, calls: int) -> int:
 
 
 def page_bytes(max_output_bytes: int) -> int:
-    """Return the page size, which is below the size at which results are cut."""
+    """Return the page size in bytes: three quarters of the size at which results are cut, within limits."""
     return max(_SMALLEST_PAGE, min(PAGE_BYTES, max_output_bytes * 3 // 4))
 
 

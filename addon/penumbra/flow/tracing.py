@@ -1,6 +1,6 @@
 """This module sends spans of LLM calls by OpenTelemetry, which is imported when the setting is on.
 
-OpenTelemetry's own environment variables set the destination and the share of spans.
+OpenTelemetry's own environment variables set the destination and the sampling.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Tracing(Step):
         self._is_on = is_on
         self._provider: TracerProvider | None = None
         self._is_broken = False
-        """True if the start failed. The next try comes only after tracing is switched off."""
+        """True if the start failed. After that, tracing starts only if it is switched off and on."""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         await self.failed(flow, state)
@@ -46,8 +46,8 @@ class Tracing(Step):
             self.ended(state.turn, flow.request.headers)
 
     def ended(self, turn: TurnRecord, headers: Mapping[str, str]) -> None:
-        """Record the span of a client's request that has ended, with its hidden requests. Errors are logged.
-        No request waits for the span."""
+        """Record one span for a client's request that has ended and for its hidden requests. Errors are
+        logged. No request waits for the span."""
         self.follow()
         if self._provider is None or turn.is_observed:
             return

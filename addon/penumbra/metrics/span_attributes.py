@@ -77,7 +77,7 @@ def attributes(turn: TurnRecord) -> dict[str, Value]:
 
 
 def _response_model(turn: TurnRecord) -> str:
-    """Return the model that answered; empty if the requested name may not be recorded."""
+    """Return the model that answered; empty if its name or the requested one may not be recorded."""
     model = turn.ending.model
     return model if _NAME.fullmatch(model) and not placeholder.PATTERN.search(turn.model) else ""
 

@@ -1,6 +1,7 @@
 """This module redacts bodies other than LLM calls: JSON, lines of JSON, text, and batches of requests.
 
-An unreadable body is refused if its content type is a type of text, or if the path accepts only text.
+A body that can't be parsed is refused if it is declared as JSON or begins like JSON. If the request can only
+be JSON, a body that is not UTF-8 is refused, too.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ _Outcome = tuple[tuple[Edit, ...], bool]
 
 
 class Anywhere:
-    """An `Anywhere` redacts JSON of any shape. Several threads may use an `Anywhere`. It keeps no secrets."""
+    """An `Anywhere` redacts JSON of any shape. Several threads may use an `Anywhere`. No secrets are kept."""
 
     def __init__(self, memory: int = _MEMORY_BYTES) -> None:
         """Make an `Anywhere` that remembers at most `memory` bytes of edits."""
@@ -323,8 +324,8 @@ class OtherBodies:
         self, body: Body, redact: Redact, *, with_calls: bool, policy: str, scope: bytes = b""
     ) -> Searched:
         """Return the body as it may be sent; the same object if it has no secrets. Raises RedactionError.
-        With `with_calls`, the arguments of calls are also searched. `policy` decides about a text that can't
-        be searched. `scope` is the caller."""
+        With `with_calls`, the arguments of calls are also searched. `policy` is the setting for texts that
+        can't be searched. `scope` is the caller."""
         return _Search(self._anywhere, redact, with_calls, policy, body.strict, scope).body(body)
 
 
@@ -390,7 +391,7 @@ class _Search:
     def _parts(
         self, data: bytes, boundary: bytes, search: Callable[[bytes, str], Searched | None]
     ) -> Searched | None:
-        """Search each part of a multipart form by its own kind. Return None if the body is no such form."""
+        """Search a multipart form, each part by its content type. Return None for other bodies."""
         pieces = data.split(b"--" + boundary)
         if len(pieces) < 3:
             return None

@@ -19,7 +19,7 @@ class ApiRule(Strict, frozen=True):
     kind: Literal["messages", "count_tokens", "compact"]
     """`messages` asks the model, `count_tokens` only counts, `compact` asks for a summary."""
     path: Regex
-    """A pattern for the whole path, in any case, without query, escapes and closing slash."""
+    """A pattern for the whole path without query, escapes and final slash. Upper and lower case match."""
     method: str = "POST"
     body: dict[str, Member] = field(default_factory=dict)
     """Members that the body must have, with their JSON types."""
@@ -58,8 +58,8 @@ class Providers(Strict, frozen=True):
     errors: dict[str, str] = field(default_factory=dict)
     """The format of errors by provider; `openai_chat` for all other providers."""
     signed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """`providers` whose requests have a signature over their bodies, and `formats` whose requests have one at
-    the hosts of unknown providers."""
+    """Requests with a signature over their bodies: those to `providers`, and those in `formats` to the hosts
+    of unknown providers."""
     caches: dict[str, CacheRule] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
     sockets: dict[str, Any] = field(default_factory=dict)

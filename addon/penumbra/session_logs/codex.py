@@ -6,11 +6,11 @@ codex-rs/protocol. Each line has this form:
 
     {"timestamp", "type": "session_meta" | "turn_context" | "response_item" | …, "payload"}
 
-Payloads of `response_item` are items of the Responses API, except those that the client makes for each
-request. `turn_context` names the model. `event_msg` of type `token_count` follows each response and has its
-usage. `compacted` replaces the history by its `replacement_history`, or by its `message`. Releases before
-September 2025 wrote only the payloads as lines. A forked session begins with a copy of the other session's
-items.
+Payloads of `response_item` are items of the Responses API. Items that the client makes anew for each request
+are not logged. `turn_context` names the model. `event_msg` of type `token_count` follows each response and
+has its usage. `compacted` replaces the history by its `replacement_history`, or by its `message`. Releases
+before September 2025 wrote only the payloads as lines. A forked session begins with a copy of the other
+session's items.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 @dataclass(slots=True)
 class _Rollout(log.Builder):
     response: log.LoggedResponse | None = None
-    """The response that is being read. A line of the client ends it."""
+    """The response that is being read. A result, a prompt, a compaction or usage ends the response."""
     model: str = ""
 
     def add(self, line: Mapping[str, Any]) -> Iterator[log.LoggedConversation]:

@@ -4,7 +4,7 @@ While the file fails, a warning with a constant id is logged, and rows in the fi
 are written to the file as soon as that is possible. A damaged file, or a file of another program, is renamed.
 A new file then takes its place. A removed file is replaced, too. Rows of the old file are copied to the new
 file when a request needs them. Rows of a format that this release can't read are dropped. Only the user can
-read the file and its folder.
+read the file, and a folder that is made for the file.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _EXPIRY_SECONDS = 60
 """Seconds between two scans of a table for expired rows. Look-ups ignore expired rows, and a scan takes the
 time of a write."""
 _SPARE = 10
-"""A file above its size limit shrinks to the limit minus this fraction (one tenth), so that the next writes
-don't shrink it again."""
+"""If a file exceeds its size limit, rows are deleted until one page in ten is free, so that the next writes
+delete none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Lifetime:
 
 class Eviction:
     """An `Eviction` deletes expired rows of all tables, and the oldest rows if the file is larger than
-    `max_bytes`. Decisions are deleted after the rows of all other tables. The first sent form of a result is
-    final, but other rows can be made again. Rows are deleted in steps, so that no request waits for all of
-    them. All methods but `add` run in the database's thread."""
+    `max_bytes`. Decisions and the history are deleted after the rows of all other tables, since the first
+    sent form of a result is final. Rows are deleted in steps, so that no request waits for all of them. All
+    methods but `add` run in the database's thread."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -165,7 +165,7 @@ _CHECKED_BYTES = 32_000_000
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG_BYTES = 4_000_000
 _LOG_SHARE = 8
-"""The write-ahead log may be as large as the file's size limit divided by this number."""
+"""The limit of the write-ahead log is the file's divided by this number, and `_LOG_BYTES` at most."""
 
 
 class Foreign(Exception):
@@ -297,8 +297,7 @@ class OlderRows:
 
     @classmethod
     def copied(cls, connection: sqlite3.Connection) -> OlderRows | None:
-        """Return the rows of a file that must be abandoned, in a private copy that the system removes at the
-        end."""
+        """Return the rows of a file that must be abandoned, in a temporary database."""
         copy = sqlite3.connect("", check_same_thread=False)
         try:
             connection.backup(copy)
@@ -312,7 +311,7 @@ class OlderRows:
         """Return the rows of a file that can't be opened for writing. Rows in the write-ahead log are left
         out if SQLite can't create the files to read it."""
         has_log = path.with_name(f"{path.name}-wal").exists()
-        # An immutable connection takes no lock. A lock would keep the file open as long as the lock exists.
+        # An immutable connection takes no lock. SQLite keeps closed files open while a lock is held.
         for options in ("mode=ro", "mode=ro&immutable=1") if has_log else ("mode=ro&immutable=1",):
             address = f"{path.absolute().as_uri()}?{options}"
             try:
@@ -438,8 +437,8 @@ class DatabaseFile:
 
     def _opened(self) -> sqlite3.Connection:
         """Open the connection. If two processes start for the first time at once, the file may be locked
-        while the other process changes the kind of journal. SQLite does not wait then, so the opening is
-        tried again."""
+        while the other process sets the journal mode. SQLite does not wait then, so the opening is tried
+        again."""
         limit = time.monotonic() + (0 if self._is_returning else _BUSY_START)
         while True:
             try:

@@ -31,7 +31,7 @@ _REVISIONS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """A `Gaps` has the results of a request for which the store may miss decisions."""
+    """A `Gaps` says for which results of a request the store may lack decisions."""
 
     is_away: bool
     elsewhere: frozenset[bytes] = frozenset()
@@ -68,7 +68,7 @@ class Stores:
         self.history = History(database, time.time, STEADY)
 
     async def written(self) -> None:
-        """Wait until all values that were put so far are stored durably."""
+        """Wait until the values that were put are in this machine's database, or the disk takes too long."""
         await self.database.written()
 
     @property

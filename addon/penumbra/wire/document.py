@@ -145,7 +145,7 @@ class Document:
     _spared: int = field(init=False, repr=False, default=0)
     """The number of bytes that are not parsed."""
     _opened: int = field(init=False, repr=False, default=0)
-    """The total bytes of all containers that were parsed."""
+    """The total bytes of all containers that were parsed, and of the known prefix."""
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
     """The parsed containers by identity. A request is read several times."""
@@ -161,8 +161,8 @@ class Document:
 
     @classmethod
     def begun(cls, data: bytes, name: str, memory: PrefixMemory, scope: bytes, known: Known) -> Document:
-        """Return a document of which only the text after a known prefix is parsed. If the prefix is not in
-        the top-level array `name`, the whole text is parsed. Raises NotJson."""
+        """Return a document without parsing a known prefix. If the prefix is not in the top-level array
+        `name`, the whole text is parsed. Raises NotJson."""
         try:
             document = cls(data, known=known)
         except NotJson:
@@ -212,8 +212,8 @@ class Document:
         return self._base
 
     def _parsed_whole(self, value: Raw) -> bool:
-        """If all containers together are far larger than the text, the text is nested very deeply. In this
-        case, parse everything in this container and return True."""
+        """If the parsed containers are together far larger than the text, as in very deep nesting, parse
+        everything in this container and return True."""
         view = memoryview(value)
         self._opened += len(view)
         if self._opened <= max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
@@ -236,7 +236,7 @@ class Document:
         return True
 
     def once(self, make: Callable[[Document], T]) -> T:
-        """Return the result of `make` for this document. It is computed again only after an amendment."""
+        """Return the result of `make` for this document, which is kept until an amendment."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -281,7 +281,7 @@ class Document:
         self, array: Raw | None, count: int, computation: Computation[S], step: Callable[[S, int], None]
     ) -> S:
         """Return the result of a computation over the `count` items of an array. The computation continues
-        after a known prefix, if there is one. `step` adds the item at an index to a state. It must not read
+        after a known prefix, if there is one. `step` adds the item at an index to a state, and must not read
         later items. The result must not contain offsets in the document."""
         starts = self.starts(array)
         if self._remembered is not None and starts is not None and count == len(starts):
@@ -292,7 +292,8 @@ class Document:
         return state
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
-        """Return the result of `make` for a value. It is computed once and must depend only on the value."""
+        """Return the result of `make` for a value. The result is kept, so it must depend only on the
+        value."""
         key = make, id(value)
         if key not in self._about:
             # Keeping the value prevents another object from getting the same `id`.
@@ -341,8 +342,8 @@ class Document:
         """Return whether an object has two members of the same name; False for other values."""
         document, value = self._read_in(value) if self._amended else (self, value)
         members = document.members(value)
-        # Without white space, an object has two braces. Each member adds its name, its value, two quotes, a
-        # colon and, except for the last member, a comma.
+        # The length of an object without white space is two braces and, for each member, name, value, two
+        # quotes, a colon and, except for the last member, a comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
         # An object with white space, or with non-ASCII letters in names, is longer. Its members are checked
         # one by one.
@@ -602,7 +603,7 @@ class Document:
 
 def _starts(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
     """Yield the offsets of an array's items in a text. `base` is the memory address of the text. The address
-    is needed only for items with more than a comma before them."""
+    is needed only for the first item, and for items with white space before them."""
     at = -1
     for item in items:
         start = at + 1

@@ -1,8 +1,8 @@
 """This module normalises the host and path of a request, and recognises Penumbra's own calls by a header.
 
 A normalised path is used only to recognise API calls and is never sent. Servers normalise paths in different
-ways. This module applies every normalisation that some server applies. An API call with an unusual path is
-therefore still searched for secrets.
+ways. This module decodes escapes several times, and removes parameters and empty and relative segments. An
+API call with an unusual path is therefore still searched for secrets.
 """
 
 from __future__ import annotations

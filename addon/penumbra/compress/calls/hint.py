@@ -12,7 +12,7 @@ _MOST = 4_000
 
 
 def hint(arguments: Any) -> str:
-    """Return the path or command of a call. It tells the search for secrets which text to expect."""
+    """Return the path or command of a call, which tells the search for secrets what text to expect."""
     if isinstance(arguments, str):
         return arguments[:_MOST]
     if not isinstance(arguments, dict):

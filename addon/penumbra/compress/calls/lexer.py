@@ -19,9 +19,9 @@ class Kind(Enum):
 
     WORD = auto()
     OPERATOR = auto()
-    """`&&`, `||`, `;`, `|`, `&`, `(`, `)` or a newline."""
+    """`&&`, `||`, `|&`, `;;`, `;&`, `;;&`, `;`, `|`, `&`, `(`, `)` or a newline."""
     REDIRECT = auto()
-    """A redirect. `text` is `1>`, `2>` or `<`, and `target` is the file or `&1`."""
+    """A redirect. `text` is `1>`, `2>` or `<`, and `target` is the file, `&` with a number, or empty."""
 
 
 class Token(NamedTuple):

@@ -88,7 +88,7 @@ class Fold:
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """Return the matching lines of a tree below which all lines match, too."""
+    """Return the matching lines of a tree whose subtrees have only matching lines."""
     whole: dict[int, re.Match[str]] = {}
     below: list[tuple[int, bool]] = []
     for position, indent in reversed(_tree(lines, fitting)):
@@ -103,8 +103,8 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
     """Return the position and the indent of each line of a tree, in order. Empty lines and lines of other
-    programs are left out. A line of another program has a smaller indent than its two neighbours, whose
-    indents differ by at most one level."""
+    programs are left out. Lines that don't match are another program's if their indent is smaller than those
+    of the tree's lines above and below, and the tree's indent grows there by one level at most."""
     indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""This stage removes the blanks between the tokens of JSON and JSON Lines.
+"""This stage removes the whitespace between the tokens of JSON, and of each line of JSON Lines.
 
 Strings, numbers, key order and duplicate keys do not change. A text that is not valid JSON stays unchanged.
 """
@@ -15,7 +15,7 @@ from penumbra.compress.size import encode
 _BLANKS = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
 _LEAST_AMONG = 512
-"""The smallest size, in characters without blanks, of a value between lines of other text."""
+"""The smallest size, in characters without whitespace, of a value between lines of other text."""
 _MOST_AROUND = 2_000
 """The greatest number of characters in the lines around such a value. These lines stay unchanged."""
 _ATTEMPTS = 4
@@ -85,8 +85,8 @@ def among_lines(text: str) -> tuple[str, str, str]:
 def _end_of_value(text: str, start: int) -> int:
     """Return the end of the JSON at `start`, before its line break; `start` if there is no JSON."""
     closing = "}" if text[start] == "{" else "]"
-    # JSON may end with the text, with its first line, or with the last line that begins with a closing
-    # bracket or another value.
+    # JSON may end with the text, with the JSON's first line, or with the last line that begins with the
+    # JSON's closing or opening bracket.
     lasts = (text.rfind(f"\n{sign}", start) for sign in (closing, text[start]))
     for at in dict.fromkeys((len(text), *lasts, start)):
         line = text.find("\n", at + 1) if at >= start else start
@@ -123,7 +123,7 @@ def _is_record(line: str) -> bool:
 
 
 def _compact(value: str) -> str:
-    """Return a value without blanks. A pattern removes them if the value is too deep for the decoder."""
+    """Return a value without whitespace. A pattern removes it if the value is too deep for the decoder."""
     try:
         return msgspec.json.format(encode(value), indent=-1).decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, RecursionError):
