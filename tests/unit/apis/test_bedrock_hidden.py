@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.base import Hidden, InjectedCall, Tool, Turn
+from penumbra.apis.base import Hidden, InjectedCall, Turn
 from penumbra.apis.formats import FORMATS
 from penumbra.wire.document import Document
 
 CONVERSE, INVOKE = FORMATS["bedrock"], FORMATS["bedrock_invoke"]
-TOOL = Tool("expand_context", "Words.", b'{"type":"object"}')
 CACHE = {"cachePoint": {"type": "default"}}
 OWN = {"toolSpec": {"name": "a", "inputSchema": {"json": {}}}}
 SEARCH = {"systemTool": {"name": "nova_grounding"}}
@@ -63,20 +62,6 @@ HIDDEN = Hidden(
     signed=True,
 )
 SHOWN = assistant(think("s0"), say("one"), think("s1"), say("two"), CACHE)
-
-
-def test_the_declaration_stands_last_and_is_the_only_change() -> None:
-    found = document({"toolConfig": {"tools": [OWN, CACHE], "toolChoice": {"auto": {}}}, "messages": []})
-    CONVERSE.declare(found, TOOL)
-    data = found.render()
-    declared = {
-        "name": "expand_context",
-        "description": "Words.",
-        "inputSchema": {"json": {"type": "object"}},
-    }
-    assert json.loads(data)["toolConfig"]["tools"] == [OWN, CACHE, {"toolSpec": declared}]
-    assert data.replace(found.edits[0].data, b"") == found.data
-    assert json.loads(CONVERSE.without_calls(data)) == json.loads(found.data)
 
 
 def test_what_requests_say_about_tools() -> None:

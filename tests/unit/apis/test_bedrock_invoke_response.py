@@ -64,19 +64,6 @@ def test_two_turns_are_one_message() -> None:
     assert {json.loads(one.payload)["p"] for one in buffer} == {"abcdefg"}
 
 
-def test_a_phantom_beside_real_calls_and_three_turns() -> None:
-    out, (turn,) = byte_by_byte(stream, [chunked(anthropic.MIXED, 9)])
-    assert [one["content_block"]["type"] for one in events(out) if "content_block" in one] == [
-        "text",
-        "tool_use",
-    ]
-    assert events(out)[-1][METRICS]["outputTokenCount"] == 9
-    assert turn.real_calls == ("toolu_r0",)
-    out, _ = byte_by_byte(stream, [FIRST, FIRST, chunked(anthropic.MIXED, 9)])
-    assert events(out)[-1][METRICS]["outputTokenCount"] == 23
-    assert events(out)[-2]["usage"]["output_tokens"] == 23
-
-
 def test_errors_within_a_stream() -> None:
     for broken in (
         event("modelTimeoutException", {"message": "late"}),

@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses import Response
 from penumbra.wire.event_stream import MessageReader, message_bytes
-from support.examples import examples
 from support.streams.drive import byte_by_byte
 
 TEXT = json.dumps({"p": 'a "b" <x>', "q": ["<x", "é<x><x>"]}, ensure_ascii=False)
@@ -347,16 +344,6 @@ def test_cut_at_every_byte(name: str) -> None:
     assert passed(name, [data[at : at + 1] for at in range(len(data))]) == out
     for at in range(0, len(data), len(data) // 25):
         assert passed(name, [data[:at], data[at:]]) == out
-
-
-@every_stream
-@settings(max_examples=examples(20), deadline=None)
-@given(data=st.data())
-def test_cut_anywhere(name: str, data: st.DataObject) -> None:
-    stream = STREAMS[name][1]
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    assert passed(name, pieces) == passed(name, [stream])
 
 
 @pytest.mark.parametrize("name", ["anthropic", "chat", "responses"])

@@ -88,7 +88,9 @@ def test_a_tool_is_declared_beside_the_others(name: str) -> None:
     api, document = opened(name)
     assert (api.tools(document).names, api.tools(document).own) == (("Read",), 1)
     api.declare(document, TOOL)
+    (edit,) = document.edits
     declared = Document(document.render())
+    assert declared.data.replace(edit.data, b"") == document.data
     assert api.tools(declared).names == ("Read", TOOL.name)
     assert len(list(api.schema_arrays(declared))) == 1
     forbidden = Document(api.without_calls(declared.data))
@@ -103,6 +105,10 @@ def test_results_and_words_of_ours_are_read_as_such(name: str) -> None:
     call_id = json.dumps({"id": ID, "name": "x"}) if name == "gemini" else call_id
     added = api.continuation(Turn(), [api.result(InjectedCall(call_id, "{}"), "given back")])
     longer = Document(api.extended(document.data, [*added, api.user_message("words")]))
+    kept = next(
+        at for at, pair in enumerate(zip(document.data, longer.data, strict=False)) if len({*pair}) == 2
+    )
+    assert longer.data.endswith(document.data[kept:])
     messages = api.prompt(longer).messages
     result, words = messages[-2].of(Kind.RESULT)[-1], messages[-1].of(Kind.TEXT)[-1]
     assert [longer.string(text) for text in result.texts] == ["given back"]

@@ -215,19 +215,6 @@ def test_documents_become_one(wrap: bool) -> None:
     assert (last.text, len(last.real_calls)) == ("Done.", 1)
 
 
-def test_documents_without_and_with_real_calls() -> None:
-    plain = json.dumps(chunk(0, {"text": "é"}, reason="STOP"), indent=1).encode()
-    assert byte_by_byte(lambda: FORMATS["gemini"].body(PHANTOM), [plain])[0] == plain
-    found, (turn,) = body(chunk(0, call("run", "c"), call(PHANTOM), reason="STOP"))
-    assert list(all_parts([found])) == [call("run", "c")]
-    assert len(turn.real_calls) == 1
-    found, _ = body(chunk(0, call(PHANTOM), reason="STOP"))
-    assert list(all_parts([found])) == [{"text": ""}]
-    for odd in (b"no json", b'{"error":{"code":400}}', b"[]"):
-        out, _ = byte_by_byte(lambda: FORMATS["gemini"].body(PHANTOM), [odd])
-        assert out == odd
-
-
 def test_a_document_that_fails() -> None:
     answer = FORMATS["gemini"].body(PHANTOM)
     drive(answer, [json.dumps(chunk(0, call(PHANTOM), reason="STOP")).encode()], lambda data: chunks(data, 9))

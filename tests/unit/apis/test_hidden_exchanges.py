@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.base import Hidden, InjectedCall, Tool, Turn
+from penumbra.apis.base import Hidden, InjectedCall, Turn
 from penumbra.apis.formats import FORMATS
 from penumbra.wire.document import Document
 
 ANTHROPIC, CHAT = FORMATS["anthropic"], FORMATS["openai_chat"]
-TOOL = Tool("expand_context", "Words.", b'{"type":"object"}')
 
 
 def document(value: Any) -> Document:
@@ -21,22 +20,6 @@ def document(value: Any) -> Document:
 
 def body(found: Document) -> Any:
     return json.loads(found.render())
-
-
-def test_the_declaration_stands_last_and_is_the_only_change() -> None:
-    for wire, old in (
-        (ANTHROPIC, {"name": "a", "input_schema": {}}),
-        (CHAT, {"type": "function", "function": {"name": "a"}}),
-    ):
-        found = document({"tools": [old], "n": 1.10})
-        wire.declare(found, TOOL)
-        data = found.render()
-        assert json.loads(data)["tools"][0] == old
-        assert len(json.loads(data)["tools"]) == 2
-        declared = found.edits[0].data
-        assert data.replace(declared, b"") == found.data
-        assert b"Words." in declared
-        assert b'{"type":"object"}' in declared
 
 
 def test_what_requests_say_about_tools() -> None:
@@ -63,14 +46,6 @@ def test_what_requests_say_about_tools() -> None:
 def test_no_calls(wire: Any, none: Any) -> None:
     for before in ({"a": 1}, {"a": 1, "tool_choice": {"type": "any"}}):
         assert json.loads(wire.without_calls(json.dumps(before).encode())) == {"a": 1, "tool_choice": none}
-
-
-def test_a_longer_request_begins_with_the_shorter_one() -> None:
-    for wire in (ANTHROPIC, CHAT):
-        request = b'{"messages": [ {"role":"user","content":"x"} ], "z": 1.0}'
-        longer = wire.extended(request, wire.continuation(Turn(b'{"role":"assistant"}'), (b'{"r":1}',)))
-        assert longer.startswith(b'{"messages": [ {"role":"user","content":"x"},')
-        assert longer.endswith(b' ], "z": 1.0}')
 
 
 def use(call_id: str, name: str = "Bash") -> dict[str, Any]:

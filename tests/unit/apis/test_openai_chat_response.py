@@ -70,28 +70,6 @@ FIRST = (
     + usage_chunk(0, 100, 20)
     + DONE
 )
-SECOND = (
-    chunk(1, role="assistant", content="")
-    + chunk(1, content="It fails in é.")
-    + chunk(1, tool_calls=[fragment(0, "", id="call_r1", type="function", name="bash")])
-    + chunk(1, tool_calls=[fragment(0, '{"command":"ls"}')])
-    + chunk(1, reason="tool_calls")
-    + usage_chunk(1, 150, 30)
-    + DONE
-)
-MIXED = (
-    chunk(0, role="assistant", content=None)
-    + chunk(
-        0,
-        tool_calls=[
-            fragment(0, '{"id":"shadow_0"}', id="call_p0", type="function", name=PHANTOM),
-            fragment(1, "", id="call_r0", type="function", name="bash"),
-        ],
-    )
-    + chunk(0, tool_calls=[fragment(1, '{"command":"ls"}')])
-    + chunk(0, reason="tool_calls")
-    + DONE
-)
 
 
 def values(data: bytes) -> list[dict[str, Any]]:
@@ -109,46 +87,6 @@ def sdk_message(data: bytes) -> dict[str, Any]:
     for value in values(data):
         state.handle_chunk(ChatCompletionChunk.model_validate(value))
     return json.loads(state.get_final_completion().to_json())
-
-
-def test_two_turns_are_one_message() -> None:
-    out, (first, second) = every_cut(stream, [FIRST, SECOND])
-    assert PHANTOM.encode() not in out
-    assert out.endswith(DONE)
-    assert out.count(DONE) == 1
-    assert out.count(b'"role"') == 1
-    assert {value["id"] for value in values(out)} == {"chatcmpl-0"}
-    completion = sdk_message(out)
-    (choice,) = completion["choices"]
-    assert choice["finish_reason"] == "tool_calls"
-    assert choice["message"]["role"] == "assistant"
-    assert choice["message"]["content"] == "Let me see.\n\nIt fails in é."
-    assert [call["id"] for call in choice["message"]["tool_calls"]] == ["call_r1"]
-    assert choice["message"]["tool_calls"][0]["index"] == 0
-    assert completion["usage"]["completion_tokens"] == 50
-    assert completion["usage"]["prompt_tokens"] == 150
-    assert completion["usage"]["total_tokens"] == 200
-    assert completion["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
-    assert first.injected == (InjectedCall("call_p0", '{"id": "shadow_0"}'),)
-    assert first.usage["completion_tokens"] == 20
-    assert second.text == "It fails in é."
-
-
-def test_the_turn_is_rebuilt_as_the_model_wrote_it() -> None:
-    _, (turn,) = every_cut(stream, [FIRST])
-    assert turn.message is not None
-    assert json.loads(turn.message) == {
-        "role": "assistant",
-        "content": "Let me see.",
-        "reasoning_content": "hm",
-        "tool_calls": [
-            {
-                "id": "call_p0",
-                "type": "function",
-                "function": {"name": PHANTOM, "arguments": '{"id": "shadow_0"}'},
-            }
-        ],
-    }
 
 
 def test_members_of_compatible_apis_come_back() -> None:
@@ -178,17 +116,6 @@ def test_members_of_compatible_apis_come_back() -> None:
     assert "annotations" not in message
     assert turn.text == "ab"
     assert values(out)[-1]["choices"][0]["finish_reason"] == "stop"
-
-
-def test_real_calls_beside_the_phantom_go_out_with_their_numbers() -> None:
-    out, (turn,) = every_cut(stream, [MIXED])
-    completion = sdk_message(out)
-    (call,) = completion["choices"][0]["message"]["tool_calls"]
-    assert (call["id"], call["index"], call["function"]["arguments"]) == ("call_r0", 0, '{"command":"ls"}')
-    assert completion["choices"][0]["finish_reason"] == "tool_calls"
-    assert turn.real_calls == ("call_r0",)
-    assert turn.message is not None
-    assert [one["id"] for one in json.loads(turn.message)["tool_calls"]] == ["call_p0", "call_r0"]
 
 
 def test_a_name_in_pieces_is_waited_for() -> None:

@@ -210,19 +210,6 @@ def test_a_plain_document_changes_in_its_tools_only() -> None:
         assert byte_by_byte(lambda: FORMATS["openai_responses"].body(PHANTOM), [plain])[0] == plain
 
 
-def test_documents_become_one() -> None:
-    answer, (first, last) = body(
-        document(0, reasoning(0), message(1, "See."), injected_tool(2)),
-        document(1, message(3, "Done."), call(4)),
-    )
-    assert [item["id"] for item in answer["output"]] == ["rs_0", "msg_1", "msg_3", "fc_4"]
-    assert answer["usage"]["output_tokens"] == 30
-    assert answer["usage"]["total_tokens"] == 230
-    assert (first.injected[0].id, last.real_calls) == ("call_2", ("call_4",))
-    assert (answer["id"], last.response_id) == ("resp_1", "resp_1")
-    sdk_accepts(answer)
-
-
 def test_as_many_shown_before_as_hidden_now() -> None:
     answer, _ = body(document(0, message(0, "a"), injected_tool(1)), document(1, call(2), injected_tool(3)))
     assert [item["id"] for item in answer["output"]] == ["msg_0", "fc_2"]
