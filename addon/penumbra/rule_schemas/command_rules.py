@@ -103,7 +103,8 @@ class NestRule(StepRule, frozen=True, kw_only=True):
 
     nest: AnyRegex
     """The line above the lines of a folder. The line begins with the group `path`. Below a line of the folder
-    around it, only the last part of the path is written."""
+    around it, only the last part of the path is written. A match without the group means that lines are
+    missing, so the folder of the next lines is unknown."""
 
 
 class SameRule(StepRule, frozen=True, kw_only=True):

@@ -223,14 +223,17 @@ def join(pattern: Pattern, width: int) -> _Run:
 
 
 def nest(pattern: Pattern) -> _Run:
-    """Return the step `nest`, which writes the lines of each folder, indented, within its parent folder."""
+    """Return the step `nest`, which writes the lines of each folder, indented, within its parent folder.
+    After a match without a path, the folder is unknown up to the next path."""
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         out: list[str] = []
         gone: set[int] = set()
         folders: list[tuple[str, dict[str, int]]] = []
         for line, match in zip(lines, pattern.matches(lines), strict=True):
-            path = "" if match is None else match.group("path")
+            path = "" if match is None else match.group("path") or ""
+            if match is not None and not path:
+                folders.clear()
             while path and folders and not path.startswith(folders[-1][0] + "/"):
                 folders.pop()
             written = line
