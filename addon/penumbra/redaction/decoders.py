@@ -32,6 +32,7 @@ from penumbra.redaction.view import (
     FAR,
     GLUE,
     JOINTS,
+    PAIRS,
     QUOTED,
     Making,
     View,
@@ -274,7 +275,7 @@ _ARRAY_SIGN = rb"|".join(
         ("letter", rb",(?:\s|\\n)*", b""),
     )
 )
-_MEMBER = {kind: re.compile(_MEMBERS.get(kind, _MEMBERS["pair"])) for kind in (*_MEMBERS, "digits")}
+_MEMBER = {kind: re.compile(pattern) for kind, pattern in (*_MEMBERS.items(), ("digits", rb"[0-9A-Fa-f]+"))}
 
 
 def _octet(kind: str, member: bytes) -> bytes:
@@ -293,7 +294,10 @@ def _arrays(pattern: re.Pattern[bytes], data: bytes) -> Iterator[View]:
         start, end = run.span(kind)
         made.near(at, start)
         for member in _MEMBER[kind].finditer(data, start, end):
-            made.piece(_octet(kind, member[0]), member.start(), member.end() - member.start())
+            if kind == "digits":
+                made.piece(binascii.unhexlify(member[0]), member.start(), PAIRS)
+            else:
+                made.piece(_octet(kind, member[0]), member.start(), member.end() - member.start())
         at = end
     if made.size:
         made.stretch(at, min(len(data), at + AROUND))

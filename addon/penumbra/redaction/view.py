@@ -56,6 +56,8 @@ _FULL, _SAMPLE = 64, 8
 _LETTERS = re.compile(_LETTER)
 GLUE = -1
 """The length of a piece of a view that comes from no bytes of the text."""
+PAIRS = -2
+"""The length of a piece of a view of which each byte comes from two bytes of the text."""
 AROUND = 300
 """The number of bytes before and after decoded bytes that a view also contains. A name may be there."""
 FAR = 8_192
@@ -104,7 +106,7 @@ class View:
         """Return whether the byte at `at` is a quote that the text encodes, such as `%22` or `&quot;`."""
         if at < 0 or self.data[at] not in b"\"'":
             return False
-        return self._lengths[bisect_right(self._starts, at) - 1] > 1
+        return self._lengths[bisect_right(self._starts, at) - 1] not in (GLUE, 0, 1)
 
     def _place(self, at: int) -> tuple[int, int]:
         """Return the range in the text for the byte at `at` in the view."""
@@ -112,9 +114,10 @@ class View:
         offset = at - self._starts[index]
         if self._lengths[index] == GLUE:
             return self._origins[index], self._origins[index]
-        if self._lengths[index]:
+        if self._lengths[index] > 0:
             return self._origins[index], self._origins[index] + self._lengths[index]
-        return self._origins[index] + offset, self._origins[index] + offset + 1
+        width = -self._lengths[index] or 1
+        return self._origins[index] + offset * width, self._origins[index] + (offset + 1) * width
 
 
 def undisguised(data: bytes) -> Iterator[View]:
@@ -194,7 +197,8 @@ class Making:
 
     def piece(self, piece: bytes, origin: int, length: int) -> None:
         """Append a piece that replaces `length` bytes of the text at `origin`. If `length` is 0, the piece
-        equals the text there. If `length` is GLUE, the piece replaces no bytes."""
+        equals the text there. If `length` is GLUE, the piece replaces no bytes. If `length` is PAIRS, each
+        byte of the piece replaces two bytes."""
         self._starts.append(self.size)
         self._origins.append(origin)
         self._lengths.append(length)
