@@ -16,10 +16,10 @@ def check(redactor: Redactor, marked: str, call: str = "") -> None:
     secrets, text = _MARKED.findall(marked), _MARKED.sub(r"\1", marked)
     redacted = redactor.redact(text, call).text
     between = PATTERN.split(redacted)
-    assert len(between) == len(secrets) + 1, redacted
+    assert len(between) == len(secrets) + 1, (marked, redacted)
     restored = "".join(part for pair in zip(between, [*secrets, ""], strict=True) for part in pair)
-    assert restored == text, redacted
-    assert redactor.redact(redacted, call).text == redacted
+    assert restored == text, (marked, redacted)
+    assert redactor.redact(redacted, call).text == redacted, marked
 
 
 def check_value(redactor: Redactor, text: str, value: str) -> None:

@@ -18,16 +18,16 @@ LINES: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DATA["texts"])
-def test_only_marked_values_go(kind: str) -> None:
-    for marked in DATA["texts"][kind]:
-        check(REDACTOR, marked)
+def test_only_marked_values_go() -> None:
+    for texts in DATA["texts"].values():
+        for marked in texts:
+            check(REDACTOR, marked)
 
 
-@pytest.mark.parametrize("call", DATA["printed"])
-def test_only_marked_values_go_from_the_output_of_a_call(call: str) -> None:
-    for marked in DATA["printed"][call]:
-        check(REDACTOR, marked, call)
+def test_only_marked_values_go_from_the_output_of_a_call() -> None:
+    for call, outputs in DATA["printed"].items():
+        for marked in outputs:
+            check(REDACTOR, marked, call)
 
 
 @pytest.mark.parametrize("kind", LINES)
