@@ -223,16 +223,21 @@ def join(pattern: Pattern, width: int) -> _Run:
 
 
 def nest(pattern: Pattern) -> _Run:
-    """Return the step `nest`, which writes the lines of each folder, indented, within its parent folder.
-    After a match without a path, the folder is unknown up to the next path."""
+    """Return the step `nest`, which writes the lines of each folder, indented, within its parent folder. A
+    folder ends at a blank line. After a match without a path, the folder is unknown up to the next path."""
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
+        matches = list(pattern.matches(lines))
+        paths = ["" if match is None else match.group("path") or "" for match in matches]
+        is_first = [True, *(not line.strip() for line in lines)]
+        if any(path and not is_first[place] for place, path in enumerate(paths)):
+            # A heading is always after a blank line. Here, the name of a file looks like a heading.
+            return lines
         out: list[str] = []
         gone: set[int] = set()
         folders: list[tuple[str, dict[str, int]]] = []
-        for line, match in zip(lines, pattern.matches(lines), strict=True):
-            path = "" if match is None else match.group("path") or ""
-            if match is not None and not path:
+        for place, (line, path) in enumerate(zip(lines, paths, strict=True)):
+            if not path and (is_first[place] or matches[place] is not None):
                 folders.clear()
             while path and folders and not path.startswith(folders[-1][0] + "/"):
                 folders.pop()
@@ -244,7 +249,7 @@ def nest(pattern: Pattern) -> _Run:
                     name = path[len(around) + 1 :]
                     # The heading replaces the folder's entry, and its indentation replaces the blank line.
                     gone.update(entries[entry] for entry in (name, name + "/") if entry in entries)
-                    gone.update([len(out) - 1] if not out[-1].strip() else ())
+                    gone.add(len(out) - 1)
                 else:
                     entries[line.rstrip("\r")] = len(out)
             out.append(" " * len(folders) + written if written.strip() else written)
