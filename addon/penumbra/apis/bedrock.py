@@ -157,7 +157,7 @@ def may_drop(request: Document, where: Raw) -> bool:
 
 
 def _results(document: Document, value: Raw, result: Mapping[str, Raw]) -> Iterator[Part]:
-    """Yield a part for each text and value of a result."""
+    """Yield a part for each block of a result; one part without text if there is no block."""
     call_id = document.text_of(result.get("toolUseId"))
     is_error = document.string(result.get("status")) == "error"
     items = document.items(result.get("content"))

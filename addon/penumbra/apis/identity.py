@@ -125,7 +125,7 @@ def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def _credentials(
     host: str, headers: Mapping[str, str], query: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield kind, name and value of each credential, sorted by name."""
+    """Yield kind, name and value of each credential, those of headers before those of the query."""
     for name in sorted(headers):
         value = headers[name]
         if not value or not (len(headers) > _MOST_NAMES or _is_header(name)):

@@ -27,7 +27,7 @@ class Kind(Enum):
     """Result of a call."""
     REASONING = auto()
     OTHER = auto()
-    """Other content. It serves only to distinguish messages."""
+    """Other content, which serves only to distinguish messages."""
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -73,7 +73,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     bound: bool = False
     """True if the message has reasoning that the API may bind to its prefix."""
     opaque: bool = False
-    """True if only the provider can read the message. It may be removed, but not changed."""
+    """True if only the provider can read the message, which may be removed, but not changed."""
 
     def of(self, *kinds: Kind) -> list[Part]:
         return [part for part in self.parts if part.kind in kinds]

@@ -95,8 +95,8 @@ def may_be_cached(document: Document, cache: Cache) -> bool:
 
 
 def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
-    """Return whether no part of the conversation is cached any more, so that changes cost nothing. `cold` is
-    the number of seconds without a request after which nothing is cached."""
+    """Return whether forms may change because no part of the conversation is cached any more. `cold` is the
+    number of seconds without a request after which nothing is cached."""
     settings = request.settings
     may_change = settings.adopt == "auto" and settings.rewrites_history
     return may_change and (state.idle or 0.0) > cold

@@ -367,7 +367,7 @@ class Engine:
         change: Callable[[Redact], Plan | bytes | None],
     ) -> Accepted | None:
         """Return another request in place of a refused request; None if no other request would help. `change`
-        runs outside of the event loop. It returns other forms of the results, or a whole body. Raises
+        runs outside of the event loop and returns other forms of the results, a whole body, or None. Raises
         RedactionError."""
         redact = await self.rules.redact(settings.redaction_failure)
         turn = self._turn(incoming)

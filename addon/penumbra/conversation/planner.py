@@ -442,7 +442,7 @@ class Planner:
             needs.append(Need(most=limits.most))
         if limits.bytes and len(body) > limits.bytes:
             needs.append(Need(bytes=len(body) - int(limits.bytes * SLACK)))
-        # A token has at least two bytes, so most requests need no count.
+        # Most tokens have more than two bytes, so most requests need no count.
         if limits.tokens and len(body) > 2 * limits.tokens:
             estimated = token_estimate.estimate(body.decode("utf-8", "replace"))
             if estimated > limits.tokens:

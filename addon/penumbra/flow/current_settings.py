@@ -225,8 +225,8 @@ class CurrentSettings:
         self._rules = settings.rules
 
     def _user_rules(self, settings: Settings) -> ruleset.Loaded | None:
-        """Return the rules of the user's gitleaks.toml. The file is read again only if the settings name
-        another file."""
+        """Return the rules of the user's gitleaks.toml. The file is read again only if its settings have
+        changed."""
         now = self.settings
         if (settings.gitleaks_config, settings.gitleaks_only) == (now.gitleaks_config, now.gitleaks_only):
             return self.made_with.user_rules

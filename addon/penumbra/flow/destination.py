@@ -39,9 +39,9 @@ def shown(flow: Flow) -> str:
 
 
 def claimed(flow: Flow) -> str:
-    """Return the name in the headers if no other name is known; otherwise empty. Without TLS, or with an
-    unchecked certificate, the connected host is an address. The claimed name is never trusted. However, if
-    the name belongs to an LLM host, requests are searched for secrets."""
+    """Return the name that the client claims, if no other name is known; otherwise empty. Without TLS, or
+    with an unchecked certificate, the connected host is an address. The claimed name is never trusted.
+    However, if the name belongs to an LLM host, requests are searched for secrets."""
     unchecked = flow.request.scheme != "https" or option("ssl_insecure")
     if not unchecked or mode(flow.client_conn) not in _ADDRESSED:
         return ""

@@ -98,7 +98,7 @@ def headers(flow: http.HTTPFlow, hidden: HiddenRequest, state: FlowState) -> Non
 
 
 def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
-    """End the wait for a hidden request. Its response is complete or will never come."""
+    """End the wait for a hidden request whose response is complete or will never come."""
     if flow.response is not None and hidden.body:
         flow.response.data.content = bytes(hidden.body)
     if hidden.end is not None and not hidden.end.done():

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class Listening(Guarded):
-    """A child addon that reports if other machines can reach the proxy. It also closes connections to mitmweb
+    """A child addon that reports if other machines can reach the proxy, and closes connections to mitmweb
     through the proxy, because mitmweb would take each of their clients for a client on this machine."""
 
     def running(self) -> None:

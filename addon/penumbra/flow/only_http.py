@@ -80,7 +80,7 @@ class OnlyHttp:
 
 
 class FirstLine(layer.Layer):
-    """A layer that reads HTTP or TLS from a client's first bytes on. They may arrive in any pieces."""
+    """A layer that reads HTTP or TLS from a client's first bytes on, which may arrive in any pieces."""
 
     def __init__(self, context: Context, other: layer.Layer | None) -> None:
         """`other` is the layer for other protocols; None if they are not allowed."""

@@ -1,7 +1,7 @@
 """This module keeps the redacted secrets of each caller, and finds them in later texts of the caller.
 
-A value is searched for if it has at least eight bytes and its span is `sure`. A value such as `postgres` is
-secret only after a name and is not searched for.
+A value of 8 to 16,384 bytes is searched for if its span is `sure` and the value is no number. A value such as
+`postgres` is secret only after a name and is not searched for.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class _Known:
 
 
 class CallerValues:
-    """A `CallerValues` keeps the values of each caller, only in memory. The oldest values are forgotten
-    first. Several threads may use a `CallerValues`."""
+    """A `CallerValues` keeps the values of each caller, only in memory. Values that were not found for the
+    longest time are forgotten first. Several threads may use a `CallerValues`."""
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
         """Keep at most `callers` callers, each with at most `values` values of `size` bytes together."""

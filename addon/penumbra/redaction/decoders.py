@@ -5,8 +5,8 @@ of the text that encodes a secret. Such a part is the bytes of an array, a run o
 after its offset, or the cell of a box. Each line is replaced separately, so that the number of lines stays
 the same.
 
-One pass over a text finds the signs of all decoders. A decoder is skipped only if its own pattern has no
-match.
+One pass over a text finds the signs of all decoders. A decoder is skipped if its own pattern has no match.
+Base64 is also skipped in texts full of hashes.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ def _within(data: bytes, cell: tuple[int, int]) -> tuple[int, int]:
 
 
 def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]]) -> bool:
-    """Return whether each cell of a row is empty or continues a full cell above it."""
+    """Return whether each cell of a row is empty or continues a full cell above it, and not all are empty."""
     if len(above) != len(cells):
         return False
     goes_on = False

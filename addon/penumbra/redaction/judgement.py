@@ -378,7 +378,7 @@ def _is_name_like(value: str) -> bool:
 
 
 def _is_chosen(value: str, style: Style) -> bool:
-    """Return whether a value of letters and signs differs from all values in programs."""
+    """Return whether a value of letters and signs differs from the usual values in programs."""
     low = value.lower()
     if ends_as_word(value) or any(stem in low for stem in _STEMS):
         return False

@@ -213,7 +213,8 @@ class Names:
         self.judge = remembered(8_192)(self._judge)
 
     def telling_parts(self) -> list[str]:
-        """Return ASCII texts in small letters. Every ASCII name of a secret contains one of them."""
+        """Return small ASCII texts. Each ASCII name of a secret without typing errors contains one of
+        them."""
         words = {"key", *self._heads, *self._endings, *self._short_endings}
         texts = {word for word in words if word.isascii()}
         return sorted(text for text in texts if not any(part in text for part in texts - {text}))

@@ -155,7 +155,7 @@ class Redactor:
         return Redacted(scan.text, scan.counts)
 
     def scan(self, text: str, hint: str = "") -> Scan:
-        """Return the result of `redact` and the replaced values. Raises RedactionError."""
+        """Return the result of `redact` and the replaced values. Raises RedactionError and Overrun."""
         try:
             data = text.encode("utf-8", "surrogatepass")
             if len(data) > self._limit:
@@ -169,7 +169,7 @@ class Redactor:
             raise RedactionError(f"redaction failed: {type(error).__name__}") from None
 
     def _settle(self, text: str, data: bytes, hint: Hint) -> Scan:
-        """Redact a text until no secret is found. A second call then changes nothing."""
+        """Redact a text until no secret is found, `_PASSES` times at most. A second call changes nothing."""
         counts: Counter[str] = Counter()
         scan = Scan(text)
         for _ in range(_PASSES):
@@ -209,7 +209,7 @@ class Redactor:
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
-        """Return the secrets in a text. They may be plain, or in a form in which tools print bytes."""
+        """Return the secrets in a text, plain or in a form in which tools print bytes."""
         shown = signs(data)
         found = self._seen(data, hint, shown)
         if not depth:
@@ -326,7 +326,7 @@ def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
-    """Return the spans. Each span ends before a line that begins with another secret."""
+    """Return the spans. Each token ends before a line that begins with another secret."""
     starts = {span.start for span in spans if data[span.start - 1 : span.start] == b"\n"}
     if not starts:
         return spans

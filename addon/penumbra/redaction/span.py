@@ -62,7 +62,7 @@ _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield all places in the text where the value of a `sure` span occurs."""
+    """Yield the places in the text, outside of longer words, where the value of a long `sure` span occurs."""
     values: dict[bytes, Span] = {}
     for span in spans:
         if span.sure and span.end - span.start >= _LEAST:

@@ -53,8 +53,8 @@ _LIMITS = tuple(member.name for member in fields(LearnedLimits))
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """A `ConversationState` is the state of a conversation at its next request. All fields but `idle` are
-    stored."""
+    """A `ConversationState` is the state of a conversation at its next request. All fields but `idle` and
+    `written` are stored."""
 
     idle: float | None = None
     """Seconds since the last request or response; None if there was no request. The value is 0 during the

@@ -3,8 +3,8 @@ caller waits.
 
 The database's own thread opens the file at the start, so that the event loop never waits for a disk. While
 the file can't be opened or written, the same tables live in memory (`database_file.py`). If the database
-hangs, one request waits, and later requests do without the database until it answers. Background writes that
-follow each other quickly share a transaction.
+hangs, the waiting requests give up after a time, and later requests do without the database until it answers.
+Background writes that follow each other quickly share a transaction.
 """
 
 from __future__ import annotations
@@ -260,8 +260,8 @@ class Database:
                     raise
 
     def _write(self, works: Sequence[Work[object]], added: int) -> None:
-        """Run background work. A piece that fails does not stop the others, and nothing is raised. `added` is
-        the number of bytes of all background work so far."""
+        """Run background work and raise nothing. A piece that fails stops the others only if the file fails.
+        `added` is the number of bytes of all background work so far."""
 
         def all_of_it(connection: sqlite3.Connection) -> None:
             for work in works:

@@ -43,7 +43,7 @@ class Lifetime:
     begin: Callable[[], float]
     """A function that returns a time in seconds. Rows that were last used before this time are expired."""
     leaves_last: bool = False
-    """True if rows of all other tables are deleted first when the database is too large."""
+    """True if rows of tables without this flag are deleted first when the database is too large."""
 
 
 class Eviction:
@@ -66,7 +66,7 @@ class Eviction:
 
     def run(self, connection: sqlite3.Connection, at_most: int | None = None) -> bool:
         """Delete one batch of rows within the current transaction, and return whether more rows must be
-        deleted. `at_most` is a size limit in bytes below `max_bytes`."""
+        deleted. `at_most` is a further size limit in bytes."""
         more = False
         lifetimes = tuple(self._lifetimes.items())
         # All tables share one clock.
@@ -366,7 +366,7 @@ _log = logging.getLogger(__name__)
 
 class DatabaseFile:
     """A `DatabaseFile` is the database in its file, or in memory while the file fails. All methods but `add`
-    run in the database's thread. Without a `path` all tables are in memory."""
+    and `tables` run in the database's thread. Without a `path` all tables are in memory."""
 
     def __init__(self, path: Path | None, eviction: Eviction) -> None:
         self.path = path

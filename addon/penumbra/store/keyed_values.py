@@ -109,7 +109,7 @@ class Schema(Generic[V]):
     """Greatest weight of the values in memory, in the unit of `weigh`."""
     weigh: Callable[[V], int] = lambda value: 1
     leaves_last: bool = False
-    """True if rows of all other tables are deleted first when the database is too large."""
+    """True if rows of tables without this flag are deleted first when the database is too large."""
     news: Callable[[V], News] = lambda value: News.NOTHING
     passes: Callable[[V], bool] = lambda value: False
     """A function that returns whether other proxies may replace a value. `get(latest=True)` then reads the

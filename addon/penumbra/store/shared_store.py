@@ -226,7 +226,7 @@ class SharedStore:
         """Write the rows of `put`, and those of `add` whose names have no row. Return one boolean for each
         row of `add`, true if the row was written.
 
-        Returns None if the command failed or its outcome is unknown. `news` is announced to the other
+        Returns None if the store is not whole or the outcome is unknown. `news` is announced to the other
         proxies. With `former`, rows are valid only if the store confirms them. Unconfirmed rows are deleted,
         or replaced by their earlier records in `former`. The announcement is sent after the confirmation.
         """
@@ -444,7 +444,8 @@ class SharedStore:
 
     @property
     def _probes(self) -> list[Command]:
-        """Return one example of each command, all of which a Redis user must be allowed to use."""
+        """Return one example of each command for records and news, which a Redis user must be allowed to
+        use."""
         name = _PREFIX + b"probe"
         return [
             ("SET", name, _PROBE, "PX", _PROBE_MILLISECONDS),

@@ -1,10 +1,10 @@
 """This module has the tables in the database of this machine. The most recently used values are also in
 memory.
 
-Putting a value counts as a use, and so does reading. The time of last use is written at most once an hour, so
-that the cost of a turn does not grow with its history. Values are packed, sealed and read in the database's
-thread. Expiry uses a clock that measures real time while the process runs, so that values don't expire when
-the system's clock is set forward.
+Putting a value counts as a use, and so does reading. The time of last use is written only now and then, so
+that the cost of a turn does not grow with the turn's history. Values are packed, sealed and read in the
+database's thread. Expiry uses a clock that measures real time while the process runs, so that values don't
+expire when the system's clock is set forward.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penumbra.store.database_file import Lifetime, Row
 from penumbra.store.keyed_values import Entry, KeyedValues, Schema
 
 Clock = Callable[[], float]
-"""A function that returns seconds since 1970."""
+"""A function that returns a time in seconds."""
 _SLEEPS_TOO: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 

@@ -345,8 +345,8 @@ class Document:
         # The length of an object without white space is two braces and, for each member, name, value, two
         # quotes, a colon and, except for the last member, a comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
-        # An object with white space, or with non-ASCII letters in names, is longer. Its members are checked
-        # one by one.
+        # An object with white space, or with escapes or non-ASCII letters in names, is longer, so its members
+        # are checked one by one.
         return bool(members) and len(memoryview(value)) != least and not are_all_members(value, members)
 
     def repeated(self, value: Raw) -> frozenset[str]:

@@ -302,8 +302,8 @@ def _named_columns(
 
 
 def _names_of_head(data: bytes, cells: Sequence[tuple[int, int]]) -> dict[int, Name]:
-    """Return the names of secrets in a head, by column. The result is empty if a cell is no name, or if there
-    is only one name."""
+    """Return the names of secrets in a head, by column. The result is empty if a cell is no name (empty cells
+    at the ends don't count), or if there is only one name."""
     names: dict[int, Name] = {}
     for number, (first, last) in enumerate(cells):
         match = _NAME.fullmatch(data, first, last)

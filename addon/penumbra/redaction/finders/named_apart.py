@@ -54,7 +54,7 @@ _ANCHORS = tuple(
 _ANY = Name(Strength.PASSWORD, "password")
 _TELLING_WORDS = b"(?:" + "|".join(NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
-"""The words of which every name of a secret contains at least one. Most records have no such word."""
+"""Every ASCII name of a secret without typing errors contains one of these words. Most records have none."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = late(
     rb"(?<![\w.-])(?:{QUOTE})?("

@@ -220,7 +220,7 @@ def _lines(data: bytes, at: int, prefix: re.Pattern[bytes]) -> tuple[int, int] |
 
 
 def _is_last(data: bytes, at: int) -> bool:
-    """Return whether a line is the last line of a key: an END line or nothing follows."""
+    """Return whether a line is the last line of a key: an END line is near, or nothing follows."""
     rest = data[at : at + 400]
     return b"-----END" in rest or not rest.strip()
 

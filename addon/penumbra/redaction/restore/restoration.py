@@ -4,8 +4,8 @@ secrets.
 In a response, placeholders become values after all other processing. In the next request, the values become
 placeholders before all other processing, so the provider never gets a value. The values are known from the
 tool results of the conversation, because clients send all results again in every request. If a client no
-longer sends a result, `store/restorations.py` still knows the place of its value in the arguments, but not
-the value.
+longer sends a result, `store/records.py` still knows the place of its value in the arguments, but not the
+value.
 """
 
 from __future__ import annotations
