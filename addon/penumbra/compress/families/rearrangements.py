@@ -117,14 +117,26 @@ class Hoist:
     def _hoisted(self, run: list[re.Match[str]]) -> list[str]:
         rows = [{name: self._value(match, name) for name in self.rule.columns} for match in run]
         shared = self._shared(rows) if len(rows) >= self.rule.least else {}
-        lines = [" ".join(row[name] for name in row if row[name] != shared.get(name)) for row in rows]
+        usual = {name for name in shared if any(row[name] != shared[name] for row in rows)}
+        lines = [self._line(row, shared, usual) for row in rows]
         if not shared:
             return lines
-        columns: list[str] = []
-        for name, value in shared.items():
-            has_others = any(row[name] != value for row in rows)
-            columns.append(f"{self.rule.fields[name]} {value}{' unless stated' if has_others else ''}")
+        columns = [
+            f"{self.rule.fields[name]} {value}{' unless stated' if name in usual else ''}"
+            for name, value in shared.items()
+        ]
         return [f"[{', '.join(columns)} in each of the next {counted(len(rows), 'line')}]", *lines]
+
+    def _line(self, row: dict[str, str], shared: dict[str, str], usual: set[str]) -> str:
+        """Return a row without the shared values. A usual value stays if the others read as a whole row."""
+
+        def stays(name: str, value: str) -> bool:
+            if value != shared.get(name):
+                return True
+            others = [other for column, other in row.items() if column != name]
+            return name in usual and self.pattern.match(" ".join(others)) is not None
+
+        return " ".join(value for name, value in row.items() if stays(name, value))
 
     def _value(self, match: re.Match[str], name: str) -> str:
         return " ".join(match.group(name).split()) if name in self.rule.fields else match.group(name)
