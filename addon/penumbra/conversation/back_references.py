@@ -272,13 +272,15 @@ class _Search:
         """Yield the pieces of a repeated part that become references, in order.
 
         The lines at the borders stay if an edit may quote the text or the reference can't give line numbers.
-        In a file, the units next to new lines also stay. The last line of an output also stays, unless the
-        whole output is repeated and reports nothing.
+        In a file, the units next to new lines also stay. In an output, the title of new lines stays. The last
+        line of an output also stays, unless the whole output is repeated and reports nothing.
         """
         start, end, hidden = part.start, part.end, self._worthwhile
         if self.call.is_quoted or not any(part.numbers):
             start, end, hidden = start + 1, end - 1, self._between_telling
-        elif end == len(self._bare) and (start or self.staying().stated):
+        elif end < len(self._bare):
+            end = self._before_title(start, end)
+        elif start or self.staying().stated:
             # The last line of an output often states the outcome.
             end = max((at for at in range(start, end) if is_telling(self.read.lines[at])), default=start)
         if self.call.is_quoted and self.call.category == "read":
@@ -288,6 +290,14 @@ class _Search:
         for first, after in self.staying().stretches(start, end, located=True):
             for begin, stop in self._without_headings(first, after, hidden):
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
+
+    def _before_title(self, start: int, end: int) -> int:
+        """Return the position of the line that introduces the lines after `end`; `end` if there is none. The
+        line ends with a colon or is alone between empty lines."""
+        lines = self.read.lines
+        last = max((at for at in range(start, end) if lines[at].strip()), default=start)
+        is_alone = last > 0 and not lines[last - 1].strip() and not lines[last + 1].strip()
+        return last if is_alone or lines[last].rstrip().endswith(":") else end
 
     def _worthwhile(self, start: int, end: int) -> tuple[int, int] | None:
         """Return `start` and `end` if the lines between them are worth a reference, else None."""

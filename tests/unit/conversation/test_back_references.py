@@ -263,6 +263,17 @@ def test_the_last_line_stays_unless_the_whole_output_is_repeated_and_reports_not
         assert expand(made, {"Bash ./run": earlier}) == new
 
 
+@pytest.mark.parametrize("title", [["the second run:"], ["", "the second run", ""]], ids=["colon", "alone"])
+def test_the_title_of_new_lines_stays(title: list[str]) -> None:
+    earlier = "\n".join([*code(0, 20), *title, "seven items in the cart"])
+    made = rerun(earlier, "\n".join([*code(0, 20), *title, "eight items in the cart"]))
+    assert made is not None
+    assert [line for line in made.split("\n") if line and line[0] != "["] == [
+        *filter(None, title),
+        "eight items in the cart",
+    ]
+
+
 def test_headings_of_many_files_in_turns_with_headings_of_their_parts_stay() -> None:
     body = [f"the statement number {n} of the program in its order" for n in range(12)]
     parts = [line for n in range(900) for line in (f"--- src/a_{n}.c", f"@@ -{n},12 +{n},12 @@", *body)]
