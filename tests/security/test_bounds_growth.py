@@ -95,8 +95,6 @@ BOUNDED = {  # The reason for which each pattern can't take long.
     "penumbra.compress.stages.headings:_COLUMN": "asked by `match` under another name",
 }
 WAYS = "search|finditer|findall|subn?|split|match|fullmatch"
-
-
 LATE = type(late(b""))
 
 

@@ -21,8 +21,6 @@ from support.planted import GITHUB, PASSWORD
 sent = partial(rewritten, redact=Redactor(b"k").redact)
 EXAMPLES: list[dict[str, Any]] = rules.load("user_results.yaml")["examples"]
 WITH = [one for one in EXAMPLES if one["results"]]
-
-
 FORMS = [api.id for api in APIS]
 
 

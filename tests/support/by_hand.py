@@ -9,17 +9,9 @@ from support.agents.agent import PRINTS
 from support.apis import APIS
 
 LOG = PRINTS["docker compose logs worker"]
-
-
 SECRET = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
-
-
 CHAT = APIS[1]
-
-
 PATH = "/v1/chat/completions"
-
-
 TURNS = [("user", "hi"), ("call", "call_0", "cat log"), ("result", "call_0", f"{LOG}\ntoken: {SECRET}")]
 
 

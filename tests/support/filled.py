@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 
-def load(beside: str) -> Any:
-    """Return the YAML of the file beside this module that has the module's name."""
+def load(beside: str | Path) -> Any:
+    """Return the YAML of a file. The path may have another suffix, as that of a module beside the file."""
     # The loader in C is ten times as fast.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(Path(beside).with_suffix(".yaml").read_text(encoding="utf-8"), loader)

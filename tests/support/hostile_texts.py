@@ -8,20 +8,10 @@ from penumbra.compress import pipeline, time_budget
 from penumbra.compress.result import Mode, Policy, Redacted, Shortened, ToolOutput
 
 Call = tuple[str, object]
-
-
 SHELL: Call = ("Bash", {"command": "./x"})
-
-
 MCP: Call = ("mcp__x__y", {})
-
-
 DIFF: Call = ("Bash", {"command": "git diff"})
-
-
 PAGE: Call = ("WebFetch", {"url": "https://example.com"})
-
-
 HUNKS = "diff --git a/x b/x\n--- a/x\n+++ b/x\n"
 
 

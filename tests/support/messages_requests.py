@@ -11,14 +11,8 @@ from penumbra.conversation.line_index import LineIndexes
 from penumbra.wire.document import Document
 
 SCOPE = b"s" * 32
-
-
 LOG = "\n".join(f"2026-01-01 00:00:{second % 60:02d} INFO worker idle, nothing to do" for second in range(60))
-
-
 PRETTY = json.dumps({"items": [{"id": number, "name": f"item {number}"} for number in range(60)]}, indent=4)
-
-
 SAME = "building\n" * 200 + "done in 3.1s"
 
 

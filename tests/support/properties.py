@@ -228,8 +228,6 @@ def _readers() -> Sequence[Callable[[], Reader]]:
 
 
 _CODINGS = ("gzip", "deflate", "br", "zstd", "gzip, br", "zstd, deflate", "br, zstd, gzip", "x-gzip")
-
-
 _LIMIT = 100_000
 
 

@@ -17,20 +17,10 @@ LOG = "\n".join(
 
 
 OTHER = LOG.replace("worker", "runner")
-
-
 ASK = ("user", "What is in the log?")
-
-
 CALL = ("call", "call_0", "cat log")
-
-
 NEXT = ("call", "call_1", "ls")
-
-
 DONE = ("result", "call_1", "a b c")
-
-
 every_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.id)
 
 

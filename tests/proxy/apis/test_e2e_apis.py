@@ -167,8 +167,6 @@ def test_short_ids_or_none_tell_neither_calls_nor_conversations(
 
 
 HOST = "https://generativelanguage.googleapis.com"
-
-
 MODEL = "gemini-2.5-pro"
 
 

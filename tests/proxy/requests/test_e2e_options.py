@@ -230,8 +230,6 @@ def test_skipped_tools(own_proxy: Any, clients: Any, upstream: Any) -> None:
 
 MESSAGES_KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 FORGE = "tool_output_compression"
-
-
 BODIES = {"anthropic": ("/v1/messages", messages), "openai": ("/v1/chat/completions", chat)}
 
 

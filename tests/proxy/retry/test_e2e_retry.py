@@ -220,8 +220,6 @@ def test_events_and_figures_have_a_recovery_with_its_level(
 
 
 EVENT = b'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 30000 tokens > 20000 maximum"}}\n\n'
-
-
 START = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
 
 

@@ -72,8 +72,6 @@ def made_calls(body: Any, name: str) -> list[Any]:
 
 
 OPTIONS = {"penumbra_restore_secrets": "edits"}
-
-
 BY_NAME = {api.name: api for api in CLIENTS}
 
 

@@ -107,8 +107,6 @@ class Manners:
 
 
 PLAIN = Manners()
-
-
 Server = Mitmdump | Upstream
 """A proxy, or the provider itself."""
 

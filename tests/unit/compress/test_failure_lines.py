@@ -64,8 +64,6 @@ def _stamped(line: str, n: int) -> str:
 
 
 Filler = Callable[[int, random.Random], str]
-
-
 WORDS = ("mast", "keel", "bow", "stern", "rope", "knot", "sail", "hull", "wind", "tide")
 
 

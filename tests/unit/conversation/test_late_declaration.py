@@ -25,8 +25,6 @@ WORDS = ("user", "Run all the tests and say what fails. " * 150)
 """A text above the providers' smallest cached prompt, but short for a first request."""
 UNBOUND = {"model": "claude-sonnet-4-5"}
 SHORT = "\n".join(f"line {number}: {number * 7919 % 1009}" for number in range(9))
-
-
 WHAT = ["alpha", "beta", "gamma", "delta", "omega", "kappa", "sigma", "theta", "lambda", "zeta"]
 
 

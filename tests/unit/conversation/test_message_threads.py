@@ -9,8 +9,6 @@ from penumbra.conversation import request_reader
 from penumbra.wire.document import Document
 
 CLAUDE_CODE = "claude-cli/2.1.329 (external, sdk-cli)"
-
-
 SDK = "Anthropic/Python 2.11.0"
 
 

@@ -90,8 +90,6 @@ def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
 
 
 SOURCE = "\n".join(f"    value_{number} = compute({number}, other={number * 7})" for number in range(240))
-
-
 EDITED = SOURCE.replace("compute(80,", "compute_differently(80,")
 
 

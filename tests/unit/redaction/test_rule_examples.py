@@ -21,12 +21,8 @@ from support.work_counts import calls
 RULES = rule.read()
 REDACTOR = Redactor(LIBRARY_KEY)
 MARKED = re.compile("⟦(.*?)⟧", re.DOTALL)
-
-
 FILES = {file.name: convert(SecretFile, file.content, "").rules for file in rules.load_folder("secrets")}
 WRITTEN = [rule for written in FILES.values() for rule in written]
-
-
 _SOMEWHERE = re.compile(r"(\[(?:\\.|[^\]\\])*\])\{0,\d+\}\??\[(?:\\.|[^\]\\])*\]\1\{0,\d+\}")
 """Matches a sign somewhere within a run of signs, `[a-z0-9]{0,99}[0-9][a-z0-9]{0,99}`. The run before the
 sign may contain the sign, so each of its places is tried."""

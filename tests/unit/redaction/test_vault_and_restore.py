@@ -23,8 +23,6 @@ LONG = placeholder.make("private-key", b"k", LINES.encode())
 UNKNOWN = placeholder.make("password", b"k", b"unknown")
 PATH = "/a/.env"
 VALUES = Values([Read(PATH, {MARK: VALUE, LONG: LINES}), Read("/b", {OTHER: "other"})])
-
-
 DECLARED = {"Edit": "file_path", "MultiEdit": "file_path", "write_to_file": "path"}
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import ssl
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.filled import load
 from support.upstream import (
     Fault,
     Hangup,
@@ -47,56 +49,9 @@ def conversation(*contents: Any, **more: Any) -> dict[str, Any]:
 
 
 GOOD = conversation("hi", [text("ok"), call()], [result(), text("go on")])
+REFUSED = load(Path(__file__).with_name("refused_requests"))["anthropic"]
+CHAT_REFUSED = load(Path(__file__).with_name("refused_requests"))["chat"]
 CACHED = {"type": "ephemeral"}
-REFUSED = {
-    "unknown field": ({**GOOD, "_forge": {}}, "_forge: Extra inputs are not permitted"),
-    "no max_tokens": ({"model": "m", "messages": GOOD["messages"]}, "max_tokens: Field required"),
-    "no messages": ({**GOOD, "messages": []}, "at least one message"),
-    "assistant first": ({**GOOD, "messages": [{"role": "assistant", "content": "a"}]}, 'must use the "user" role'),
-    "call without result": (conversation("hi", [call()]), "without `tool_result` blocks immediately after: t1"),
-    "result of another call": (conversation("hi", [call()], [result("t2")]), "unexpected `tool_use_id`"),
-    "result without call": (conversation("hi", "a", [result()]), "unexpected `tool_use_id`"),
-    "result one turn late": (conversation("hi", [call()], "wait", "a", [result()]), "without `tool_result` blocks immediately after: t1"),
-    "two results for one call": (conversation("hi", [call()], [result(), result()]), "must have a single result"),
-    "text before result": (conversation("hi", [call()], [text(), result()]), "without `tool_result` blocks immediately after: t1"),
-    "one id twice": (conversation("hi", [call(), call()], [result()]), "ids must be unique"),
-    "empty text": (conversation([text("")]), "text content blocks must be non-empty"),
-    "blank text": (conversation([text(" \n")]), "must contain non-whitespace text"),
-    "empty text in result": (conversation("hi", [call()], [result(content=[text("")])]), "must be non-empty"),
-    "empty error": (conversation("hi", [call()], [result(content="", is_error=True)]), "cannot be empty"),
-    "unknown block": (conversation([{"type": "shadow"}]), "does not match any of the expected tags"),
-    "unknown key in result": (conversation("hi", [call()], [result(_x=1)]), "Extra inputs are not permitted"),
-    "calls by the user": (conversation([call()]), "can only be in `assistant` messages"),
-    "results by the assistant": (conversation("hi", [result()]), "can only be in `user` messages"),
-    "five breakpoints": (
-        conversation([text(str(i), cache_control=CACHED) for i in range(5)]),
-        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
-    ),
-    "two tools of one name": ({**GOOD, "tools": TOOLS * 2}, "Tool names must be unique"),
-    "unknown key in tool": ({**GOOD, "tools": [{**TOOLS[0], "x": 1}]}, "tools.0.custom.x: Extra inputs"),
-    "choice of an absent tool": ({**GOOD, "tool_choice": {"type": "tool", "name": "expand_context"}}, "Tool 'expand_context' not found"),
-    "choice without tools": (conversation("hi", tools=[], tool_choice={"type": "auto"}), "while providing tools"),
-    "thinking missing": (
-        conversation("hi", [call()], [result()], thinking={"type": "enabled", "budget_tokens": 1024}),
-        "Expected `thinking` or `redacted_thinking`, but found `tool_use`",
-    ),
-    "unsigned thinking": (
-        conversation(
-            "hi",
-            [{"type": "thinking", "thinking": "a", "signature": "b"}, {"type": "text", "text": "c"}],
-            "go",
-        ),
-        "Invalid `signature` in `thinking` block",
-    ),
-    "thinking that led to nothing": (
-        conversation("hi", [{"type": "thinking", "thinking": "a", "signature": "b"}], "go"),
-        "final block in an assistant message",
-    ),
-    "binding controls without the beta": (
-        conversation("hi", thinking={"type": "adaptive", "block_binding": {}}),
-        "block_binding: Extra inputs",
-    ),
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -118,7 +73,7 @@ def test_takes_a_good_request(post: Any, upstream: Upstream) -> None:
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refuses(case: str, post: Any, upstream: Upstream) -> None:
-    body, words = REFUSED[case]
+    body, words = REFUSED[case]["body"], REFUSED[case]["says"]
     answer = post(body)
     assert answer.status_code == 400
     error = answer.json()
@@ -219,35 +174,11 @@ CALLS = {
     "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}],
 }
 ANSWER = {"role": "tool", "tool_call_id": "c1", "content": "out"}
-CHAT_REFUSED = {
-    "unknown field": (chat(USER, _forge={}), "Unrecognized request argument supplied: _forge"),
-    "unanswered call": (chat(USER, CALLS, USER), "did not have response messages: c1"),
-    "unanswered at the end": (chat(USER, CALLS), "did not have response messages: c1"),
-    "answer to nothing": (chat(USER, ANSWER), "must be a response to a preceeding message"),
-    "answered twice": (chat(USER, CALLS, ANSWER, ANSWER), "Duplicate value for 'tool_call_id'"),
-    "null result": (chat(USER, CALLS, {**ANSWER, "content": None}), "expected a string, got null"),
-    "unknown role": (chat({"role": "ghost", "content": "a"}), "Invalid value: 'ghost'"),
-    "image in a result": (
-        chat(USER, CALLS, {**ANSWER, "content": [{"type": "image_url", "image_url": {"url": "x"}}]}),
-        "Invalid value: 'image_url'",
-    ),
-    "unknown key": (chat({**USER, "_x": 1}), "Unknown parameter: 'messages[0]._x'"),
-    "no tools": (chat(USER, tools=[]), "empty array"),
-    "choice without tools": (chat(USER, tool_choice="auto"), "only allowed when 'tools' are specified"),
-    "choice of an absent tool": (
-        chat(USER, tools=[FUNCTION], tool_choice={"type": "function", "function": {"name": "x"}}),
-        "not in 'tools'",
-    ),
-    "figures without a stream": (
-        chat(USER, stream_options={"include_usage": True}),
-        "only allowed when 'stream'",
-    ),
-}
 
 
 @pytest.mark.parametrize("case", CHAT_REFUSED)
 def test_chat_refuses(case: str, post: Any) -> None:
-    body, words = CHAT_REFUSED[case]
+    body, words = CHAT_REFUSED[case]["body"], CHAT_REFUSED[case]["says"]
     answer = post(body, "/v1/chat/completions", {"authorization": "Bearer k"})
     assert answer.status_code == 400
     assert words in answer.json()["error"]["message"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.eventstream import EventStreamBuffer
 
+from support.filled import load
 from support.upstream import Fault, Thinking, ToolCall, Upstream, turn
 
 PATH = "/model/m/converse"
@@ -36,49 +38,7 @@ def conversation(*contents: list[Any], **more: Any) -> dict[str, Any]:
 
 
 GOOD = conversation([say()], [say("ok"), use()], [result(), say("go on")])
-REFUSED = {
-    "unknown field": ({**GOOD, "_forge": {}}, "Unexpected field _forge"),
-    "no messages": ({**GOOD, "messages": []}, "must start with a user message"),
-    "assistant first": ({"messages": [{"role": "assistant", "content": [say()]}]}, "must start with a user"),
-    "two of one role": ({**GOOD, "messages": [GOOD["messages"][0]] * 2}, "must alternate between user and"),
-    "no content": (conversation([]), "content field in the Message object at messages.0 is empty"),
-    "two kinds in one block": (conversation([{**say(), **CACHE}]), "The content block at messages.0.content.0"),
-    "blank text": (conversation([say(" \n")]), "messages.0.content.0 is blank"),
-    "blank result": (conversation([say()], [use()], [result("t1", say(" "))]), "is blank or malformed"),
-    "empty result": (conversation([say()], [use()], [{"toolResult": {"toolUseId": "t1", "content": []}}]), "is malformed"),
-    "odd status": (conversation([say()], [use()], [result(status="bad")]), "status of the toolResult"),
-    "odd id": (conversation([say()], [use("a b")], [result("a b")]), "id or name of the toolUse"),
-    "input that is no object": (conversation([say()], [use(input="{}")], [result()]), "Provide a json object"),
-    "call without result": (
-        conversation([say()], [use(), use("t2")], [result()]),
-        "Expected toolResult blocks at messages.2.content for the following Ids: t2",
-    ),
-    "call at the end": (conversation([say()], [use()]), "for the following Ids: t1"),
-    "result of another call": (conversation([say()], [use()], [result("t2")]), "for the following Ids: t1"),
-    "result without call": (conversation([result()]), "exceeds the number of toolUse blocks"),
-    "result twice": (conversation([say()], [use()], [result(), result()]), "exceeds the number of toolUse blocks"),
-    "calls by the user": (conversation([use()]), "can't be ['toolUse'] in a user message"),
-    "calls without tools": ({"messages": GOOD["messages"]}, "toolConfig field must be defined"),
-    "two tools of one name": ({**GOOD, "toolConfig": {"tools": [TOOL] * 2}}, "two of one name"),
-    "no tool": ({**GOOD, "toolConfig": {"tools": [CACHE]}}, "has no tools"),
-    "odd schema": ({**GOOD, "toolConfig": {"tools": [{"toolSpec": {"name": "a", "inputSchema": {"json": {}}}}]}}, "must be one of: object"),
-    "unknown choice": ({**GOOD, "toolConfig": {"tools": [TOOL], "toolChoice": {"tool": {"name": "x"}}}}, "names no tool"),
-    "five marks": (conversation([say(), *[CACHE] * 5]), "more than 4 cache points"),
-    "unsigned reasoning": (
-        conversation(
-            [say()],
-            [{"reasoningContent": {"reasoningText": {"text": "a", "signature": "b"}}}, say()],
-            [say()],
-        ),
-        "Invalid `signature` in `thinking` block",
-    ),
-    "reasoning that led to nothing": (
-        conversation(
-            [say()], [{"reasoningContent": {"reasoningText": {"text": "a", "signature": "b"}}}], [say()]
-        ),
-        "final block in an assistant message",
-    ),
-}  # fmt: skip
+REFUSED = load(Path(__file__).with_name("refused_requests"))["converse"]
 
 
 @pytest.fixture
@@ -93,7 +53,7 @@ def post(upstream: Upstream, clients: Any) -> Any:
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refuses(case: str, post: Any, upstream: Upstream) -> None:
-    body, words = REFUSED[case]
+    body, words = REFUSED[case]["body"], REFUSED[case]["says"]
     answer = post(body)
     assert answer.status_code == 400
     assert words in answer.json()["message"]
