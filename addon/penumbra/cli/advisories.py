@@ -67,7 +67,7 @@ class Hole:
 
 
 def holes() -> list[Hole]:
-    """Return the known vulnerabilities of all installed packages."""
+    """Return the known vulnerabilities of installed packages."""
     packages = dict.fromkeys(entry["package"] for entry in rules.load("advisories.yaml")["holes"])
     return [hole for package in packages for hole in holes_of(package, version_of(package))]
 

@@ -2,7 +2,7 @@
 
 The program runs as under a shell: in a process group of its own that controls the terminal, with signals, job
 control and exit codes. On systems without job control, the program is a plain child process. Only the
-environment of the program changes, no file.
+environment of the program changes, and no file of the program.
 """
 
 from __future__ import annotations

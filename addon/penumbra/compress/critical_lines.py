@@ -67,7 +67,7 @@ class _Patterns:
     some_pass: Linear
     """The pattern for a line that reports a pass. Most texts have no such line."""
     marks: Any
-    """A set of RE2 patterns. It returns the marks of a line."""
+    """A set of RE2 patterns that returns the marks of a line."""
     reports: Mapping[Report, Sequence[Linear]]
     """The patterns of each kind of report. A pattern matches whole lines."""
     others: Mapping[str, Any]

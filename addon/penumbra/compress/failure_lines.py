@@ -1,7 +1,7 @@
 """If only a part of a text is shown, this module shows or counts the failure lines of the other part.
 
-Every stage that cuts a text reserves bytes for the failure lines that would be lost. These lines stand below
-the text, the most severe first:
+The stages that cut a text reserve bytes for the failure lines that would be lost. These lines stand below the
+text, the most severe first:
 
     [failures in what is left out:]
     FAILED tests/test_a.py::test_b - assert 1 == 2
@@ -262,8 +262,8 @@ class Missing:
         return bool(self.levels[-1])
 
     def fitting(self, space: int) -> tuple[Sequence[Kind], int]:
-        """Return the kinds of the first level that fits into `space` bytes, by falling severity. Also return
-        the number of lines whose kind is already shown."""
+        """Return the kinds of the first level that fits into `space` bytes (or of the last), by falling
+        severity. Also return the number of lines whose kind is already shown."""
         chosen: Sequence[Kind] = ()
         again = 0
         for level in range(_LEVELS):

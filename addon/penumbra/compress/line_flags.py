@@ -61,7 +61,7 @@ def _forms() -> Mapping[str, _Form]:
 
 
 class LineFlags:
-    """A `LineFlags` finds the lines with a flag. It examines all lines when a flag is first asked for."""
+    """A `LineFlags` finds the lines with a flag when the flag is first asked for."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines

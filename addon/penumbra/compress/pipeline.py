@@ -2,9 +2,9 @@
 
 redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 
-Truncation cuts a text that is still too long. The output of a stage is kept only if it has fewer estimated
-tokens and not more bytes. If a stage raises, its output is discarded and the next stage runs. If redaction
-raises, the pipeline ends.
+Truncation cuts a text that is still too long. The output of a structural stage is kept only if it has fewer
+estimated tokens and not more bytes. If a stage raises, its output is discarded and the next stage runs. If
+redaction raises, the pipeline ends.
 """
 
 from __future__ import annotations

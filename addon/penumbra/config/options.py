@@ -482,7 +482,7 @@ class Settings:
         return self.restore_secrets == "edits" and self.redact_secrets
 
     def policy(self, *, can_expand: bool) -> Policy:
-        """Return the part of the settings on which the sent bytes depend."""
+        """Return the part of the settings on which the form of a result depends."""
         is_off = not self.shortens or (
             not self.strategy.startswith("pipeline") and self.fallback_strategy == "passthrough"
         )

@@ -90,8 +90,8 @@ def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
 
 def apply_threshold(settings: Settings, value: str) -> Settings:
     """Return the settings for a request with an `X-Compression-Threshold` header. The header is `off`, or the
-    number of tokens (`256`, `4k`) up to which a result stays unchanged. A token counts as four bytes. Raises
-    OverrideError."""
+    number of tokens (`256`, `4k`) up to which a result gets only the safe stages. A token counts as four
+    bytes. Raises OverrideError."""
     text = value.strip().lower()
     if text == "off":
         return replace(settings, mode=Mode.DISABLED)

@@ -5,8 +5,9 @@ handles requests. This module handles the other sources, option by option. Each 
 has the parser of its values. A bad value thus gives the same error from any source: one line with the key,
 the value and the allowed values.
 
-An unknown key of the YAML file is an error, which names the right place or the most similar key. If unknown
-keys were ignored, a user could believe, for example, that more secrets are searched for.
+An unknown key of the YAML file, except in `tool_compaction`, is an error, which names the right place or the
+most similar key. If unknown keys were ignored, a user could believe, for example, that more secrets are
+searched for.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 `prepare` declares the tool in a request and puts hidden exchanges back. `texts` answers calls of the tool.
 `remember` stores a response for later requests. A provider caches a prefix and binds reasoning to it, and the
-prefix begins with the tools. So a conversation has the injected tool from its first request on or never. A
-conversation whose earlier responses did not pass through Penumbra gets the tool only if nothing depends on
-its prefix.
+prefix begins with the tools. So a conversation that has the injected tool keeps the tool. A conversation
+whose earlier responses did not pass through Penumbra gets the tool only if nothing depends on the prefix.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from penumbra.apis.prefix_hash import PromptHead
 from penumbra.apis.usage import BilledTokens
 
 _TOLERANCE = 0.2
-"""Fraction of an earlier prompt that is never cached, since the last cache breakpoint is before the prompt's
+"""Fraction of an earlier prompt that may be uncached, since the last cache breakpoint is before the prompt's
 end."""
 EXPIRED, MODEL, TOOLS, SYSTEM, MESSAGES, REWRITTEN, BROKEN, UNKNOWN = (
     *("expired", "another model", "tools changed", "system changed", "messages changed"),

@@ -376,7 +376,7 @@ def _if_taken(request: SentRequest, amounts: Amounts) -> Amounts:
 
 
 def _bill(billed: Sequence[BilledTokens], every: Rates, more: Amounts) -> None:
-    """Add the billed tokens of a response. Without Penumbra, only its first turn would have been billed."""
+    """Add the billed tokens of a response. Without Penumbra, only the first turn would have been billed."""
     more.responses = 1
     for number, tokens in enumerate(billed):
         rates = every.at(tokens.prompt)

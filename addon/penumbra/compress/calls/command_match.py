@@ -44,7 +44,7 @@ class _Match:
 
     @property
     def weight(self) -> int:
-        """Return the specificity of the pattern. Each operand and each option adds to it."""
+        """Return the specificity of the pattern, to which each operand and each option adds."""
         named = sum("*" not in words for words in self.operands)
         return len(self.operands) + named + len(self.options)
 

@@ -21,7 +21,7 @@ from penumbra.short_texts import remembered
 MAX_ANNOUNCEMENTS = 64
 """The greatest number of commands that a text may announce. A text with more is no script's output."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
-"""A `Shorten` takes a text, the name of its family and whether its lines were filtered. It returns the
+"""A `Shorten` takes a text, the name of its family and whether its lines were filtered, and returns the
 shortened text; None if the family changes nothing."""
 
 

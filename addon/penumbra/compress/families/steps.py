@@ -40,7 +40,7 @@ class Step:
 
     loss: Loss
     run: Run
-    """The function of the step. If nothing changes, it returns the same list object."""
+    """The function of the step, which must not change the list that it takes."""
     span: Span | None = None
     unless: Pattern | None = None
     """A pattern for lines. If any line of the text matches, the step does not run."""

@@ -7,8 +7,8 @@
     src/d.py:
     7:import re
 
-Each kind of result has its own limit and its own order in which parts are chosen. No excerpt is larger than
-its limit. Missing parts are counted.
+Each kind of result has its own limit and its own order in which parts are chosen. An excerpt exceeds its
+limit only for failure lines. Missing parts are counted.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def kind_of(source: Source) -> Kind:
 
 
 def limit_of(kind: Kind, source: Source) -> int:
-    """Return the limit of a kind in bytes. It is smaller in aggressive mode and larger for an error."""
+    """Return the limit of a kind in bytes, smaller in aggressive mode and larger for an error."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE

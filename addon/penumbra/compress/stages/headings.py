@@ -161,8 +161,8 @@ def files_above(flags: LineFlags) -> dict[int, int]:
 
 def opened_above(flags: LineFlags) -> dict[int, int]:
     """Map each line in a block or record to its heading. A heading opens the block (a key, a bracket, a
-    branch of a tree), or is the comment above that line. It may also be the message above a place, or the
-    first line of a record or commit."""
+    branch of a tree), or is the comment above that line. A message above a place, or the first line of a
+    record or commit, is also a heading."""
     lines = flags.lines
     records, commits, arrows = flags["record"], flags["commit"], flags["arrow"]
     openings, remarks = flags["opening"], flags["remark"]

@@ -13,7 +13,7 @@ from penumbra.compress.size import cut, size
 from penumbra.compress.stages import json_prune, json_table
 
 _ENDS = 3
-"""A text is a table if it has at least four times this number of rows."""
+"""A text without a table's header counts as a table from four times this number of rows on."""
 _LONGEST = 400
 """The number of characters of a row that are always shown. A table of few rows shows more."""
 _FEW = 160

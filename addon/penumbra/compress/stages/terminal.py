@@ -201,7 +201,7 @@ class _Screen:
         self.column = end
 
     def _keep_failure(self, cells: list[str], new: str) -> None:
-        """Keep an error that will be overwritten. Each error is kept only once."""
+        """Keep an error that will be overwritten, unless the last kept error of the row is equal."""
         if len(cells) > _WIDEST:
             return
         line = "".join(cells).rstrip()
