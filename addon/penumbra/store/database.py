@@ -98,8 +98,9 @@ class Database:
 
     async def run(self, work: Work[T]) -> T:
         """Run `work` and return its result. The changes are committed when `work` returns, and undone when
-        `work` raises. All work of one iteration of the event loop shares a transaction. Raises DiskAway if
-        the disk does not answer in time. While the disk hangs, DiskAway is raised at once."""
+        `work` raises. All work of one iteration of the event loop shares a transaction, and is run once more
+        if other work in the transaction raises. Raises DiskAway if the disk does not answer in time. While
+        the disk hangs, DiskAway is raised at once."""
         if self.hangs:
             self.failures += 1
             raise DiskAway
@@ -119,6 +120,11 @@ class Database:
     def _ask(self) -> None:
         """Run all work that was passed to `run` in this iteration of the event loop."""
         asked, self._asked = self._asked, []
+        self._do(asked)
+
+    def _do(self, asked: list[tuple[Work[Any], asyncio.Future[Any]]]) -> None:
+        """Run work in one transaction. If that fails, run each piece in its own transaction, since the work
+        may belong to several requests."""
         try:
             doing = asyncio.wrap_future(
                 self.submit(lambda connection: [work(connection) for work, _ in asked])
@@ -130,6 +136,10 @@ class Database:
 
         def answer(done: asyncio.Future[list[Any]]) -> None:
             error = done.exception()
+            if error is not None and len(asked) > 1:
+                for one in asked:
+                    self._do([one])
+                return
             for number, (_, waiting) in enumerate(asked):
                 if not waiting.done() and error is None:
                     waiting.set_result(done.result()[number])
