@@ -25,9 +25,11 @@ from penumbra.wire.content_encoding import Decoder, NotDecodable, decode, encode
 from penumbra.wire.document import Document
 from penumbra.wire.framing import ArrayReader, LineReader, Reader, SseReader
 from penumbra.wire.json_values import NotJson
+from support import filled
 from support.large_requests import MAKERS
 
 T = TypeVar("T")
+_DATA: dict[str, Any] = filled.load(__file__)
 
 
 class Source:
@@ -118,41 +120,7 @@ def rule_patterns(data: bytes) -> None:
     assert spent < _SECONDS, f"{name} takes {spent:.1f} s for {line[:80]!r}"
 
 
-_PIECES = (
-    *(
-        *("password", "api_key", "token", "secret", "Authorization: Bearer ", "Cookie: a="),
-        "kind: Secret\ndata:\n  a: ",
-    ),
-    *(
-        *("ghp_", "sk-ant-api03-", "AKIA", "eyJhbGciOiJub25lIn0.", "xoxb-", "AIza"),
-        "-----BEGIN RSA PRIVATE KEY-----\n",
-    ),
-    *(
-        *("-----END RSA PRIVATE KEY-----", "postgres://app:", "@db1/x", "curl -u app:"),
-        *("--password ", "- name: ", "value: "),
-    ),
-    *(
-        "q8Zk2mVt41Lx9RwPz0bT6cq8Zk2mVt41Lx9R",
-        "hunter2x",
-        "0123456789abcdef0123456789abcdef",
-        "[REDACTED:key:abcdef]",
-    ),
-    *(
-        "=", ": ", '"', "'", "\\", "\\n", '\\"', "\n", "\r\n", "\t", ",", "|", "{", "}", "[", "]", "<",
-        "</", ">", "&", "%",
-    ),
-    # Finders look at each of these contexts.
-    *(
-        "user,password,host\n", "| name | password |\n|---|---|\n| ",
-        "INSERT INTO users (name, password) VALUES ('a', '", "COPY users (name, password) FROM stdin;\na\t",
-        "$ op read op://a/b\n", "# vault kv get -field=x a\n", "chpasswd:\n  list: |\n    root:",
-        '{"kty":"EC","d":"', "privateExponent:\n    00:", "Private Keys\n==\n(0) 0x",
-        '<add key="ApiKey" value="', 'getenv("DB_PASSWORD") ?? "', '{"Name": "DB_PASSWORD", "Value": "',
-        "variable 'a' { default = '", "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQ", "PASSWORDS=(",
-        "Enter password:\n", "passwords:\n  - ", "_pk_live_", '" + "', "%22%3A%22", "&quot;",
-    ),
-    *("\x1b[31m", "\x1b]8;;x\x07", "\u200b", "\\u0067", "%67", "\x00", "\x08", "é", "\U0001f511", "\u2028"),
-)  # fmt: skip
+_PIECES: list[str] = _DATA["pieces of secrets"]
 
 
 @cache
@@ -181,16 +149,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-_FRAMES = (
-    *(
-        b"data: ", b"event: x\n", b'{"a":1}', b"\n", b"\n\n", b"\r\n\r\n", b"\r", b"\r\r", b": c\n",
-        b"data", b"\xef\xbb\xbf",
-    ),
-    *(
-        b"[", b"]", b",", b"{", b"}", b'"', b"\\", b'\\"', b'{"a":"]}"}', b" ", b"\n{}\n", b'{"b":[[{}]]}',
-        b"data:x\ndata: y\n",
-    ),
-)  # fmt: skip
+_FRAMES = [piece.encode() for piece in _DATA["pieces of streams"]]
 
 
 def framings(data: bytes) -> None:
@@ -268,33 +227,11 @@ SECRET = "ghp_" + "q8Zk2mVt41Lx9RwPz0bT6cA3sD5fG7hJ9kLq"
 
 
 _SAID = (
-    *(
-        "error: it failed\n",
-        "PASS\n",
-        '  File "a.py", line 3, in f\n',
-        "\x1b[31mred\x1b[0m\n",
-        "same line again\n" * 20,
-    ),
-    *(
-        *('[{"a":1,"b":2}]', '{"k":[1,2,{"x":"y"}]}', "12\tcode\n", "diff --git a/x b/x\n"),
-        *("| a | b |\n", "\ud83d", "é\u2028"),
-    ),
-    *(
-        f"\n{SECRET}\n",
-        "<<<SHADOW:shadow_00>>>",
-        "[Duplicate of x (y); see earlier result]",
-        "\r\n",
-        "\x00",
-        "\x08\x08",
-    ),
-    *(
-        "drwxr-xr-x 2 a a 4096 Jan 1 00:00 x\n" * 9,
-        "src/a.py:12: error\n",
-        "[REDACTED:key:abcdef]",
-        "a" * 700,
-        " " * 300,
-    ),
-)
+    "error: it failed\n", "PASS\n", '  File "a.py", line 3, in f\n', "\x1b[31mred\x1b[0m\n", "same line again\n" * 20,
+    '[{"a":1,"b":2}]', '{"k":[1,2,{"x":"y"}]}', "12\tcode\n", "diff --git a/x b/x\n", "| a | b |\n", "\ud83d", "é\u2028",
+    f"\n{SECRET}\n", "<<<SHADOW:shadow_00>>>", "[Duplicate of x (y); see earlier result]", "\r\n", "\x00", "\x08\x08",
+    "drwxr-xr-x 2 a a 4096 Jan 1 00:00 x\n" * 9, "src/a.py:12: error\n", "[REDACTED:key:abcdef]", "a" * 700, " " * 300,
+)  # fmt: skip
 
 
 _MODES = ("safe", "standard", "aggressive", "disabled")
@@ -373,50 +310,7 @@ def _rewritten(api: Api, raw: bytes, settings: Settings) -> None:
 PHANTOM = "expand_context"
 
 
-_EVENTS: dict[str, tuple[bytes, ...]] = {
-    "anthropic": (
-        b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}\n\n',
-        b'event: content_block_start\ndata: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}\n\n',
-        b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}\n\n',
-        b'data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"NAME","input":{}}}\n\n',
-        b'data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{}"}}\n\n',
-        b'data: {"type":"content_block_stop","index":1}\n\n',
-        b'data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":3}}\n\n',
-        b'data: {"type":"message_stop"}\n\n',
-        b'data: {"type":"error","error":{"type":"overloaded_error","message":"x"}}\n\n',
-    ),
-    "openai_chat": (
-        b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n',
-        b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n',
-        b'data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"NAME","arguments":""}}]}}]}\n\n',
-        b'data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}\n\n',
-        b'data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}\n\n',
-        b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}\n\n',
-        b"data: [DONE]\n\n",
-    ),
-    "openai_responses": (
-        b'data: {"type":"response.created","sequence_number":0,"response":{"id":"r","output":[]}}\n\n',
-        b'data: {"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"function_call","id":"f","call_id":"t","name":"NAME","arguments":""}}\n\n',
-        b'data: {"type":"response.function_call_arguments.delta","sequence_number":2,"item_id":"f","output_index":0,"delta":"{}"}\n\n',
-        b'data: {"type":"response.output_item.done","sequence_number":3,"output_index":0,"item":{"type":"function_call","id":"f","call_id":"t","name":"NAME","arguments":"{}"}}\n\n',
-        b'data: {"type":"response.output_text.delta","sequence_number":4,"output_index":1,"delta":"hi"}\n\n',
-        b'data: {"type":"response.completed","sequence_number":5,"response":{"id":"r","output":[],"usage":{"output_tokens":1}}}\n\n',
-    ),
-    "gemini": (
-        b'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"hi"}]}}],"responseId":"r"}\n\n',
-        b'data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"NAME","args":{}}}]}}]}\n\n',
-        b'data: {"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"candidatesTokenCount":1}}\n\n',
-        b'[{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}',
-        b',\r\n{"candidates":[{"finishReason":"STOP"}]}',
-        b"]",
-    ),
-    "ollama": (
-        b'{"model":"m","message":{"role":"assistant","content":"hi"},"done":false}\n',
-        b'{"model":"m","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"NAME","arguments":{}}}]},"done":false}\n',
-        b'{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","eval_count":3}\n',
-        b'{"error":"x"}\n',
-    ),
-}  # fmt: skip
+_EVENTS = {name: [event.encode() for event in events] for name, events in _DATA["events"].items()}
 
 
 def _own(taken: bytes) -> bytes:
@@ -463,18 +357,7 @@ def _driven(name: str, parts: Iterable[bytes]) -> tuple[bytes, str]:
     return out + step.out, type(step).__name__
 
 
-_SOCKET = (
-    *(
-        b'{"type":"response.create"', b',"input":[]', b',"previous_response_id":"r"', b',"stream_id":"s"',
-        b'{"type":1', b"}", b"{", b"]",
-    ),
-    *(
-        b'{"type":"response.created","response":{"id":"r"}}', b'{"type":"error"}', b'"type"', b":", b",",
-        b"null", b"\xff", b"\xef\xbb\xbf",
-    ),
-    b'{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","name":"expand_context"}}',
-    b'{"type":"response.completed","response":{"id":"r","output":[]}}',
-)  # fmt: skip
+_SOCKET = [*(piece.encode() for piece in _DATA["pieces of frames"]), b"\xff"]
 
 
 def sockets(data: bytes) -> None:
