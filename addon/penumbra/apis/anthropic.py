@@ -429,7 +429,7 @@ class AnthropicTurns(BlockTurns):
 
 
 def _diagnosis(document: Document, message: dict[str, Raw]) -> CacheDiagnosis | None:
-    """Return the `diagnostics` of a message. They are null if the compared prompts agree."""
+    """Return the `diagnostics` of a message, which are null if the compared prompts agree."""
     if "diagnostics" not in message:
         return None
     found = document.plain(message["diagnostics"])

@@ -113,7 +113,7 @@ def _texts(part: Part, call: ToolCall | None, turn: int) -> list[ResultText]:
 
 
 class ApiFormat(ABC):
-    """An `ApiFormat` reads and edits the requests and responses of one API. It has no state."""
+    """An `ApiFormat` reads and edits the requests and responses of one API, and has no state."""
 
     messages = "messages"
     """Name of the member that contains the messages."""
@@ -235,8 +235,8 @@ class ApiFormat(ABC):
         return (turn.message, *results) if turn.message else tuple(results)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
-        """Return the request with these messages after its last message. `response_id` names the response
-        that the messages continue. It is needed if the provider stores the history."""
+        """Return the request with these messages after its last message. `response_id`, which is needed if
+        the provider stores the history, names the response that the messages continue."""
         document = Document(request)
         document.append(self.members(document)[self.messages], b",".join(messages))
         return document.render()
@@ -314,7 +314,7 @@ class ApiFormat(ABC):
         return Results(Pairing(self.answered, self.names_calls, self.calls_wait))
 
     def opening(self, document: Document) -> str:
-        """Return the opening of a conversation. It distinguishes conversations without ids."""
+        """Return the opening of a conversation, which distinguishes conversations without ids."""
         texts: list[Raw] = []
         for message in self.prompt(document).messages:
             if message.by_model and not self.opens_with_first:

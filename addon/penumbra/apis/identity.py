@@ -91,7 +91,7 @@ class Credentials:
     host: str
     """Name and port of the connected host."""
     peer: str
-    """The client's address. It distinguishes callers without credentials."""
+    """The client's address, which distinguishes callers without credentials."""
     found: tuple[tuple[str, str, str], ...]
     """Kind, name and value of each credential."""
 

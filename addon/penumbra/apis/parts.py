@@ -112,7 +112,7 @@ class Conversation:
     last_thinking: int
     """The index of the last message with a thinking block that the API may bind to its prefix; -1 if none."""
     opening: str
-    """The text of the first user message. It distinguishes conversations without ids."""
+    """The text of the first user message, which distinguishes conversations without ids."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
     """The calls that have an id, by id."""
 

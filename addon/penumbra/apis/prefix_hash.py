@@ -45,7 +45,7 @@ class Chain:
     history: tuple[bytes, ...] = (START,)
     """Hashes of all texts, calls and results."""
     calls: tuple[bytes, ...] = (START,)
-    """The hashes of the calls alone. They stay the same when a client clears old results."""
+    """The hashes of the calls alone, which stay the same when a client clears old results."""
     responses: bool = True
     """True if the model's responses are also hashed."""
 

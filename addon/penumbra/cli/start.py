@@ -382,8 +382,8 @@ def start(command: str, arguments: Sequence[str], *, starter: Starter | None = N
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
         if isinstance(ended.__context__, exceptions.OptionsError):
-            # mitmproxy has printed which option is wrong. Its own exit code would mean that the port is in
-            # use.
+            # mitmproxy has printed which option is wrong. mitmproxy's exit code would mean that the port is
+            # in use.
             return WRONG
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     face.starter.ended(totals.record(face.addon.journal))

@@ -50,7 +50,7 @@ _OURS = re.compile(
 _CLEARLY = 128
 """If a stage only deletes text and saves this number of bytes, its tokens are not estimated."""
 _CLEARLY_WORTH = 1_000
-"""The same number for the first lossy stage. This stage also adds a reference."""
+"""`_CLEARLY` for the first lossy stage, which also adds a reference."""
 _WORTH = 100
 """The number of estimated tokens that the first lossy stage must save, because a reference is added."""
 _EXCERPT = "excerpt"

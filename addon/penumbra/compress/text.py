@@ -25,7 +25,7 @@ class Text(str):
 
     @classmethod
     def of_lines(cls, lines: Sequence[str]) -> Self:
-        """Return the text of these lines. They contain no line breaks."""
+        """Return the text of these lines, which contain no line breaks."""
         text = cls("\n".join(lines))
         text.__dict__["lines"] = [*lines]
         return text

@@ -213,7 +213,7 @@ class EarlierTexts:
         return then == now
 
     def note_call(self, result: ResultText) -> None:
-        """Note the arguments of a call. Its own result and later results may refer to them."""
+        """Note the arguments of a call, to which the call's result and later results may refer."""
         self._go_on(result.turn)
         if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
             return

@@ -85,7 +85,7 @@ class Incoming:
     """The headers by their names in lower case."""
     query: Mapping[str, str]
     peer: str
-    """The address of the client. It distinguishes callers without credentials."""
+    """The address of the client, which distinguishes callers without credentials."""
     host: str = ""
     """Name and port of the server."""
     path: str = ""
@@ -133,7 +133,7 @@ class Accepted(Struct, frozen=True):
     project: str = ""
     """A short name of the conversation's folder; empty if no request has named one."""
     plan: Plan | None = None
-    """The forms of a retry. They are recorded only after the provider has accepted the retry."""
+    """The forms of a retry, which are recorded only after the provider has accepted the retry."""
 
     @property
     def conversation(self) -> bytes:

@@ -421,7 +421,7 @@ class Planner:
         return Candidate(key, made, original, document.place(value), change)
 
     def _may_change(self, item: Item, value: Raw) -> bool:
-        """Return whether a call's arguments may change. It must be unsigned, and no text may refer to it."""
+        """Return True if a call is unsigned and no text refers to it, so that the arguments may change."""
         document = self.request.document
         if self._skips(item) or _is_edited(self.request, value):
             return False

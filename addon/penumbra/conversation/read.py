@@ -115,7 +115,7 @@ def _overridden(
         # orjson would turn large integers into floats.
         settings = per_request.apply(settings, json.loads(document.source(top[per_request.FIELD])))
         document.remove_member(top[per_request.FIELD])
-    # Most requests have no such member. Their messages are not examined.
+    # The messages of most requests, which have no such member, are not examined.
     marked = document.contains(b'"_forge"')
     for message in document.items(conversation.messages) if marked else ():
         members = document.members(message)

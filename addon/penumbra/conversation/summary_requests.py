@@ -115,7 +115,7 @@ def _has_header(headers: Mapping[str, str], rule: Mapping[str, str]) -> bool:
 
 
 def _system(document: Document, prompt: Prompt) -> str:
-    """Return the system prompt. It is in a separate member or in the first message."""
+    """Return the system prompt, from a separate member or the first message."""
     first = prompt.messages[0]
     parts = prompt.system or (first.parts if first.role in _LEADING else ())
     return "\n".join(_texts_of(document, parts))

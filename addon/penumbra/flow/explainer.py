@@ -370,7 +370,7 @@ class Commands:
 
     @command.command("penumbra.references")
     def references(self) -> Sequence[str]:
-        """Return the references that penumbra.expand can show. They need penumbra_page_originals=on."""
+        """Return the references that penumbra.expand can show with penumbra_page_originals=on."""
         numbers = self._memory.references()
         return sorted(ref for ref, number in numbers.items() if self._texts.get(number) is not None)
 

@@ -45,7 +45,7 @@ def watch(client: connection.Client) -> None:
 
 
 def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> http.HTTPFlow:
-    """Return the flow of a hidden request. It is linked to the client's flow, whose state is `state`."""
+    """Return the flow of a hidden request, linked to the client's flow, whose state is `state`."""
     flow = http.HTTPFlow(parent.client_conn, parent.server_conn)
     flow.request = parent.request.copy()
     for name in _NOT_REPEATED:

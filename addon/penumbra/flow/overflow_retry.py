@@ -31,7 +31,7 @@ _PATIENCE = 1.0
 """The greatest number of seconds for which the head of a stream waits for the stream's first content."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
-"""The same limit for large requests. Large requests are refused more often and later."""
+"""The limit `_PATIENCE` for large requests, which are refused more often and later."""
 _FIRST_BYTES = 1_048_576
 """The greatest number of decoded bytes before the first content of a stream that may still be a refusal."""
 _SMALL_RESPONSE = 8_192
@@ -49,7 +49,7 @@ def _patience(accepted: Accepted) -> float:
 
 @dataclass
 class WatchedRequest:
-    """A `WatchedRequest` is a request whose response may be a refusal. It is the guard for the splice."""
+    """A `WatchedRequest` is a request whose response may be a refusal, and the guard for the splice."""
 
     handle: EngineHandle
     incoming: Incoming

@@ -41,7 +41,7 @@ class EditedResponse:
     scale: UsageScale | None = None
     """The scale for the client's input tokens; None if they are not scaled."""
     usage: ScaledUsage | None = None
-    """The filter for the scale. It also has the unscaled figures."""
+    """The filter for the scale, which also has the unscaled figures."""
     looped: HttpResponse | None = None
     """The stream that the tool loop reads."""
     live: bytearray | None = None

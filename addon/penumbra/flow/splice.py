@@ -3,9 +3,9 @@
 This file uses mitmproxy's proxy core below its public interface. When an upstream response ends, the client's
 stream runs one awaited hook, `penumbra_turn_end`. If the hook names a request, this request runs as a second
 stream of the client's own HTTP layer. The second stream reuses the upstream connection, or opens a connection
-in the same mode with the same TLS options. Its flow passes all hooks. The second stream's events for the
-client become events of the client's stream. No function is patched: `install` changes the class of layers in
-the public `next_layer` hook.
+in the same mode with the same TLS options. The second stream's flow passes all hooks. The stream's events for
+the client become events of the client's stream. No function is patched: `install` changes the class of layers
+in the public `next_layer` hook.
 
 Before the first use, `incompatible` checks that mitmproxy has all parts that this file needs.
 """

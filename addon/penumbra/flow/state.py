@@ -119,7 +119,7 @@ class FlowState:
     is_untouched: bool = False
     """True if the request is an LLM call that was sent unchanged. The response then also stays unchanged."""
     threshold: str | None = None
-    """The threshold in the request that opened a WebSocket. It counts for all frames."""
+    """The threshold in the request that opened a WebSocket, which counts for all frames."""
     spliced: bool = False
     """True if the client's response may differ from the response in the flow."""
     body_to_send: bytes | None = None
@@ -197,7 +197,7 @@ class Step:
         """Note a request that will be sent. Only headers of the request may still change."""
 
     def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """Decide how to read a response. Its headers have arrived."""
+        """Decide how to read a response whose headers have arrived."""
 
     def filtered(self, flow: Flow, state: FlowState, response: Response) -> Response:
         """Return a stream that the tool loop reads, with the edits of this step."""

@@ -43,7 +43,7 @@ FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 
 @dataclass
 class LoopedResponse:
-    """A `LoopedResponse` is a response with possible injected calls. It is the splice's session."""
+    """A `LoopedResponse` is a response with possible injected calls, and the splice's session."""
 
     handle: EngineHandle
     prepared: Prepared

@@ -35,7 +35,7 @@ _LEAST_WORD = 4
 _SHARE = 0.3
 """The smallest share of a name's letters that must belong to words of programs."""
 _LEAST_KNOWN = 0.5
-"""The same share for a word of one case that is long or contains digits."""
+"""The share `_SHARE` for a word of one case that is long or contains digits."""
 _LEAST_MEAN = 3
 """The smallest mean length of the words of a name, in letters. Words of random letters are shorter."""
 _VERSION = re.compile(r"v?[0-9]{1,2}$")
@@ -137,9 +137,9 @@ class Strength(IntEnum):
 
     NONE = 0
     HINT = 1
-    """The name has a word for a secret before its last word. Its value counts if it can only be a secret."""
+    """The name has a word for a secret before the last word. The value counts if it can only be a secret."""
     WEAK = 2
-    """The name often means something else. Its value counts if it is neither a word nor an id."""
+    """The name often means something else. The value counts if it is neither a word nor an id."""
     STRONG = 3
     """The name belongs to a secret that a machine made."""
     PASSWORD = 4

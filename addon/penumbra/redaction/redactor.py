@@ -100,7 +100,7 @@ class Scan:
     counts: dict[str, int] = field(default_factory=dict)
     """The number of replaced values, by rule id."""
     values: dict[str, str] = field(default_factory=dict)
-    """The values by placeholder, as the text spells them. They are secret and may be kept only in memory."""
+    """The values by placeholder, as the text spells them. The values may be kept only in memory."""
     rules: dict[str, str] = field(default_factory=dict)
     """The ids of the rules that first found the values, by placeholder."""
     sure: dict[str, str] = field(default_factory=dict)

@@ -187,7 +187,7 @@ def _first_group(regex: str) -> int:
 
 
 def without_groups(regex: str) -> str:
-    """Return the pattern. Its capturing groups become non-capturing."""
+    """Return the pattern with non-capturing groups in place of capturing ones."""
     return _GROUPS.sub(lambda piece: "(?:" if piece[1] else piece[0], regex)
 
 
@@ -224,7 +224,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """An `Allowed` contains the operator's exceptions from redaction. It is false if there are none."""
+    """An `Allowed` contains the operator's exceptions from redaction, and is false without any."""
 
     ids: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()

@@ -49,7 +49,7 @@ class Finder:
     anchors: tuple[bytes, ...]
     """Strings in lower case. The function is called only if the text contains one of them."""
     find: Callable[[bytes, bytes, list[int]], Iterator[Span]]
-    """The function. It gets the text, the text in lower case, and the sorted offsets of the anchors."""
+    """The function, which gets the text, the text in lower case, and the sorted offsets of the anchors."""
 
 
 _LEAST = 8

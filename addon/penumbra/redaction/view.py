@@ -70,7 +70,7 @@ _QUOTE = re.compile(rb"\\+(?:u00|x)22")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A `View` is a text without its disguises. It maps each of its bytes to a range of the text."""
+    """A `View` is a text without disguises, and maps each byte of this text to a range of the original."""
 
     data: bytes
     _starts: list[int]
@@ -254,7 +254,7 @@ JOINTS = Linear(
 """This pattern matches the text between two string literals that a program concatenates. This text has the
 two quotes, and an operator or a line break."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
-"""This pattern matches the rest of a member's name. It is not concatenated with the string before."""
+"""This pattern matches the rest of a member's name, which is not concatenated with the string before."""
 
 
 def _is_of_one_depth(joint: bytes) -> bool:

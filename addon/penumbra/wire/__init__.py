@@ -1,1 +1,1 @@
-"""This package reads and edits JSON, streams and content codings. It does no I/O and uses no mitmproxy."""
+"""This package reads and edits JSON, streams and content codings, without I/O and mitmproxy."""

@@ -150,7 +150,7 @@ class _Zlib:
         while data and not self._is_followed:
             if self._inflate.eof:
                 if not (self._has_members and data[:1] == b"\x1f"):
-                    # Zeros may follow as padding. They are ignored.
+                    # Zeros that follow as padding are ignored.
                     self._is_followed = bool(data.strip(b"\0")) or not self._has_members
                     return
                 self._inflate = zlib.decompressobj(self._window)

@@ -74,7 +74,7 @@ class Segment(NamedTuple):
     """A `Segment` contains the items that one request added to a prefix."""
 
     data: bytes
-    """The text of the items. It begins after the last item of the previous segment."""
+    """The text of the items, which begins after the last item of the previous segment."""
     address: int
     items: tuple[Raw, ...]
     """The items, as views of `data`."""
@@ -192,7 +192,7 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 class PrefixMemory:
-    """A `PrefixMemory` keeps the prefixes of the arrays of all scopes. It is thread-safe."""
+    """A `PrefixMemory` keeps the prefixes of the arrays of all scopes, and is thread-safe."""
 
     def __init__(self, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
         """Create an empty memory of at most about `most` bytes."""

@@ -79,7 +79,7 @@ class Keys:
         path, _, query = request.path.partition("?")
         lines = (
             request.method,
-            # AWS signs the path percent-encoded twice. It is already encoded once.
+            # AWS signs the path percent-encoded twice, and the path is already encoded once.
             quote(path, safe="/~-_."),
             "&".join(sorted(query.split("&"))) if query else "",
             head,

@@ -81,8 +81,8 @@ def _any(patterns: Sequence[str]) -> str:
 
 def split_envelope(text: str) -> tuple[str, str, str]:
     """Return the three parts of a result: the head, the body and the tail. The body is the output. If the
-    body begins or ends with notices of a cut, these go to the head or the tail. They would hide the kind of
-    the output."""
+    body begins or ends with notices of a cut, these go to the head or the tail, because they would hide the
+    kind of the output."""
     patterns = _patterns()
     start = 0
     for _ in range(MAX_LINES):

@@ -1,8 +1,8 @@
 """This module shortens a command's output by the rules for the command.
 
 The call determines the family of a text, and the text must have the family's shape. Then the steps of the
-family run on the lines. Steps that omit lines run only if allowed. Their output is used only if it saves
-enough. The rules are in rules/commands, and docs/rules.md describes their language.
+family run on the lines. Steps that omit lines run only if allowed, and count only if they save enough. The
+rules are in rules/commands, and docs/rules.md describes their language.
 
 A step keeps critical lines unless its rule is `safe`. A safe rule may remove the line of a passed test named
 "reports an error". Therefore no later step checks the result for critical lines.

@@ -33,7 +33,7 @@ _QUOTED = (
 )
 _PAIR = late(_QUOTED + rb"[ \t]{0,8}(?={BREAK}|\Z)")
 _PAIR_END = late(_QUOTE + rb" " + _QUOTE + rb"[^\"\\\s]{4,132}" + _QUOTE + rb"[ \t]{0,8}(?:{BREAK}|\Z)")
-"""This pattern matches the end of a line with a quoted user and password. It is a fast test."""
+"""This pattern matches the end of a line with a quoted user and password, as a fast test."""
 _CLIENT = (
     LEAD
     + rb"(?:"

@@ -183,7 +183,7 @@ def _is_value(raw: bytes, name: Name, sure: bool, in_json: bool) -> bool:
 
 _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
-"""Signs that are frequent in all texts. They count as prompts only before known programs."""
+"""Signs that are frequent in all texts, and count as prompts only before known programs."""
 _BEFORE = ("sudo", "env", "curl")
 """Further programs whose names show a prompt after a weak sign."""
 _REACH = 240
