@@ -130,7 +130,7 @@ def test_doubled_members_without_a_secret_stay() -> None:
     assert search(body).body is body
 
 
-def test_an_item_is_the_same_whatever_stands_beside_it() -> None:
+def test_the_form_of_an_item_does_not_depend_on_others() -> None:
     """A later item may show what a word of an earlier one is."""
     items = [result(f"the word is {PASSWORD}"), result({"DB_PASSWORD": PASSWORD})]
     alone = search(json.dumps({"items": items[:1]}).encode()).body

@@ -419,7 +419,7 @@ def test_an_unknown_mitmproxy_gets_whole_answers(
 
 
 @every_api
-def test_clients_that_leave_leave_no_connections_behind(
+def test_clients_that_leave_keep_no_connections_open(
     api: Client, clients: Any, api_key: str, running: Any, upstream: Any
 ) -> None:
     never = threading.Event()

@@ -96,7 +96,7 @@ def test_every_kind_of_block_is_rebuilt() -> None:
     assert events(out)[-2]["delta"]["stop_reason"] == "end_turn"
 
 
-def test_pings_pass_while_something_is_held() -> None:
+def test_pings_pass_while_events_are_delayed() -> None:
     data = FIRST.replace(b"event: message_delta", event("ping") + b"event: message_delta")
     out, _ = drive(stream(), [data], lambda data: chunks(data, 9))
     assert out.count(b"event: ping") == 2
@@ -216,7 +216,7 @@ def test_newer_members_of_answers_stay() -> None:
     assert said == {**document, "content": [{"type": "text", "text": "a"}]}
 
 
-def test_what_is_left_of_a_message_that_breaks_off() -> None:
+def test_the_received_parts_of_a_broken_message_stay() -> None:
     """The received text and the complete calls and thinking before it stay. Parts that the API would refuse are
     left out."""
     whole = (

@@ -64,7 +64,7 @@ HIDDEN = Hidden(
 SHOWN = assistant(think("s0"), say("one"), think("s1"), say("two"), CACHE)
 
 
-def test_what_requests_say_about_tools() -> None:
+def test_the_tools_of_a_request_are_read() -> None:
     tools = CONVERSE.tools(document({"toolConfig": {"tools": [OWN, CACHE, SEARCH]}}))
     assert (tools.names, tools.own, tools.continuable, tools.threaded) == (
         ("a", "nova_grounding"),
@@ -116,7 +116,7 @@ def test_answers_of_a_request() -> None:
     ]
 
 
-def test_put_back_in_front_of_the_answer() -> None:
+def test_hidden_turns_are_put_back_before_the_response() -> None:
     found = document({"messages": [user(say("x")), SHOWN, user(say("y"))]})
     (visible,) = CONVERSE.visible(found)
     assert CONVERSE.put_back(found, visible, HIDDEN)

@@ -127,7 +127,7 @@ def test_blocks_are_put_together(data: bytes, expected: Any) -> None:
     assert turn.real_calls == (("r",) if b"Bash" in data else ())
 
 
-def test_what_cannot_be_continued() -> None:
+def test_turns_that_cannot_be_continued() -> None:
     image = event("contentBlockStart", {"contentBlockIndex": 0, "start": {"image": {"format": "png"}}})
     asks = call(1, PHANTOM, "p", "{}")
     for data, continuable in (

@@ -356,7 +356,7 @@ def test_every_event_goes_at_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["anthropic", "chat"])
-def test_a_stream_that_breaks_off_gives_back_what_it_held(name: str) -> None:
+def test_a_broken_stream_releases_its_delayed_text(name: str) -> None:
     _, data, calls, expected = STREAMS[name]
     pieces = data.split(b"\n\n")
     plain = calls(data)
@@ -457,7 +457,7 @@ def _expected(text: str, value: str) -> str:
 
 @pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"openai_responses_socket"}))
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_is_no_answer_passes(name: str, stream: bool) -> None:
+def test_bytes_that_are_no_response_pass(name: str, stream: bool) -> None:
     for body in (b"", b"no json", b"[]", b'{"choices": 3, "content": "x"}', b"data: {\n\n", b"data: []\n\n"):
         edited = passing(name, opened, stream=stream)
         assert edited.feed(body) + edited.close() == body

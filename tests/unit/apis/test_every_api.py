@@ -99,7 +99,7 @@ def test_a_tool_is_declared_beside_the_others(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_results_and_words_of_ours_are_read_as_such(name: str) -> None:
+def test_added_results_and_words_are_read(name: str) -> None:
     api, document = opened(name)
     call_id = json.dumps({"tool_name": "x"}) if name == "ollama" else ID
     call_id = json.dumps({"id": ID, "name": "x"}) if name == "gemini" else call_id

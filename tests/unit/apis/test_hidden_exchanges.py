@@ -22,7 +22,7 @@ def body(found: Document) -> Any:
     return json.loads(found.render())
 
 
-def test_what_requests_say_about_tools() -> None:
+def test_the_tools_of_a_request_are_read() -> None:
     own = {"name": "a"}
     search = {"type": "web_search_20250305", "name": "web_search"}
     shell = {"type": "bash_20250124", "name": "bash"}
@@ -106,7 +106,7 @@ def test_answers_of_an_anthropic_request() -> None:
     assert [(one.signed, one.signature) for one in found] == [(False, ""), (False, ""), (True, "D")]
 
 
-def test_put_back_in_front_of_the_answer() -> None:
+def test_hidden_turns_are_put_back_before_the_response() -> None:
     found = document({"messages": [user(say("x")), SHOWN, user(say("y"))]})
     (visible,) = ANTHROPIC.visible(found)
     assert ANTHROPIC.put_back(found, visible, HIDDEN)
@@ -155,7 +155,7 @@ def test_without_real_results_nothing_is_put_back(behind: list[Any]) -> None:
     assert found.edits == []
 
 
-def test_what_was_edited_already_is_left_alone() -> None:
+def test_an_edited_message_is_left_alone() -> None:
     for wire, message in (
         (ANTHROPIC, assistant(say("one"))),
         (CHAT, {"role": "assistant", "content": "one"}),

@@ -197,7 +197,7 @@ def test_frames_of_a_socket_name_no_hidden_call() -> None:
 
 
 @every_case
-def test_what_names_no_hidden_call_is_not_touched(case: Case) -> None:
+def test_a_response_without_a_hidden_call_is_not_changed(case: Case) -> None:
     """Without a call of the injected tool, the client gets the provider's bytes."""
     wire = FORMATS[case.format]
     make = partial(wire.body if case.is_document else wire.stream, "another_tool")

@@ -117,7 +117,7 @@ def test_odd_tokens_are_read_without_an_error() -> None:
     assert who({"authorization": "Bearer \ud800"}).scope
 
 
-def test_what_a_strategy_may_send_on() -> None:
+def test_headers_that_a_strategy_may_send_on() -> None:
     headers = {"authorization": "a", "anthropic-beta": "x, oauth-2025-04-20", "cookie": "c"}
     assert credential_headers(headers) == {"authorization": "a", "anthropic-beta": "oauth-2025-04-20"}
     assert credential_headers({"anthropic-beta": "oauth-2025-04-20"}) == {}

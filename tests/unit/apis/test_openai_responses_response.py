@@ -215,7 +215,7 @@ def test_as_many_shown_before_as_hidden_now() -> None:
     assert [item["id"] for item in answer["output"]] == ["msg_0", "fc_2"]
 
 
-def test_a_document_in_the_background_is_not_ours() -> None:
+def test_a_document_in_the_background_is_not_finished() -> None:
     _, (turn,) = body(document(0, status="queued"))
     assert not turn.finished
 

@@ -91,6 +91,8 @@ def test_models_in_paths(path: str, model: str) -> None:
         ("GET", "/v1/responses/compact", {"upgrade": "websocket"}, False),
     ],
 )
-def test_which_websockets_are_sent_back(method: str, path: str, headers: dict[str, str], found: bool) -> None:
+def test_websockets_of_known_paths_are_refused(
+    method: str, path: str, headers: dict[str, str], found: bool
+) -> None:
     api = recognise.asks_for(method, path, headers)
     assert (api.id if api else "") == ("openai-responses" if found else "")

@@ -114,7 +114,7 @@ def made(clean: Callable[[str], Coroutine[Any, Any, str]] | None = None) -> tupl
     return Expansions(b"k" * 32, Table(database, exchanges.SCHEMA, 60), kept, calls), calls
 
 
-def test_calls_are_heard_without_their_secrets() -> None:
+def test_calls_are_recorded_without_their_secrets() -> None:
     async def clean(text: str) -> str:
         if "unreadable" in text:
             raise RedactionError("no")
@@ -179,7 +179,7 @@ def test_tools_of_a_former_request_are_still_there() -> None:
     asyncio.run(go())
 
 
-def test_what_settled_nothing_leaves_it_open() -> None:
+def test_a_request_without_a_decision_leaves_the_declaration_open() -> None:
     async def go() -> None:
         expansions, _ = made()
         await expansions.leave_undecided(Caller(b"p" * 32, "session"), "resp_1")
@@ -313,7 +313,7 @@ def test_the_whole_of_it() -> None:
     assert json.loads(third)["input"] == [USER, ASKED, RESULT, {"type": "message", "x": 1}, USER]
 
 
-def test_what_is_not_known_is_not_made_up() -> None:
+def test_an_unknown_history_is_not_invented() -> None:
     history = SocketHistory()
     assert history.asked(frame([RESULT], "resp_0")).whole() is None
     answered(history, frame("hi"), "resp_1", ASKED)
@@ -329,7 +329,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
 
 
 @pytest.mark.parametrize(("more", "stored"), [({}, False), ({"store": True}, True), ({"store": None}, True)])
-def test_what_is_stored_is_found_again(more: dict[str, Any], stored: bool) -> None:
+def test_stored_calls_are_found(more: dict[str, Any], stored: bool) -> None:
     assert SocketHistory().asked(frame([USER], **more)).is_stored is stored
 
 
@@ -338,7 +338,7 @@ def test_items_of_an_answer() -> None:
     assert item_done(b'{"type":"response.output_item.done"}') is None
 
 
-def test_what_a_frame_does() -> None:
+def test_each_kind_of_frame_has_its_effect() -> None:
     kinds = {
         "response.created": (False, False),
         "response.in_progress": (False, False),

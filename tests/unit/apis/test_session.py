@@ -43,7 +43,7 @@ def test_other_openings_are_other_conversations():
     assert session({"messages": []}, opening="Fix  a.\n") == session({"messages": []}, opening="Fix a.")
 
 
-def test_what_the_provider_keeps_counts_as_one():
+def test_a_history_at_the_provider_counts_as_one_session():
     stored = session({"input": "one"}, opening="one")
     assert session({"input": "two", "previous_response_id": "resp_1"}, opening="two") == stored
     assert session({"input": "one", "store": False}, opening="one") == "opening one"

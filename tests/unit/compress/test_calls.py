@@ -73,7 +73,7 @@ def test_code_mode(source: str, command: tuple[str, ...]) -> None:
     assert classify("exec", {"code": source}).command == command
 
 
-def test_how_the_lines_came() -> None:
+def test_the_way_of_an_output_through_a_command_line() -> None:
     assert classify("Bash", {"command": "ls; git diff"}).mixed
     assert not classify("Bash", {"command": "cd a; ls"}).mixed
     assert not classify("Bash", {"command": "pwd && ls"}).mixed
@@ -179,7 +179,7 @@ def test_a_command_that_prints_a_file_is_a_read(line: str, path: str) -> None:
     assert (parse(line)[-1].read, parse(line)[-1].path) == (True, path)
 
 
-def test_what_became_of_the_lines() -> None:
+def test_lines_may_be_cut_selected_or_echoed() -> None:
     assert parse("pytest | tail -5")[0].cut
     assert parse("pytest | sed -n '1,20p'")[0].cut
     assert parse("pytest > o; tail -5 o")[0].cut

@@ -34,7 +34,7 @@ def test_examples(example: EnvelopeExample) -> None:
 @pytest.mark.parametrize(
     "example", tool_rules().envelopes.trim_examples, ids=lambda example: repr(example.text)[:40]
 )
-def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
+def test_needless_lines_of_an_envelope_go(example: TrimExample) -> None:
     assert "".join(Envelope.of(example.text).without_needless()) == example.gives
     assert "".join(Envelope.of(example.gives).without_needless()) == example.gives
 
@@ -42,7 +42,7 @@ def test_what_nobody_acts_on_goes(example: TrimExample) -> None:
 @pytest.mark.parametrize(
     "example", tool_rules().envelopes.file_examples, ids=lambda example: repr(example.text)[:40]
 )
-def test_what_stands_around_a_file_goes(example: FileExample) -> None:
+def test_the_envelope_of_a_file_goes(example: FileExample) -> None:
     asked = {"filePath": example.path} | ({} if example.offset is None else {"offset": example.offset})
     made = shorten(ToolOutput(example.text, example.tool, asked), Policy(), Redacted, str)
     assert made.text == example.gives
@@ -80,7 +80,7 @@ def test_a_file_keeps_tags_and_numbers_of_its_own() -> None:
         assert made.text == text
 
 
-def test_what_an_output_for_a_screen_says_stays_in_its_json() -> None:
+def test_an_output_for_a_screen_stays_in_its_json() -> None:
     text = '{"output":"\\u001b[1ma\\u001b[0m\\nb","metadata":{"exit_code":0,"duration_seconds":0.1}}'
     made = shorten(
         ToolOutput(text, "shell", {"command": "./show --color"}), Policy(min_bytes=0), Redacted, str

@@ -105,7 +105,7 @@ def test_a_file_is_shown_whatever_was_shown_before() -> None:
     assert texts == ["\n".join(code)] * 2
 
 
-def test_of_a_text_that_any_limit_holds_nobody_asks_what_is_new() -> None:
+def test_news_are_not_counted_for_a_text_within_every_limit() -> None:
     def told() -> ShownBefore:
         asked.append(1)
         return told_of([])
@@ -144,7 +144,7 @@ def test_each_unit_has_the_facts_of_its_text_once(texts: list[str]) -> None:
     assert all(fact in encode(text) for unit, text in zip(units, texts, strict=True) for fact in unit)
 
 
-def test_what_is_new_is_counted_as_far_as_needed() -> None:
+def test_news_are_counted_as_far_as_needed() -> None:
     lines = screen(0, 100)
     found = told_of(lines[:50])
     asked: list[str] = []

@@ -316,7 +316,7 @@ def test_a_failure_in_the_middle_of_a_long_line_stands() -> None:
 
 
 @pytest.mark.parametrize("example", rules.load("logs.yaml")["examples"], ids=str)
-def test_which_files_are_logs(example: dict[str, Any]) -> None:
+def test_logs_are_recognised_by_path_and_text(example: dict[str, Any]) -> None:
     assert is_log(example["path"], example.get("text", "")) is example["log"]
     if "data" in example:
         assert is_unedited(example["path"]) is example["data"]
@@ -379,7 +379,7 @@ def test_of_a_part_of_a_long_line_it_is_not_said_that_the_line_stands_above() ->
     assert "stand" not in found.without(encode(long.format("keel")), Severity.ERROR).written(900)
 
 
-def test_of_likes_one_is_said_that_does_not_stand_above() -> None:
+def test_the_line_shown_for_similar_ones_is_not_in_the_excerpt() -> None:
     lines = [f"ERROR order {n} refused" for n in range(40)]
     shown_ones = "\n".join([lines[0], lines[39]])
     found = FailureLines.of(encode("\n".join(lines)))

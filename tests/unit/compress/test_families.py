@@ -329,7 +329,7 @@ JAVA = (
         ("true", ""),
     ],
 )  # fmt: skip
-def test_what_looks_like_the_output_of_a_family_is_left_alone(line: str, text: str) -> None:
+def test_texts_that_look_like_the_output_of_a_family_are_left_alone(line: str, text: str) -> None:
     assert apply(text, classify("Bash", {"command": line}), lossy=True) is None
 
 
@@ -479,7 +479,7 @@ def test_groups_can_be_written_out_again(lines: list[str]) -> None:
     assert restored == lines
 
 
-def test_what_began_folds_only_with_what_says_how_it_ended() -> None:
+def test_a_begun_item_is_counted_only_with_its_end() -> None:
     """Several items may run at the same time. Lines that begin no item are simply counted."""
     rule = {"fold": r"ok|(?P<of>t\w+)$", "ended": r"ok (?P<of>t\w+)", "say": "[{n}]", "min": 2}
     assert run(rule, "t1\nt2\nok t2\nok t1\nt3") == "[4]\nt3"

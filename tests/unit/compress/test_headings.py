@@ -132,7 +132,7 @@ def shown_by(command: str, text: str) -> list[str]:
         ),
     ],
 )
-def test_what_was_grouped_and_cut_stands_below_its_own_beginning(command: str, line: str) -> None:
+def test_grouped_lines_that_are_cut_keep_the_beginning_of_their_group(command: str, line: str) -> None:
     """Lines of five services alternate. Many lines are omitted with the names of their services."""
     lines = [
         line.format(part=n // 7 % 5, number=n * 7919 % 9973, n=n, deep="" if n % 3 else "    ")

@@ -121,7 +121,7 @@ def test_stage_that_grows_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Edit", {"file_path": "/a/b.py"}),
     ],
 )
-def test_what_is_quoted_back_keeps_its_text(tool: str, arguments: object) -> None:
+def test_text_that_is_quoted_back_stays(tool: str, arguments: object) -> None:
     text = "    a = b | c | d   \n" * 30 + "\n\n\n\n" + '    x = "tail"  \n'
     assert run(text, tool, arguments, lossy=True).text == text
 

@@ -127,7 +127,7 @@ def test_up_to_the_least_size_nothing_happens(kind: str) -> None:
     assert run(kind, min_bytes=least - 1, max_output_bytes=1_000_000).text != text
 
 
-def test_what_says_that_it_failed_may_say_more() -> None:
+def test_a_failed_result_may_be_longer() -> None:
     log = "\n".join(
         f"step {n} of the run took {n * 17 % 91} ms and left {n * n} things" for n in range(1_200)
     )

@@ -73,7 +73,7 @@ def test_lines_with_new_names_are_kept_wherever_they_stand() -> None:
     ],
 )
 @pytest.mark.parametrize("told", [False, True])
-def test_what_programs_say_at_their_end_stays_among_the_output_of_others(line: str, told: bool) -> None:
+def test_the_end_of_a_program_stays_among_outputs_of_others(line: str, told: bool) -> None:
     output = "\n".join([*FULL[:90], line, *FULL[90:]])
     earlier = ShownBefore(facts_of(encode(output)), lambda _: True) if told else None
     shown = in_part("Bash", {"command": "first; second; third"}, output, shown_before=lambda: earlier)
@@ -127,7 +127,7 @@ def test_a_mark_counts_lines_where_they_are_whole(data: bytes, first: int, behin
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.text("ab/_1 é\n", max_size=90), max_size=40), st.integers(LEAST, 900))
-def test_what_is_kept_fits_and_all_else_is_counted(lines: list[str], room: int) -> None:
+def test_kept_units_fit_and_all_others_are_counted(lines: list[str], room: int) -> None:
     whole = "\n".join(lines)
     units = Units.of(encode(whole))
     assert b"".join(units.texts()) == units.data
@@ -229,7 +229,7 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_what_is_shown_of_a_diff_stands_below_its_hunk_and_its_file(style: str) -> None:
+def test_shown_lines_of_a_diff_are_below_their_hunk_and_file(style: str) -> None:
     above, before, after = STYLES[style]
     lines: list[str] = []
     for number in range(40):

@@ -181,7 +181,7 @@ def test_json_lines() -> None:
 @pytest.mark.parametrize(
     "text", ["", "plain", "[info] started", '{"a":1}', "[1, 2", "{'a': 1}", "NaN", "[1,2]"]
 )
-def test_left_alone(text: str) -> None:
+def test_json_that_cannot_be_minified_is_left_alone(text: str) -> None:
     assert minify(text) is None
 
 
@@ -446,7 +446,7 @@ lines = st.lists(st.text(st.sampled_from("ab 12→:\t|{}"), max_size=9), min_siz
     st.sampled_from(["→", "\t", ": ", "| ", "L: "]),
     st.lists(st.integers(0, 59), max_size=4),
 )
-def test_what_is_thinned_can_be_restored(
+def test_thinned_numbers_can_be_restored(
     contents: list[str], first: int, separator: str, strangers: list[int]
 ) -> None:
     rows = numbered(contents, first, separator).split("\n")

@@ -259,7 +259,7 @@ def test_no_pattern_is_written_for_lines_that_stay() -> None:
 @pytest.mark.parametrize(
     "marker", ["[the line above {} more times]", "[the 3 lines above {} more times]", "[{} lines of layers]"]
 )
-def test_what_counts_other_lines_is_no_pattern(marker: str) -> None:
+def test_a_mark_that_counts_other_lines_is_no_pattern(marker: str) -> None:
     lines = [
         line for n, line in enumerate(log_lines(60).split("\n")) for line in (line, marker.format(n + 2))
     ]
@@ -478,7 +478,7 @@ def test_lines_of_json_below_a_line_are_a_table() -> None:
     assert text.endswith("\n59\t/srv/tide/59.json\tnull\nDone\n")
 
 
-def test_what_a_file_holds_is_left_alone() -> None:
+def test_the_text_of_a_file_is_left_alone() -> None:
     text = f"// settings\n{json.dumps(RECORDS, indent=2)}\n"
     assert sent(text, "Read", file_path="src/settings.json5") == text
 

@@ -77,7 +77,7 @@ def test_stages_that_come_too_late_are_named_and_do_nothing():
     assert len(late.skipped) == len(set(late.skipped))
 
 
-def test_what_was_done_in_time_stays_done():
+def test_work_done_in_time_is_used():
     names = shorten(NOISY, lambda: True).skipped
     for asked in range(len(names)):
         some = shorten(NOISY, after(asked))

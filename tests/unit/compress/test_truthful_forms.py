@@ -97,7 +97,7 @@ def test_json_is_cut_between_words_and_stays_json() -> None:
 
 
 # Records
-def test_what_names_a_record_stays_and_addresses_that_follow_from_another_go() -> None:
+def test_names_of_records_stay_and_derived_addresses_go() -> None:
     api = "https://api.example.com/users/7"
     user = {f"{name}_url": f"{api}/{name}" for name in ("keys", "gists", "events", "teams", "orgs")}
     user |= {"follow_url": f"{api}/follow{{/other}}", "url": api, "html_url": "https://example.com/ada"}
@@ -287,7 +287,7 @@ def test_numbers_that_a_file_may_hold_itself_stay(sign: str) -> None:
         "python3 -c \"print(open('a.py').read())\"",
     ],
 )  # fmt: skip
-def test_whatever_prints_a_file_is_a_read(command: str) -> None:
+def test_every_command_that_prints_a_file_is_a_read(command: str) -> None:
     assert classify("Bash", {"command": command}).is_quoted
     text = "def a():\n    pass   \n\n\n\n\ndef b():\n    pass\n" * 20
     assert run(text, command=command).text == text
@@ -297,7 +297,7 @@ def test_whatever_prints_a_file_is_a_read(command: str) -> None:
     "command",
     ["curl -s https://api.example.org/v1/items", "python3 -c 'print(1)'", "base64 a", "find . -exec rm {} +"],
 )
-def test_what_prints_something_else_is_none(command: str) -> None:
+def test_a_command_that_prints_no_file_is_no_read(command: str) -> None:
     assert not classify("Bash", {"command": command}).is_quoted
 
 
@@ -310,7 +310,7 @@ def test_white_space_goes_from_what_a_known_program_prints_only() -> None:
 @pytest.mark.parametrize(
     "path", ["app.log", "/r/package-lock.json", "rows.csv", "/r/node_modules/a.js", "a.min.js"]
 )
-def test_nobody_edits_logs_and_what_is_built(path: str) -> None:
+def test_logs_and_built_files_are_not_edited(path: str) -> None:
     assert is_unedited(path)
     assert is_data(path) == ("node_modules" not in path)
     assert not classify("Read", {"file_path": path}).is_quoted
@@ -342,7 +342,7 @@ def test_a_key_with_a_dot_is_not_a_key_within_another() -> None:
     assert "413" in result.text
 
 
-def test_of_members_of_one_name_none_is_dropped() -> None:
+def test_no_member_of_a_repeated_name_is_dropped() -> None:
     rows = ",".join(f'{{"id":{n},"text":"words {n}","id":{n + 5000}}}' for n in range(400))
     result = run('{"a":{"k":1,"k":2},"list":[' + rows + "]}", command="curl http://x/api")
     assert '"k":1,"k":2' in result.text
@@ -386,7 +386,7 @@ def test_a_cut_read_counts_lines_of_the_file_where_the_call_tells() -> None:
         "<response clipped>",
     ],
 )
-def test_what_the_client_has_cut_stays_said(notice: str) -> None:
+def test_the_mark_of_a_cut_by_the_client_stays(notice: str) -> None:
     rows = [f"row {n * 7919 % 10007} with {n} and words" for n in range(900)]
     text = "\n".join([*rows[:400], notice, *rows[400:]])
     result = run(text, command="./rows")
@@ -409,7 +409,7 @@ def test_instructions_stay_whole() -> None:
 
 
 # Small losses
-def test_what_saves_little_leaves_nothing_out() -> None:
+def test_a_small_saving_is_not_worth_a_loss() -> None:
     lines = "\n".join(f"  --option-{n}  what it does, said in some words" for n in range(12))
     frames = "\n".join(f"    at f{n} (node_modules/x/a.js:{n}:1)" for n in range(5))
     result = run(f"{lines}\nTypeError: x\n    at main (src/a.js:1:2)\n{frames}\n", command="node a.js")

@@ -103,7 +103,7 @@ def test_signed_block_keeps_its_bytes(
         assert SPELT not in sent.replace(COMPACTION, "").replace(SPOKEN, "")
 
 
-def test_all_that_is_not_ours_keeps_its_bytes_around_a_compaction(callers: Callers) -> None:
+def test_all_bytes_around_a_compaction_stay(callers: Callers) -> None:
     data = body(COMPACTED, user("Go."), said(SPOKEN, use(1, "ls")), results((1, "a")))
     callers.settings = callers.settings.__class__(database="memory", enable_expand_context=False)
     assert send(callers, data) == data

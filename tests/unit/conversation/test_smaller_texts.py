@@ -206,7 +206,7 @@ def test_a_text_becomes_one_line_and_names_its_successor() -> None:
     ],
     ids=["a test run", "a status poll"],
 )
-def test_how_a_command_ended_stays(text: str, stays: list[str]) -> None:
+def test_the_end_of_a_command_stays(text: str, stays: list[str]) -> None:
     made = form(text, runs=True)
     assert made is not None
     assert made.split("\n")[-len(stays) :] == stays

@@ -116,7 +116,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", CONTRACTS[:4])
 @pytest.mark.parametrize("case", BAD)
-def test_failures_have_a_kind_and_quote_nobody(case: str, name: str, service: Service) -> None:
+def test_failures_have_a_kind_and_quote_no_text(case: str, name: str, service: Service) -> None:
     does, words = BAD[case]
     service.behaviour = lambda asked: does
     with pytest.raises(NoResponse) as failure:

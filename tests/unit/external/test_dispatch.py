@@ -261,7 +261,7 @@ async def test_a_text_that_cannot_be_shortened_does_not_count_against_the_servic
         (Does(text="fine \x1b[2K"), "control characters"),
     ],
 )
-async def test_whatever_happens_is_an_outcome(does: Does, how: str, service: Service) -> None:
+async def test_every_event_is_an_outcome(does: Does, how: str, service: Service) -> None:
     service.behaviour = lambda asked: does
     async with running(service, timeout=0.3 if does.hang else 20) as bench:
         [outcome] = await bench.outcomes(ask())

@@ -61,7 +61,7 @@ def seen(message: Any, flow: http.HTTPFlow, view: str = "auto") -> tuple[str, st
     return name, "\n".join("".join(text for _, text in line) for line in lines)
 
 
-def test_it_is_chosen_for_calls_of_llms(explainer: Explainer) -> None:
+def test_the_view_is_chosen_for_calls_of_llms(explainer: Explainer) -> None:
     flow = flow_of()
     name, told = seen(flow.request, flow)
     assert name == "Penumbra"
@@ -76,7 +76,7 @@ def test_it_is_chosen_for_calls_of_llms(explainer: Explainer) -> None:
     "url",
     ["https://example.com/v1/messages", "https://api.anthropic.com/v1/models", "http://api.anthropic.com/"],
 )
-def test_it_is_chosen_for_nothing_else(explainer: Explainer, url: str) -> None:
+def test_the_view_is_chosen_for_no_other_flow(explainer: Explainer, url: str) -> None:
     flow = flow_of(url)
     flow.response = http.Response.make(200, b"{}", {"content-type": "application/json"})
     for message in (flow.request, flow.response):
@@ -85,7 +85,7 @@ def test_it_is_chosen_for_nothing_else(explainer: Explainer, url: str) -> None:
             assert "Penumbra: this is no call of an LLM." in seen(message, flow, "Penumbra")[1]
 
 
-def test_of_errors_and_of_other_calls_the_response_is_left_to_others(explainer: Explainer) -> None:
+def test_responses_of_errors_and_of_other_calls_have_another_view(explainer: Explainer) -> None:
     flow = flow_of()
     flow.response = http.Response.make(429, b'{"error": 1}', {"content-type": "application/json"})
     assert "JSON" in seen(flow.response, flow)[0]
@@ -102,7 +102,7 @@ def test_of_errors_and_of_other_calls_the_response_is_left_to_others(explainer: 
         *(b'{"messages": [7, {}, []]}', b"\xff"),
     ],
 )
-def test_it_never_fails(explainer: Explainer, body: bytes) -> None:
+def test_the_view_never_fails(explainer: Explainer, body: bytes) -> None:
     junk: Any
     for junk in (None, 7, [], {"new": 7, "session": 7, "declared": []}, {"new": [{}], "continues": [1]}):
         flow = flow_of(body=body, penumbra=junk, penumbra_would=junk, penumbra_asked=junk)
@@ -112,7 +112,7 @@ def test_it_never_fails(explainer: Explainer, body: bytes) -> None:
             assert "Traceback" not in seen(message, flow, "Penumbra")[1]
 
 
-def test_what_a_saved_flow_says_is_told(explainer: Explainer) -> None:
+def test_the_view_shows_what_a_saved_flow_recorded(explainer: Explainer) -> None:
     said = {"api": "x", "session": "s", "new": [FACTS.record()]}
     flow = flow_of(penumbra=said)
     flow.comment = "Penumbra: a comment"
@@ -130,7 +130,7 @@ def test_what_a_saved_flow_says_is_told(explainer: Explainer) -> None:
     assert "90 -> 4 bytes" in seen(later.request, later)[1]
 
 
-def test_what_is_only_observed_is_told(explainer: Explainer) -> None:
+def test_the_view_says_that_a_request_was_only_observed(explainer: Explainer) -> None:
     would = FACTS.__class__(**{**{n: getattr(FACTS, n) for n in FACTS.__struct_fields__}, "bytes": (4, 2)})
     flow = flow_of(penumbra_would={"session": "s", "new": [would.record()]})
     told = seen(flow.request, flow)[1]

@@ -99,7 +99,7 @@ def test_an_engine_closes_after_its_last_handle(
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_what_is_in_flight_at_the_end_goes_on_unless_all_ends(at_once: bool) -> None:
+def test_requests_under_way_outlive_their_engine_unless_the_process_ends(at_once: bool) -> None:
     async def go() -> None:
         handles = Handles()
         with handles.begin(MEMORY) as handle:
@@ -110,7 +110,7 @@ def test_what_is_in_flight_at_the_end_goes_on_unless_all_ends(at_once: bool) -> 
     asyncio.run(go())
 
 
-def test_what_is_stored_in_memory_is_there_for_the_next_engine() -> None:
+def test_the_next_engine_reads_what_is_stored_in_memory() -> None:
     async def go() -> None:
         handles = Handles()
         with handles.begin(MEMORY) as handle:
@@ -124,7 +124,7 @@ def test_what_is_stored_in_memory_is_there_for_the_next_engine() -> None:
     asyncio.run(go())
 
 
-def test_what_is_forgotten_is_gone_from_memory_and_disk_but_for_figures(tmp_path: Path) -> None:
+def test_forgotten_data_leave_memory_and_disk_but_figures_stay(tmp_path: Path) -> None:
     file = tmp_path / "store.sqlite"
     settings = Settings(database=str(file))
 

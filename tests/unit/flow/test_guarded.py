@@ -57,7 +57,7 @@ class Broken(Guarded):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_is_caught(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def test_exceptions_that_are_caught(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     flow = tflow.tflow()
     Broken(error).request(flow)
     assert flow.response is None
@@ -66,7 +66,7 @@ def test_what_is_caught(error: BaseException, caplog: pytest.LogCaptureFixture) 
     assert "hunter2" not in caplog.text
 
 
-def test_what_can_t_be_decided_is_not_sent() -> None:
+def test_a_request_that_cannot_be_decided_is_not_sent() -> None:
     flow = tflow.tflow()
     Broken(ValueError(), asyncio.CancelledError()).request(flow)
     assert flow.response is not None
@@ -74,7 +74,7 @@ def test_what_can_t_be_decided_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit()], ids=lambda error: type(error).__name__)
-def test_the_end_of_the_process_is_none_of_ours(error: BaseException) -> None:
+def test_exceptions_that_end_the_process_are_not_caught(error: BaseException) -> None:
     with pytest.raises(type(error)):
         Broken(error).request(tflow.tflow())
 

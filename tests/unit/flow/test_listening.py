@@ -15,5 +15,5 @@ from penumbra.wire.request_path import is_this_machine
         *((address, False) for address in ("203.0.113.9", "2001:db8::9", "::ffff:203.0.113.9")),
     ],
 )
-def test_which_addresses_are_this_machines(address, own):
+def test_addresses_of_this_machine_are_recognised(address, own):
     assert is_this_machine(address) is own

@@ -137,7 +137,7 @@ def test_where_nothing_but_requests_may_pass(name: str) -> None:
             assert line.http.got == data.lstrip()
 
 
-def test_what_fails_ends_the_connection() -> None:
+def test_a_failed_hook_ends_the_connection() -> None:
     """After a failed hook, the client's connection is closed."""
     line = Line()
     line.http.got = line.other.got = None  # type: ignore[assignment]

@@ -80,7 +80,7 @@ def test_a_page_at_all_addresses_is_asked_for_by_any_of_them_and_by_no_name() ->
     assert refused(PageRequest("GET", {"host": "192.0.2.7:8765"}, token=TOKEN))
 
 
-def test_the_name_behind_the_proxy_has_a_cookie_of_its_own() -> None:
+def test_a_name_that_the_proxy_answers_has_its_own_cookie() -> None:
     assert not refused(PageRequest("GET", LOCAL, cookie=GATE.proxied_cookie))
     assert not refused(
         PageRequest("POST", {**LOCAL, "origin": "http://penumbra.local"}, cookie=GATE.proxied_cookie)
@@ -179,7 +179,7 @@ class EngineHandle:
 
 
 @pytest.mark.parametrize("is_cleared", [True, False])
-def test_what_is_on_its_way_when_they_are_cleared_is_not_kept(is_cleared: bool) -> None:
+def test_a_request_under_way_when_entries_are_cleared_is_not_kept(is_cleared: bool) -> None:
     async def kept() -> object:
         texts, handle = Texts(), EngineHandle()
         shown = SimpleNamespace(new=True, item=SimpleNamespace(text="text"))

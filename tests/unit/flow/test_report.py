@@ -88,6 +88,6 @@ def test_without_a_loop_all_is_done_at_once() -> None:
     assert len(done) == 3
 
 
-def test_what_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     do_afterwards(steps([], error=True))
     assert "can't be shown: ValueError" in caplog.text

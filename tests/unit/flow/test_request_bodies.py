@@ -42,7 +42,7 @@ def test_no_more_is_kept_than_may_be_searched(pieces: int, is_refused: bool) -> 
     assert flow.request.raw_content == (b"" if is_refused else b"x" * 10 * pieces)
 
 
-def test_what_has_no_bound_is_kept() -> None:
+def test_a_body_without_a_bound_is_kept() -> None:
     flow = tflow.tflow()
     made = stream(flow)
     list(made.state_consume_request_body(RequestData(1, b"x" * 1_000)))

@@ -171,7 +171,7 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
     assert journal.amounts.dollars_saved == dollars
 
 
-def test_what_cannot_be_shown_is_sent_all_the_same(steps: Steps, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_to_show_changes_is_only_logged(steps: Steps, caplog: pytest.LogCaptureFixture) -> None:
     reports, nothing = steps[2], SimpleNamespace()
     reports.accepted(tflow.tflow(), nothing, nothing, nothing, nothing)
     assert "the changes of a request can't be shown: AttributeError at report.py" in caplog.text

@@ -73,7 +73,7 @@ def test_a_step_that_fails_leaves_the_others_to_their_work(
 
 
 @pytest.mark.parametrize("ending", ["complete", "failed"])
-def test_what_reads_a_response_goes_with_its_end(ending: str, engines: Engines) -> None:
+def test_the_reader_of_a_response_is_dropped_at_its_end(ending: str, engines: Engines) -> None:
     """The reader is dropped at the end of a flow, because flows may be kept as long as mitmproxy runs."""
 
     class Reader:
@@ -152,7 +152,9 @@ def test_no_number_of_flows_takes_the_state_of_one_under_way(
         states.forget(flow)
 
 
-def test_flows_whose_end_is_not_told_give_way(monkeypatch: pytest.MonkeyPatch, engines: Engines) -> None:
+def test_flows_without_a_known_end_are_dropped_first(
+    monkeypatch: pytest.MonkeyPatch, engines: Engines
+) -> None:
     monkeypatch.setattr(states, "MOST_FLOWS", 3)
     monkeypatch.setattr(states, "LONGEST", -1.0)
     flows = [tflow.tflow() for _ in range(5)]

@@ -10,7 +10,7 @@ from penumbra.metrics.sessions import Rates, TurnRecord
 TURN = TurnRecord(1, 1.0, "s", "m", "", "", "h", "openai-chat", "", (), 0, (1, 1), Rates())
 
 
-def test_what_cannot_begin_is_said_once(monkeypatch, caplog):
+def test_tracing_that_cannot_begin_is_logged_once(monkeypatch, caplog):
     def broken():
         raise ValueError("OTEL_SOMETHING: nonsense")
 

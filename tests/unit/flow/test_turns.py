@@ -64,7 +64,7 @@ def test_between_slow_pieces_others_go_on_and_nothing_is_lost(monkeypatch: pytes
     assert max(sizes) <= SMALLEST_PIECE
 
 
-def test_what_takes_no_time_is_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_take_no_time_are_handled_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     looked, made = Looked(monkeypatch, 0.0), layer()
     data = b"x" * 60_000
     assert not pauses(made.handle_event(events.DataReceived(made.context.client, data)))

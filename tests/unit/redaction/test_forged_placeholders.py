@@ -113,14 +113,14 @@ def test_placeholder_in_a_private_key_protects_none_of_its_lines(form: str, at: 
         f"-----BEGIN RSA PRIVATE KEY-----\n{FORGED}\n-----END RSA PRIVATE KEY-----\nMIIC is how it begins",
     ],
 )
-def test_what_stands_apart_from_a_placeholder_stays(text: str) -> None:
+def test_text_apart_from_a_placeholder_stays(text: str) -> None:
     assert redact(text) == text
 
 
 MARK = make("password", b"k", b"v")
 
 
-def test_calls_are_counted_wherever_the_placeholder_stands() -> None:
+def test_calls_with_a_placeholder_anywhere_are_counted() -> None:
     def block(arguments: Any) -> dict[str, Any]:
         return {"type": "tool_use", "id": "a", "name": "Edit", "input": arguments}
 
@@ -137,13 +137,13 @@ def test_calls_are_counted_wherever_the_placeholder_stands() -> None:
 
 
 @pytest.mark.parametrize("name", reference.EDITING_NAMES.values())
-def test_where_values_are_put_back_the_legend_says_so(name: str) -> None:
+def test_the_legend_says_that_values_are_put_back(name: str) -> None:
     assert reference.tool(name).description.endswith(reference.EDITING_LEGEND)
     assert PATTERN.search(reference.EDITING_LEGEND) is None
 
 
 @pytest.mark.parametrize("name", reference.NAMES)
-def test_the_legend_stands_in_the_phantom_whatever_was_redacted(name: str) -> None:
+def test_the_description_of_the_injected_tool_ends_with_the_legend(name: str) -> None:
     assert reference.tool(name).description.endswith(reference.LEGEND)
     assert PATTERN.search(reference.LEGEND) is None
 

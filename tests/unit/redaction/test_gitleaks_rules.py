@@ -54,7 +54,7 @@ def shape(redactor: Redactor, text: str) -> str:
     return PATTERN.sub("@", redactor.redact(text).text)
 
 
-def test_what_is_read(loaded: ruleset.Loaded) -> None:
+def test_rules_of_a_gitleaks_file_are_read(loaded: ruleset.Loaded) -> None:
     assert [each.id for each in loaded.rules] == ["Acme_Key", "acme-ticket"]
     assert [each.label for each in loaded.rules] == ["acme-key", "acme-ticket"]
     assert loaded.disabled == {"github-token"}
@@ -77,7 +77,7 @@ def test_rules_of_the_file(redactor: Redactor, text: str, expected: str) -> None
     assert shape(only, text) == shape(redactor, text) == expected
 
 
-def test_beside_ours_and_instead(loaded: ruleset.Loaded) -> None:
+def test_rules_of_a_file_are_added_or_replace_the_own_ones(loaded: ruleset.Loaded) -> None:
     ours = rule.read()
     beside = {each.id for each in ruleset.merged(ours, loaded)}
     assert {each.id for each in ours} - beside == {"github-token"}
@@ -112,7 +112,7 @@ def test_rules_in_force(only: bool, config: Path) -> None:
     assert TICKET not in Redactor(b"k", rules).redact(TEXT).text
 
 
-def test_without_a_file_there_are_ours_only() -> None:
+def test_without_a_file_only_the_own_rules_are_used() -> None:
     assert ruleset.user_rules("", only=False) is None
     assert [rule.id for rule in ruleset.rules(None, only=False)].count("acme-ticket") == 0
 

@@ -55,7 +55,7 @@ def test_without_the_engine_it_is_the_package(pattern: bytes, text: bytes) -> No
     assert found == [match.span() for match in re2.compile(pattern, LATIN).finditer(text)]
 
 
-def test_what_is_no_pattern_is_refused() -> None:
+def test_a_broken_pattern_is_refused() -> None:
     with pytest.raises(re2.error):
         Linear(b"(", LATIN)
 

@@ -33,7 +33,7 @@ RANDOM = "q8Zk2mVt41Lx9RwPz0bT6cKd7HsF3gYn"
         ),
     ],
 )
-def test_how_much_a_name_tells(strength: Strength, names: str) -> None:
+def test_a_name_has_a_strength(strength: Strength, names: str) -> None:
     assert {name: NAMES.judge(name).strength for name in names.split()} == dict.fromkeys(
         names.split(), strength
     )

@@ -23,7 +23,7 @@ from penumbra.user_rules import plain
 from support import secret_contexts as contexts
 
 
-def test_what_begins_with_an_anchor_is_worth_a_look() -> None:
+def test_the_test_of_an_anchor_misses_no_secret() -> None:
     """The test of an anchor accepts all secrets of its rules, even a secret that a line break divides."""
     by_id = {each.id: each for each in rule.read()}
     seen = 0
@@ -81,7 +81,7 @@ def test_a_text_full_of_disguises_shows_the_same() -> None:
         assert found == [match.span() for match in view.DISGUISE.finditer(data)], data
 
 
-def test_it_makes_no_difference_how_full_of_disguises_a_text_is() -> None:
+def test_disguises_are_found_in_texts_with_few_and_with_many() -> None:
     full, plain = 40 * b"\\u0041,", 40 * b"a b c d e f " + 9 * b"%41,"
     for data in (full + plain + full, plain + full + plain, 40 * b"\\" + b"u0041" + full, full):
         found = [match.span() for match in view.disguises(data)]
@@ -158,7 +158,7 @@ def whole(rule: Rule) -> Rule:
         "x" * 300 + "&quot;" + RANDOM,
     ],
 )
-def test_a_glimpse_says_what_all_of_it_says(value: str) -> None:
+def test_the_head_of_a_value_is_judged_as_the_whole_value(value: str) -> None:
     bearer = next(rule for rule in EARLY if rule.id == "bearer")
     for head in ("bearer ", "Bearer: ", "bearer=="):
         data = f"{head}{value} end\n".encode()

@@ -43,7 +43,7 @@ def test_examples(example: dict[str, Any]) -> None:
         "\x1b[32m{}\x1b[0m\n",
     ],
 )
-def test_what_agents_put_around_changes_nothing(example: dict[str, Any], around: str) -> None:
+def test_the_envelope_of_an_agent_changes_nothing(example: dict[str, Any], around: str) -> None:
     secret = example["secrets"][0]
     clean = REDACTOR.redact(around.format(secret), example["command"]).text
     assert PATTERN.sub("⟦⟧", clean) == around.format("⟦⟧")
@@ -94,7 +94,7 @@ def test_hostile_outputs_and_commands(text: str) -> None:
         "gh auth token",
     ],
 )
-def test_the_call_tells_whatever_its_tool_calls_it(arguments: Any) -> None:
+def test_a_call_gives_a_hint_under_any_name_of_its_argument(arguments: Any) -> None:
     assert "Zk82hVtLqPxw73" not in REDACTOR.redact("Zk82hVtLqPxw73", hint(arguments)).text
 
 

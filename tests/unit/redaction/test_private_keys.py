@@ -158,7 +158,7 @@ def test_no_key_no_change(text: str) -> None:
     assert redact(text) == text
 
 
-def test_a_mention_in_front_of_a_key_does_not_shield_it() -> None:
+def test_a_mention_before_a_key_does_not_protect_it() -> None:
     text = 'look for "-----BEGIN RSA PRIVATE KEY-----":\n' + KEY
     assert fragments_left(text, BODY) == []
     assert redact(text).startswith('look for "-----BEGIN RSA PRIVATE KEY-----":\n-----BEGIN')

@@ -77,7 +77,7 @@ def test_unescaping_does_not_bring_it_back(form: str) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_what_goes_to_the_end_of_its_line_ends_with_its_string(redactor: Redactor, depth: int) -> None:
+def test_a_value_to_the_end_of_its_line_ends_with_its_string(redactor: Redactor, depth: int) -> None:
     text = "    Key Content            : letmein"
     for _ in range(depth):
         text = json.dumps([text, "Cost settings"])

@@ -40,7 +40,7 @@ def test_pass_says_so(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_what_can_be_searched_is_redacted() -> None:
+def test_a_text_that_can_be_searched_is_redacted() -> None:
     redact = forgiving(lambda text, hint: Redacted(text + hint, {"x": 2}), "mask")
     assert redact("a", "b") == Redacted("ab", {"x": 2})
 

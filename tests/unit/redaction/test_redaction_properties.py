@@ -77,6 +77,6 @@ def test_any_text_is_taken(text: str) -> None:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(TEXTS, TEXTS)
-def test_token_goes_wherever_it_stands(before: str, after: str) -> None:
+def test_a_token_is_replaced_in_any_text(before: str, after: str) -> None:
     token = "gh" + "o_" + contexts.values(8)["base62"][:36]
     assert token not in redact(f"{before} {token} {after}")

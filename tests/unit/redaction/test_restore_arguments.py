@@ -128,7 +128,7 @@ def test_the_calls_of_every_api_are_found(name: str) -> None:
     assert all(call.name for call in calls)
 
 
-def test_what_another_table_of_the_database_has_kept_is_noticed() -> None:
+def test_a_table_sees_rows_that_another_table_object_has_written() -> None:
     """A replaced engine may still write for its last requests."""
 
     async def go() -> None:
@@ -143,7 +143,7 @@ def test_what_another_table_of_the_database_has_kept_is_noticed() -> None:
     asyncio.run(go())
 
 
-def test_what_was_put_back_outlives_the_process(tmp_path: Path) -> None:
+def test_restorations_outlive_the_process(tmp_path: Path) -> None:
     places = {b"key": (Stretch(1, 4, SHORT_MARK),), b"other": (Stretch(0, 2, MARK), Stretch(5, 9, MARK))}
 
     async def first() -> None:

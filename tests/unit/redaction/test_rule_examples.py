@@ -28,7 +28,7 @@ _SOMEWHERE = re.compile(r"(\[(?:\\.|[^\]\\])*\])\{0,\d+\}\??\[(?:\\.|[^\]\\])*\]
 sign may contain the sign, so each of its places is tried."""
 
 
-def test_what_a_value_must_have_is_looked_for_from_its_beginning_only() -> None:
+def test_required_characters_are_looked_for_from_the_beginning_of_a_value() -> None:
     """`[a-z]{0,99}[0-9][a-z0-9]{0,198}` is equivalent and takes a twentieth of the time."""
     assert [each.id for each in RULES if _SOMEWHERE.search(each.regex)] == []
 
@@ -94,7 +94,7 @@ def test_secret_beside_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("joint", ["_", "-"])
-def test_words_behind_a_prefix_are_no_token(joint: str) -> None:
+def test_words_after_a_prefix_are_no_token(joint: str) -> None:
     """`acme_migration_20240101_create_users_table` is a name. With random parts in place of the words, it would
     be a token."""
     ours = SecretRule("acme", f"acme{joint}[A-Za-z0-9_-]{{28,}}", anchors=(f"acme{joint}",), digits=4)
@@ -178,7 +178,7 @@ def test_engines_share_it() -> None:
     assert SECRET not in third.redact(f"see {SECRET}").text
 
 
-def test_what_a_user_adds_and_takes_away_is_seen() -> None:
+def test_rules_that_a_user_adds_and_removes_take_effect() -> None:
     before = Redactor(b"k")
     rules.add(USERS)
     try:

@@ -36,7 +36,7 @@ def test_value_beside_its_name(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", APART)
-def test_password_that_somebody_chose(form: str) -> None:
+def test_only_a_chosen_password_is_replaced(form: str) -> None:
     for at, value in enumerate(CHOSEN):
         check_value(REDACTOR, contexts.fill(APART[form], value, PASSWORDS[at]), value)
 

@@ -83,5 +83,5 @@ def test_cells_without_a_heading(form: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*forms.LOOK_ALIKE, *(f'password: "{said}"\n' for said in forms.NO_PHRASES)])
-def test_what_looks_like_them_stays(text: str) -> None:
+def test_texts_that_look_like_lists_and_sentences_stay(text: str) -> None:
     assert REDACTOR.redact(text).text == text

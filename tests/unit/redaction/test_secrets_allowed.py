@@ -37,7 +37,7 @@ def test_one_value_by_its_hash_or_by_a_pattern(entry: str) -> None:
     assert "n0t-a-Real1" not in redacted(entry)
 
 
-def test_what_is_allowed_may_stand_in_base64() -> None:
+def test_an_allowed_value_may_be_in_base64() -> None:
     encoded = base64.b64encode(f"# settings of the tests\nGITHUB_TOKEN={TOKEN}\n".encode()).decode()
     text = f"data: {encoded}\n"
     assert Redactor(LIBRARY_KEY).redact(text).text == f"data: {_whole(encoded)}\n"
@@ -102,13 +102,13 @@ def test_a_wrong_entry_is_refused(entry: str) -> None:
         Allowed.of([entry])
 
 
-def test_what_is_allowed_is_searched_for_nothing_else_to_hide_it() -> None:
+def test_a_second_pass_replaces_no_part_of_an_allowed_value() -> None:
     """A second pass over the redacted text changes nothing."""
     once = redacted("value:n0t-a-Real1")
     assert Redactor(LIBRARY_KEY, allowed=Allowed.of(["value:n0t-a-Real1"])).redact(once).text == once
 
 
-def test_a_rule_that_is_none_is_told_with_its_neighbour() -> None:
+def test_the_error_of_an_unknown_rule_names_the_nearest_rule() -> None:
     rules = rule.read()
     for known in (
         "rule:github-token",

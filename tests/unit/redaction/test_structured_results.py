@@ -96,7 +96,7 @@ def test_without_redaction_it_stays(api: str) -> None:
 
 
 @every_form
-def test_what_can_not_be_searched(api: str) -> None:
+def test_results_that_cannot_be_searched_are_refused_masked_or_passed(api: str) -> None:
     def broken(text: str, hint: str) -> Redacted:
         raise RedactionError("no")
 

@@ -113,7 +113,7 @@ def test_nothing_shows_in_repr() -> None:
         (f"a{MARK}", "x", False),
     ],
 )
-def test_what_may_be_spelt_otherwise_in_the_file_is_not_kept(value: str, text: str, sure: bool) -> None:
+def test_values_that_the_file_may_spell_otherwise_are_not_kept(value: str, text: str, sure: bool) -> None:
     assert exact({MARK: value}, text) == ({MARK: value} if sure else {})
 
 
@@ -153,7 +153,7 @@ def test_the_folder_of_a_conversation() -> None:
 # Arguments
 
 
-def test_every_string_behind_or_before_the_path() -> None:
+def test_every_string_after_or_before_the_path_is_restored() -> None:
     arguments = {"old_string": f"a [1] {MARK}\n", "n": 1, "file_path": PATH, "new_string": [MARK, UNKNOWN]}
     expected = {**arguments, "old_string": f"a [1] {VALUE}\n", "new_string": [VALUE, UNKNOWN]}
     assert restored(arguments) == expected
@@ -172,7 +172,7 @@ def test_every_string_behind_or_before_the_path() -> None:
         {"content": "*** Begin Patch\n*** Update File: /a/.env\n+" + MARK, "file_path": "/b"},
     ],
 )
-def test_what_is_not_for_that_file_stays(arguments: Any) -> None:
+def test_placeholders_of_other_files_stay(arguments: Any) -> None:
     assert restored(arguments) == arguments
 
 
@@ -198,7 +198,7 @@ def test_patches_name_their_files() -> None:
     assert restorer_of("Edit", VALUES, Folder(), DECLARED, freeform=True) is None
 
 
-def test_what_was_put_back_is_told() -> None:
+def test_restored_values_are_reported() -> None:
     one = of()
     one.feed(json.dumps({"file_path": PATH, "a": MARK, "b": OTHER}))
     one.finish()

@@ -72,7 +72,7 @@ def test_invalid_rules_are_reported(name: str, content: Any, expected: str) -> N
     assert next(problems(schema_of(name), content)) == expected
 
 
-def test_all_that_is_wrong_is_reported() -> None:
+def test_every_error_is_reported() -> None:
     content = {"families": [{"name": 1, "steps": [{"fold": "x", "mim": 4}, {"drop": 3}]}]}
     assert list(problems(schema_of("commands/x.yaml"), content)) == [
         "families[0].name: got 1, allowed: a text",

@@ -485,7 +485,7 @@ async def test_tables_of_closed_engines_are_collected(redis: RedisServer) -> Non
 
 
 @pytest.mark.parametrize("steps", range(4))
-async def test_closing_leaves_nobody_waiting(redis: RedisServer, steps: int) -> None:
+async def test_closing_ends_all_waits(redis: RedisServer, steps: int) -> None:
     """The round trips are waiting, about to begin, or under way."""
     async with proxies(redis, 1) as (store,):
         asking = []

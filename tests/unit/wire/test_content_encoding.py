@@ -38,7 +38,7 @@ def test_there_and_back(header, data):
         ("zstd", zstandard.ZstdCompressor(write_content_size=False).compress(b"hello")),
     ],
 )
-def test_what_others_packed_is_read(header, packed):
+def test_bodies_of_other_encoders_are_read(header, packed):
     assert decode(packed, header, LIMIT) == b"hello"
 
 
@@ -81,7 +81,7 @@ def test_unknown_codings_are_refused():
         ("zstd", zstandard.ZstdCompressor().compress(b"one ") + zstandard.ZstdCompressor().compress(b"two")),
     ],
 )
-def test_members_and_frames_behind_each_other_are_one_body(header, packed, size):
+def test_successive_members_and_frames_are_one_body(header, packed, size):
     decoder = Decoder(header, LIMIT)
     plain = b"".join(decoder.feed(packed[at : at + size]) for at in range(0, len(packed), size))
     assert plain == b"one two"
@@ -89,7 +89,7 @@ def test_members_and_frames_behind_each_other_are_one_body(header, packed, size)
 
 
 @pytest.mark.parametrize("header", ["gzip", "deflate"])
-def test_what_stands_behind_the_end_is_ignored_in_a_stream_and_refused_in_a_body(header):
+def test_bytes_after_the_end_are_ignored_in_a_stream_and_refused_in_a_body(header):
     packed = encode(b"hello", header) + b"something else"
     assert Decoder(header, LIMIT).feed(packed) == b"hello"
     with pytest.raises(NotDecodable):
@@ -163,5 +163,5 @@ def test_unknown_codings() -> None:
         ("", ""),
     ],
 )
-def test_what_is_offered_to_the_upstream(offered: str, kept: str) -> None:
+def test_encodings_that_are_offered_to_the_upstream(offered: str, kept: str) -> None:
     assert content_encoding.acceptable(offered) == kept

@@ -98,7 +98,7 @@ def test_items_are_inserted_where_they_belong(items, index, space):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(json_texts())
-def test_members_are_added_behind_the_last(value):
+def test_members_are_added_after_the_last(value):
     for text in (f'{{"a": {value} }}', "{}", "{ }"):
         document = Document(text.encode())
         document.add_member(document.root, "né", b"[1.10]")
@@ -131,7 +131,7 @@ def test_the_last_of_duplicate_keys_counts():
         *(b"[" * 100_000, b'{"\\ud800":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     ],
 )
-def test_what_is_no_json_is_refused(data):
+def test_text_that_is_no_json_is_refused(data):
     with pytest.raises(NotJson):
         Document(data)
 
@@ -174,7 +174,7 @@ def test_overlapping_edits_are_an_error():
         ("[1,1]", set()),
     ],
 )
-def test_what_an_object_says_twice(text, names):
+def test_repeated_names_of_an_object_are_found(text, names):
     document = Document(text.encode())
     assert document.repeats(document.root) is bool(names)
     if names:
@@ -190,7 +190,7 @@ def test_repeats_agrees_with_a_reader_of_pairs(text):
     assert document.repeats(document.root) is (len(set(names)) < len(names))
 
 
-def test_what_is_encoded_takes_no_more_memory_than_its_bytes():
+def test_an_encoded_value_takes_no_more_memory_than_its_bytes():
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -217,7 +217,7 @@ def member(document: Document, *names: Any) -> Any:
     return value
 
 
-def test_it_reads_as_what_it_became_and_stands_where_it_stood() -> None:
+def test_an_edited_value_reads_as_its_new_text_at_its_old_place() -> None:
     document = Document(BODY)
     whole, text = member(document, "a"), member(document, "b", 1)
     place = document.place(whole)
@@ -236,7 +236,7 @@ def test_it_reads_as_what_it_became_and_stands_where_it_stood() -> None:
     assert not document.edits
 
 
-def test_what_is_edited_behind_it() -> None:
+def test_edits_after_a_value() -> None:
     document = Document(BODY)
     document.amend(member(document, "a"), b'{"x": "a longer text"}')
     document.replace_part(member(document, "a", "x"), 2, 8, "very long")
@@ -272,7 +272,7 @@ def test_edits_since_are_given_up_and_no_others() -> None:
     assert document.render() == before
 
 
-def test_what_is_made_of_a_document_is_made_again() -> None:
+def test_derived_values_are_made_again_after_an_edit() -> None:
     document = Document(BODY)
 
     def first(of: Document) -> str | None:
@@ -303,7 +303,7 @@ def containers(document: Document, value: Any) -> list[Any]:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(VALUES, st.lists(st.tuples(st.integers(0, 40), VALUES), max_size=5))
-def test_it_reads_like_the_document_that_it_renders(body: Any, changes: list[tuple[int, Any]]) -> None:
+def test_a_document_reads_like_its_rendered_bytes(body: Any, changes: list[tuple[int, Any]]) -> None:
     document = Document(json.dumps(body).encode())
     for index, value in changes:
         places = containers(document, document.root)

@@ -30,7 +30,7 @@ from support.upstream.amazon import event, message
         ("", "/v1/messages", False),
     ],
 )
-def test_which_responses_arrive_piece_by_piece(content_type: str, path: str, found: bool) -> None:
+def test_streams_are_recognised(content_type: str, path: str, found: bool) -> None:
     assert is_stream(content_type, path) is found
 
 
@@ -72,7 +72,7 @@ def test_every_cut_gives_the_same_events(end: bytes) -> None:
     assert read([stream[at : at + 1] for at in range(len(stream))]) == whole
 
 
-def test_what_is_read_at_a_glance_is_read_as_byte_by_byte() -> None:
+def test_the_fast_reader_reads_as_the_one_byte_by_byte() -> None:
     usual = b'event: message\ndata: {"a":1}\n\n'
     others = (
         *(b"data:x\n\n", b"data:  x\n\n", b"data: \n\n", b"data:\n\n", b"data\n\n", b"event:a\ndata:b\n\n"),
@@ -222,7 +222,7 @@ def damaged() -> list[bytes]:
 
 
 @pytest.mark.parametrize("bad", damaged())
-def test_what_is_no_message_goes_on_as_it_is(bad: bytes) -> None:
+def test_bytes_that_are_no_message_pass(bad: bytes) -> None:
     good = event("messageStart", {"role": "assistant"})
     data = good + bad + (good if len(bad) >= 12 else b"")
     for cuts in ((), tuple(range(1, len(data)))):

@@ -97,7 +97,7 @@ def test_another_request_between_two_turns_costs_the_conversation_its_last_turn_
     assert len(fold(memory, [*LONG[:30], "marked"])) <= 6
 
 
-def test_what_both_prefixes_share_counts_once() -> None:
+def test_the_common_part_of_two_prefixes_counts_once() -> None:
     memory = PrefixMemory()
     for count in range(30, 61, 2):
         fold(memory, LONG[:count])
@@ -141,7 +141,7 @@ def nothing(stepped: list[int], state: list[int], index: int) -> None:
     stepped.append(index)
 
 
-def test_what_begins_as_before_is_read_as_without_it() -> None:
+def test_a_known_beginning_changes_no_reading() -> None:
     """The text after the prefix may be anything, in any spacing."""
     memory = PrefixMemory()
     arrays = ["[1, 2]", "[1,2]", '[1,2,{"a":1},"x"]', '[1,2,{"a":1},"x"]', '[1,2,{"a":1},"x","y"]']
@@ -198,7 +198,7 @@ def made(make: Callable[[], Document]) -> Any:
         return None
 
 
-def test_what_is_known_before_it_is_read_is_as_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefix_known_in_advance_changes_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefix_memory, "LEAST_SPARED", 0)
     memory, begun = PrefixMemory(), 0
     whole = [head + array + tail for head in HEADS for array in ARRAYS for tail in TAILS]

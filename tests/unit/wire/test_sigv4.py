@@ -65,7 +65,7 @@ def test_a_later_time_and_headers_that_are_gone() -> None:
     )
 
 
-def test_other_keys_and_other_requests_are_not_ours() -> None:
+def test_signatures_of_other_keys_and_requests_are_not_replaced() -> None:
     request = signed("/model/m/converse", b"{}")
     assert not Keys("AKIDEXAMPLE", "another").made(request)
     assert not Keys("AKIDOTHER", KEYS.secret).made(request)
@@ -78,7 +78,7 @@ def test_other_keys_and_other_requests_are_not_ours() -> None:
     assert "secret/Key" not in repr(KEYS)
 
 
-def test_which_requests_are_sealed() -> None:
+def test_requests_whose_bodies_are_signed() -> None:
     assert covers_body(signed("/model/m/converse", b"{}").headers)
     assert not covers_body({"authorization": "Bearer bedrock-api-key-x"})
     assert not covers_body({})
