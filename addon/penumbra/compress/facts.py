@@ -37,7 +37,7 @@ the longest fact."""
 # text that a conversation used later. On the other half, the weights work as well. `scripts/bench quality`
 # shows the effect of a change.
 _WORDS = 5
-"""This factor times the square root of the unit's bytes is the worth of the unit's words."""
+"""The worth of a unit's words is this number times the square root of the unit's bytes."""
 _WEIGHT = 100
 """The weight of a new fact that occurs once in the text."""
 _USED = 30

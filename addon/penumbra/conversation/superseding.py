@@ -1,4 +1,5 @@
-"""This module finds superseded results: the call was made again later, or its file was written later.
+"""This module finds superseded results. A later call has repeated the call of such a result, or has written
+the file that the result shows.
 
 Calls are grouped by tool and by the values of identifying arguments. The latest result of a group stays
 whole, and older results are superseded. By default all arguments identify a call. With `tool_only`, all calls

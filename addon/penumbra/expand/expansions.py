@@ -397,7 +397,7 @@ def _by_ids(prepared: Prepared, done: Done) -> dict[bytes, PastResponse]:
 
 
 def _id_key(caller: Caller, response_id: str) -> bytes:
-    """Return the key of a response under its id."""
+    """Return the key with which a response is stored by its id."""
     visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
     return exchange_key(caller.elsewhere(response_id), visible)
 

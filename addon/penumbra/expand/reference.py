@@ -161,8 +161,8 @@ def editing_name(name: str, tools: Tools) -> str:
 
 
 def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
-    """A request may contain the provider's own summary. Return the name of the injected tool in that summary;
-    empty if there is none."""
+    """Return the injected tool's name in the provider's own summary of the history; empty if the request has
+    no summary with the tool."""
     names = (name for name in (*NAMES, *EDITING_NAMES.values()) if name not in tools.names)
     return next((name for name in names if wire.brings(request, tool(name))), "")
 

@@ -12,8 +12,8 @@ from statistics import median
 from penumbra.compress.size import cut, size
 from penumbra.compress.stages import json_prune, json_table
 
-_ENDS = 3
-"""A text without a table's header counts as a table from four times this number of rows on."""
+_LEAST_ROWS = 12
+"""The smallest number of rows of a table without a header."""
 _LONGEST = 400
 """The number of characters of a row that are always shown. A table of few rows shows more."""
 _FEW = 160
@@ -39,7 +39,7 @@ def rows(text: str, space: int) -> tuple[list[str], list[int]] | None:
     Returns None if the text has no rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
-    if len(lines) < 4 * _ENDS and not starts:
+    if len(lines) < _LEAST_ROWS and not starts:
         return None
     starts = starts if starts and starts[0] <= 2 else []
     heads = {*starts, *range(starts[0] if starts else 0)}
@@ -108,14 +108,14 @@ def odd(lines: Sequence[str]) -> list[int]:
             by_first.setdefault(tuple(row[:first]), {})[at] = row
     long = {at: row for at, row in enumerate(words) if len(row) >= _LEAST_CELLS}
     for group in (*by_first.values(), long):
-        if len(group) >= 4 * _ENDS:
+        if len(group) >= _LEAST_ROWS:
             found.update(_odd_rows(group, by_words=True))
     return sorted(found, key=lambda at: (-found[at], at))
 
 
 def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> list[int]:
     """Return the position of each odd row once per odd cell. Empty if the rows are no table."""
-    if len(rows) < 4 * _ENDS:
+    if len(rows) < _LEAST_ROWS:
         return []
     width = Counter(map(len, rows.values())).most_common(1)[0]
     # If nearly all rows have the same number of cells, the further cells of a longer row are a remark.
