@@ -34,6 +34,7 @@ from itertools import pairwise
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call, printing_parts
 from penumbra.compress.calls.command_match import family_of
+from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.size import counted
 from penumbra.compress.stages import folding, line_numbers
@@ -204,17 +205,24 @@ class _Search:
     call: Call
     _bare: list[str] = field(init=False)
     """The stripped lines of the output. Other lines are replaced by a text that equals no line."""
+    _output: range = field(init=False)
+    """The positions of the output's lines. Other lines, such as an exit code, are the agent's."""
     _compared: int = 0
     """The number of lines of earlier texts that were compared so far."""
     _staying: StayingLines | None = None
     _units: FileUnits | None = None
 
     def __post_init__(self) -> None:
-        self._bare = ["\n" if line is None else line.strip() for line in self.read.output]
+        head, _, tail = split_envelope(self.text)
+        self._output = range(head.count("\n"), len(self.read.output) - tail.count("\n"))
+        self._bare = [
+            "\n" if line is None or at not in self._output else line.strip()
+            for at, line in enumerate(self.read.output)
+        ]
 
     def references(self) -> Iterator[_Reference]:
         """Yield the parts that references replace, in order. Lines that stay are in no part."""
-        covered, missing = 0, set[str | None]()
+        covered, missing = self._output.start, set[str | None]()
         for position in self.index.found(self._bare):
             line = self.read.output[position]
             if position < covered or line in missing:
@@ -240,7 +248,7 @@ class _Search:
                 # A later edit of the file needs to know where its lines are.
                 continue
             back = self._common(earlier, place, position, -1, position - covered)
-            ahead = self._common(earlier, place, position, 1, len(self._bare) - position - 1) + 1
+            ahead = self._common(earlier, place, position, 1, self._output.stop - position - 1) + 1
             self._compared += 1 + back + ahead
             if best is None or back + ahead > best.end - best.start:
                 best = _Reference(position - back, position + ahead, earlier, place - back)
@@ -278,9 +286,9 @@ class _Search:
         start, end, hidden = part.start, part.end, self._worthwhile
         if self.call.is_quoted or not any(part.numbers):
             start, end, hidden = start + 1, end - 1, self._between_telling
-        elif end < len(self._bare):
+        elif end < self._output.stop:
             end = self._before_title(start, end)
-        elif start or self.staying().stated:
+        elif start > self._output.start or self.staying().stated:
             # The last line of an output often states the outcome.
             end = max((at for at in range(start, end) if is_telling(self.read.lines[at])), default=start)
         if self.call.is_quoted and self.call.category == "read":
