@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import re2
@@ -254,13 +254,15 @@ def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
 
 
 _LEAST_DIGITS = 24
-"""The smallest number of bytes in hexadecimal digits without anything between them. Hashes and ids of this
-length are not text."""
+"""The smallest number of bytes of text in hexadecimal digits without anything between them. Hashes and ids of
+this length are not text."""
 _DIGITS = re.compile(
-    rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?P<digits>(?:%b(?:\r?\n|\\{1,2}n)?){%d,}+)"
-    % (_MEMBERS["pair"], _LEAST_DIGITS)
+    rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}+" % _LEAST_DIGITS
 )
-_DIGITS_SIGN = rb"(?:\A|[^0-9A-Za-z]|\\n)%b{%d}" % (_MEMBERS["pair"], _LEAST_DIGITS)
+_DIGITS_SIGN = rb"(?:\A|[^0-9A-Za-z]|\\n)[0-9A-Fa-f]{%d}" % (2 * _LEAST_DIGITS)
+_STRETCH = re.compile(rb"(?:[0-9A-Fa-f]{2}){1,32}")
+"""This pattern matches digits whose bytes count as text together if three in four of the bytes are text."""
+_CONTROL = bytes({*range(32), 127} - set(b"\t\n\r\x1b"))
 _ARRAY = re.compile(
     rb"(?<![0-9A-Za-z.'-])(?:"
     + rb"|".join((_array("decimal"), _array("hex"), _array("pair", b" ", b"<Buffer "), _array("letter")))
@@ -275,7 +277,7 @@ _ARRAY_SIGN = rb"|".join(
         ("letter", rb",(?:\s|\\n)*", b""),
     )
 )
-_MEMBER = {kind: re.compile(pattern) for kind, pattern in (*_MEMBERS.items(), ("digits", rb"[0-9A-Fa-f]+"))}
+_MEMBER = {kind: re.compile(pattern) for kind, pattern in _MEMBERS.items()}
 
 
 def _octet(kind: str, member: bytes) -> bytes:
@@ -285,19 +287,46 @@ def _octet(kind: str, member: bytes) -> bytes:
     return _SHORT.get(letter[-1:], letter[-1:]) if letter[:1] == b"\\" else letter
 
 
-def _arrays(pattern: re.Pattern[bytes], data: bytes) -> Iterator[View]:
-    """Yield a view with the spelled text in place of each match of `_ARRAY` or `_DIGITS`. The text near a
-    match is also in the view."""
+def _digits(data: bytes, start: int, end: int) -> list[tuple[bytes, int, int]]:
+    """Return the pieces of a view in place of hexadecimal digits. A line feed replaces bytes that are no
+    text. No pieces are returned if fewer than `_LEAST_DIGITS` bytes are text."""
+    pieces: list[tuple[bytes, int, int]] = []
+    size = 0
+    for member in _STRETCH.finditer(data, start, end):
+        octets = binascii.unhexlify(member[0])
+        text = octets.decode("utf-8", "ignore").encode().translate(None, _CONTROL)
+        if 4 * len(text) >= 3 * len(octets):
+            pieces.append((octets, member.start(), PAIRS))
+            size += len(octets)
+        elif not pieces or pieces[-1][2] != GLUE:
+            pieces.append((b"\n", member.start(), GLUE))
+    return pieces if size >= _LEAST_DIGITS else []
+
+
+def _in_digits(data: bytes) -> Iterator[View]:
+    """Yield a view with the text in place of each match of `_DIGITS`, and with the text near the match."""
     made, at = Making(data), 0
-    for run in pattern.finditer(data):
+    for run in _DIGITS.finditer(data):
+        if pieces := _digits(data, *run.span()):
+            made.near(at, run.start())
+            for piece in pieces:
+                made.piece(*piece)
+            at = run.end()
+    if made.size:
+        made.stretch(at, min(len(data), at + AROUND))
+        yield made.view()
+
+
+def _arrays(data: bytes) -> Iterator[View]:
+    """Yield a view with the spelled text in place of each match of `_ARRAY`, and with the text near the
+    match."""
+    made, at = Making(data), 0
+    for run in _ARRAY.finditer(data):
         kind = run.lastgroup or ""
         start, end = run.span(kind)
         made.near(at, start)
         for member in _MEMBER[kind].finditer(data, start, end):
-            if kind == "digits":
-                made.piece(binascii.unhexlify(member[0]), member.start(), PAIRS)
-            else:
-                made.piece(_octet(kind, member[0]), member.start(), member.end() - member.start())
+            made.piece(_octet(kind, member[0]), member.start(), member.end() - member.start())
         at = end
     if made.size:
         made.stretch(at, min(len(data), at + AROUND))
@@ -440,8 +469,8 @@ DECODERS = {
     Sign.DUMP: Decoder(_DUMP, _dumped),
     Sign.CHARACTERS: Decoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters),
     Sign.WIDE: Decoder(_WIDE_SIGN, _wide),
-    Sign.ARRAY: Decoder(_ARRAY_SIGN, partial(_arrays, _ARRAY), quote=b'"'),
-    Sign.DIGITS: Decoder(_DIGITS_SIGN, partial(_arrays, _DIGITS)),
+    Sign.ARRAY: Decoder(_ARRAY_SIGN, _arrays, quote=b'"'),
+    Sign.DIGITS: Decoder(_DIGITS_SIGN, _in_digits),
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }
