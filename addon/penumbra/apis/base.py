@@ -119,13 +119,13 @@ class Failure:
     """The reason why a continuation failed."""
 
     status: int | None
-    """HTTP status, if there was a response."""
+    """HTTP status; None if there was no response."""
     body: bytes
     """The decoded body of this response, or the error event, for the log."""
     message: str
     """The message for the client, in Penumbra's own words."""
     retry_after: float | None = None
-    """Seconds that the provider asks clients to wait."""
+    """Seconds that the provider asks clients to wait; None if not stated."""
     reported: bool = False
     """True if the provider reported the error as an event of a stream. The client then also gets an event."""
 

@@ -493,7 +493,7 @@ def _says(part: Any) -> bool:
 
 
 def _message(sources: Sequence[bytes]) -> bytes | None:
-    """Return the JSON message of a turn for a later request. The pieces of a streamed text are joined."""
+    """Return the JSON message of a turn for a later request, with joined texts; None if it is empty."""
     merged: list[bytes] = []
     last: dict[str, Any] = {}
     for source in sources:

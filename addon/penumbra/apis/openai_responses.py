@@ -652,7 +652,7 @@ def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
 
 
 def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> MadeCall | None:
-    """Return a call that the client answers, with the name and the arguments that a request would have."""
+    """Return a call that the client answers, as a request would have it; None for another item."""
     if name not in CALLS:
         return None
     default, arguments = CALLS[name]

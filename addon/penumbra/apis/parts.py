@@ -30,7 +30,7 @@ class ToolCall:
     id: str
     name: str
     arguments: Raw | None = None
-    """The arguments in the form that the request has: an object, or a string of JSON or free text."""
+    """The arguments as in the request: an object, or a string of JSON or free text; None without any."""
     cached: str | None = None
     """Arguments from the tool-call cache, if the call is not in the request; otherwise None."""
     by_program: bool = False

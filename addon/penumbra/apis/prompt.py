@@ -41,7 +41,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     """The name of the tool; empty if the request has no name."""
     arguments: Raw | None = None
-    """Arguments of a call: an object, or a string of JSON or free text."""
+    """Arguments of a call: an object, or a string of JSON or free text; None without any."""
     texts: tuple[Raw, ...] = ()
     """The texts of the part. A result may have no text or several texts."""
     container: Raw | None = None

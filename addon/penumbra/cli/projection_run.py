@@ -221,7 +221,7 @@ def worked_out(work: Coroutine[Any, Any, None], progress: Progress) -> bool:
 
 
 def writable(command: str, page: Path | None) -> Path | None:
-    """Return the file for a page. Raises Failure if its folder does not exist."""
+    """Return the file for a page, if one is named. Raises Failure if the file's folder does not exist."""
     if page is not None and not page.expanduser().absolute().parent.is_dir():
         raise Failure(f"{command}: --html: {page}: its folder does not exist", code=WRONG)
     return page.expanduser() if page is not None else None

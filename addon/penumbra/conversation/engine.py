@@ -224,7 +224,7 @@ class Engine:
         return accepted
 
     async def _prepare(self, incoming: Incoming, inputs: Inputs, turn: Turn) -> Prepared | None:
-        """Put the injected tool and hidden exchanges into the request, if they are allowed there."""
+        """Put the injected tool and hidden exchanges into the request; None if the request gets no tool."""
         request, responses = inputs.request, inputs.responses
         if responses is None:
             return None

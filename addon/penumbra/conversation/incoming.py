@@ -45,7 +45,7 @@ class EngineSettings:
     page_bytes: int
     """Size of a page of an original that the model asks for."""
     user_rules: Loaded | None
-    """Rules of the user's own file."""
+    """Rules of the user's own file; None without a file."""
     gitleaks_only: bool
     secrets_allow: tuple[str, ...]
     rules: str
@@ -91,7 +91,7 @@ class Incoming:
     path: str = ""
     """The path with its query."""
     threshold: str | None = None
-    """Value of an `X-Compression-Threshold` header."""
+    """Value of an `X-Compression-Threshold` header; None without the header."""
     socket: bool = False
     """True if the request is a message of a WebSocket."""
 
@@ -121,7 +121,7 @@ class Accepted(Struct, frozen=True):
     betas: str = ""
     """New value of the header `anthropic-beta`; empty if the header stays."""
     restoration: Restoration | None = None
-    """Values that may be put back into the response."""
+    """Values that may be put back into the response; None if there are none."""
     bounds: Bounds = NOT_KNOWN
     """The size limit for originals in later turns of the response."""
     usage_scale: UsageScale | None = None

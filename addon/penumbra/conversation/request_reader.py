@@ -82,7 +82,7 @@ class RestoredValues:
         return self._restoring().redacting(request, request.caller.possessed, redact)
 
     async def of_response(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
-        """Return the values that may be put back into the response to a request."""
+        """Return the values that may be put back into the response to a request; None without any."""
         request = accepted.request
         if incoming.api.kind != "messages" or not request.settings.restores_secrets:
             return None

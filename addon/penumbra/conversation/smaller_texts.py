@@ -100,7 +100,7 @@ def _object(document: Document, text: str, limit: int) -> str | None:
 
 
 def _first_members(sources: Mapping[str, bytes], notes: Mapping[str, object], limit: int) -> str | None:
-    """Return an object with the first members that fit, and a marker for the other members."""
+    """Return an object with the first members that fit, and a marker for the others; None if that fails."""
     if "omitted" in sources or not notes:
         return None
     costs = {key: len(encode_json(key)) + len(source) + 2 for key, source in sources.items()}
@@ -162,7 +162,7 @@ def _array(document: Document, text: str, limit: int) -> str | None:
 
 
 def _item(document: Document, space: int) -> str | None:
-    """Return the first item of an array in at most `space` bytes."""
+    """Return the first item of an array in at most `space` bytes; None if that fails."""
     item = document.items(document.root)[0]
     text = document.string(item)
     if text is None:

@@ -47,7 +47,7 @@ class History:
     front: bytes
     """Hash of the prefix before the message that will contain the response."""
     begun: Visible | None = None
-    """The beginning of a broken-off response, which the response to this request continues."""
+    """The beginning of a broken-off response that this request's response continues; None without one."""
     responses: bool = True
     """True if responses count in the hashes of prefixes."""
 

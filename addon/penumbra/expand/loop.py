@@ -80,7 +80,7 @@ class Done:
     sound: bool = True
     """True if the client got a complete message, False after an error or a broken stream."""
     status: int | None = None
-    """HTTP status of an error that replaces a JSON response."""
+    """HTTP status of an error that replaces a JSON response; None without an error."""
     broken: str = ""
     """Reason why the stream breaks off after `out`; empty if the stream ends regularly."""
     orphans: tuple[str, ...] = ()

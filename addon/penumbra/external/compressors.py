@@ -116,7 +116,7 @@ class Asking:
     reader: Reader
     references: References | None
     credential: Credential | None
-    """The credential that may pay for the calls."""
+    """The credential that may pay for the calls; None if there is none."""
     work: Work
     """The function that runs work on the results outside of the event loop."""
     show: ShowName = one_line

@@ -178,7 +178,7 @@ class Task:
     question: str = ""
     """The user's question; empty if unknown."""
     ratio: float | None = None
-    """Wanted size of the response, relative to the text."""
+    """Wanted size of the response, relative to the text; None for any size."""
     scope: bytes = b""
     """Scope of the caller. Other callers never get the response."""
     credential: Credential | None = None

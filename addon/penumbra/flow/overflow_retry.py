@@ -59,7 +59,7 @@ class WatchedRequest:
     count: int = 0
     """Number of requests that were sent again."""
     refusal: Refusal | None = None
-    """The refusal for which the request was last sent again."""
+    """The refusal for which the request was last sent again; None if it was not."""
     asked: bool = False
     """True if the splice delays responses until this module has checked them."""
     restored: bool = False

@@ -43,7 +43,7 @@ class EditedResponse:
     usage: ScaledUsage | None = None
     """The filter for the scale, which also has the unscaled figures."""
     looped: HttpResponse | None = None
-    """The stream that the tool loop reads."""
+    """The stream that the tool loop reads; None if it reads none."""
     live: bytearray | None = None
     """The bytes that were sent so far, of a stream that is edited as it arrives."""
 

@@ -66,13 +66,13 @@ SMALLEST_PIECE, LARGEST_PIECE = 256, 4_096
 
 
 def _guard(flow: http.HTTPFlow) -> Guard | None:
-    """Return the guard of the flow's response until the response is complete."""
+    """Return the guard of the flow's response until the response is complete, then None."""
     state = states.of(flow)
     return state.guard if state is not None else None
 
 
 def _session(flow: http.HTTPFlow) -> Session | None:
-    """Return the session of the flow's response until the response is complete."""
+    """Return the session of the flow's response until the response is complete, then None."""
     state = states.of(flow)
     return state.session if state is not None else None
 

@@ -70,7 +70,7 @@ class TurnEnd:
     continuation: Flow | None = None
     """The flow that has ended; None at the end of the first response."""
     error: str | None = None
-    """The reason why the continuation's connection broke."""
+    """The reason why the continuation's connection broke; None if it did not."""
     shown: bool = False
     """True if the continuation has brought bytes to the client."""
     encoded: bytes = b""
@@ -93,7 +93,7 @@ class Refused:
     body: bytes
     """The encoded response; empty if the connection broke."""
     error: str | None = None
-    """The reason why the connection of a retry broke."""
+    """The reason why the connection of a retry broke; None if it did not."""
     following: Flow | None = None
     """The request to send instead. The hook sets it."""
     restore: bool = False
@@ -119,7 +119,7 @@ class FlowState:
     is_untouched: bool = False
     """True if the request is an LLM call that was sent unchanged. The response then also stays unchanged."""
     threshold: str | None = None
-    """The threshold in the request that opened a WebSocket, which counts for all frames."""
+    """The threshold in the request that opened a WebSocket, for all frames; None if it had none."""
     spliced: bool = False
     """True if the client's response may differ from the response in the flow."""
     body_to_send: bytes | None = None

@@ -54,7 +54,7 @@ class LoopedResponse:
     live: bool = False
     loop: ToolLoop | None = None
     plain: bytes | None = None
-    """The decoded body of the first response, if it is one document."""
+    """The decoded body of the first response if it is one document, otherwise None."""
     shown: bytearray = field(default_factory=bytearray)
     """The bytes of a live response that the client has got."""
     provided: set[str] = field(default_factory=set)
@@ -265,7 +265,7 @@ Filtered = Callable[[Flow, FlowState, Response], Response]
 
 
 def looped_by(state: FlowState) -> LoopedResponse | None:
-    """Return the tool loop's record of a flow."""
+    """Return the tool loop's record of a flow; None if the flow has none."""
     return state.session if isinstance(state.session, LoopedResponse) else None
 
 

@@ -64,7 +64,7 @@ class Sending:
     count: int = 0
     """The number of requests that were sent instead."""
     refusal: Refusal | None = None
-    """The refusal for which another request was last sent."""
+    """The refusal for which another request was last sent; None if none was."""
     has_begun: bool = False
     """True if a part of the response has arrived."""
     settled: bool = False

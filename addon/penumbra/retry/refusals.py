@@ -57,10 +57,10 @@ class Refusal:
     rule: str
     """The rule's id."""
     have: int | None = None
-    """Size of the request by the provider's count."""
+    """Size of the request by the provider's count; None if not stated."""
     limit: int | None = None
     over: int | None = None
-    """The amount by which the request exceeds the limit."""
+    """The amount by which the request exceeds the limit; None if not stated."""
     leave: bool = False
     """True if the client gets the refusal and no other request is tried."""
 

@@ -40,7 +40,7 @@ NAMES = tuple(agent.name for agent in AGENTS)
 
 
 def of_log(path: Path) -> Agent | None:
-    """Return the agent that wrote a log, by its first bytes and lines. Raises OSError."""
+    """Return the agent that wrote a log, by the first bytes and lines; None if unknown. Raises OSError."""
     if opencode.is_database(path):
         return next(agent for agent in AGENTS if agent.name == opencode.NAME)
     for number, value in enumerate(objects(path, LogCounts())):

@@ -122,7 +122,7 @@ class _Tree:
                 yield log.LoggedConversation(NAME, tuple(self._entries(node)))
 
     def _before(self, node: _Node) -> _Node | None:
-        """Return the last message of the model before a node."""
+        """Return the last message of the model before a node; None if there is none."""
         return next((each for each in self._upwards(node) if each.message is not None), None)
 
     def _upwards(self, node: _Node) -> Iterator[_Node]:

@@ -297,7 +297,7 @@ class OlderRows:
 
     @classmethod
     def copied(cls, connection: sqlite3.Connection) -> OlderRows | None:
-        """Return the rows of a file that must be abandoned, in a temporary database."""
+        """Return the rows of a file that must be abandoned, in a temporary database; None if that fails."""
         copy = sqlite3.connect("", check_same_thread=False)
         try:
             connection.backup(copy)

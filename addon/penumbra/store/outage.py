@@ -328,7 +328,7 @@ class StoreNews:
                 self._rows[name] = record
 
     def record(self, name: bytes) -> bytes | None:
-        """Return the announced record of a name; empty if only its existence was announced."""
+        """Return the announced record of a name; empty if only the name was announced, None if neither."""
         return self._rows.get(name)
 
     async def follow(self) -> None:

@@ -220,7 +220,7 @@ class PrefixMemory:
         return None if known is None or known.prefix.size < LEAST_SPARED else known
 
     def at(self, scope: bytes, data: bytes, start: int) -> Known | None:
-        """Return the longest prefix in a text whose array has its first item at `start`."""
+        """Return the longest prefix of a text's array whose first item is at `start`; None if unknown."""
         best: Known | None = None
         for _, sure, likely in self._listed(scope):
             ends = [start]

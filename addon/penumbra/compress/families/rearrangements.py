@@ -56,7 +56,7 @@ class Group:
         return out
 
     def _keyed(self, lines: list[str]) -> list[tuple[str, str] | None]:
-        """Return the key of each line and the text after the key. Context lines get a neighbour's key."""
+        """Return each line's key and the text after the key, or None. Context lines get a neighbour's key."""
         is_short = max(map(len, lines), default=0) <= LINE_LIMIT
         beginnings = lines if is_short else [line[:LINE_LIMIT] for line in lines]
         rest = self.pattern.group("rest")

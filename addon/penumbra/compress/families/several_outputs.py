@@ -26,7 +26,7 @@ shortened text; None if the family changes nothing."""
 
 
 def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:
-    """Shorten each part that follows the announcement of a command, by the family of the command."""
+    """Shorten each part below a command's announcement by the command's family; None if nothing changes."""
     starts = [
         (position, announced.group("command"))
         for position, announced in enumerate(inner.matches(lines))
@@ -59,7 +59,7 @@ def _announced(command: str) -> tuple[str, bool]:
 
 
 def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Shorten each output between the words that `echo` in the command line prints."""
+    """Shorten each output between the words that `echo` prints; None if nothing changes."""
     pieces: list[FamilyResult | str] = []
     done = 0
     for start, end, producers in _between_seams(lines, parts):

@@ -78,7 +78,7 @@ def _shortened(
 
 
 def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
-    """Return the result of the family's steps. Lossy steps count only if they save enough."""
+    """Return the result of the steps; None if nothing changes. Lossy steps count only if they save enough."""
     if body.size < of.rule.min_bytes:
         return None
     lines = body.lines

@@ -197,13 +197,13 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
 
 
 def changed_value(data: bytes, value: Value) -> Value | None:
-    """Return the new value after an old one, as in `"old" -> "new"`."""
+    """Return the new value after an old one, as in `"old" -> "new"`; None if there is none."""
     match = _CHANGED.match(data, value.end)
     return read(data, match.end(), match[1], Style.QUOTED) if match else None
 
 
 def flag_value(data: bytes, end: int) -> Value | None:
-    """Return the argument after a command line flag that ends at `end`."""
+    """Return the argument after a command line flag that ends at `end`; None if there is none."""
     match = _FLAG.match(data, end)
     if match is None:
         return None
@@ -271,7 +271,7 @@ def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) 
 
 
 def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> Value | None:
-    """Return the value in `name: value` or `name = value`, without quotes."""
+    """Return the value in `name: value` or `name = value`, without quotes; None if there is none."""
     end_of_name = at - 1
     value = read(data, at, b"", Style.CODE)
     if value is None:
@@ -300,7 +300,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
 
 
 def _printed(data: bytes, begin: int, value: Value) -> Value | None:
-    """Return the value of a member in a printed object that has no quotes."""
+    """Return the value of a member in a printed object without quotes; None for any other value."""
     opened = max(data.rfind(b"{", max(0, begin - 300), begin), data.rfind(b"[", max(0, begin - 300), begin))
     if opened < 0 or b"\n" in data[opened:begin] or data[begin - 1] not in b" {[@":
         return None
@@ -367,7 +367,7 @@ def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
-    """Return the value after the tag that contains the name at `begin` to `end`."""
+    """Return the value after the tag that contains the name at `begin` to `end`; None if there is none."""
     if data.rfind(b"<", max(0, begin - 60), begin) < 0:
         return None
     if field := _INPUT.match(data, end):

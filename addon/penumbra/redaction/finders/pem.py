@@ -245,7 +245,7 @@ def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
 
 
 def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
-    """Return the range of a key that lies after `low` and ends at an END line, but has no BEGIN line."""
+    """Return the range of a key after `low` that ends at an END line without a BEGIN line, or None."""
     low = max(low, end - _LONGEST)
     window = data[low:end]
     breaks = [(0, 0), *(match.span() for match in _SPLIT.finditer(window))]

@@ -352,7 +352,7 @@ def _may_be_wrapped(rule: Rule) -> bool:
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
-    """Return the rule's secret that begins at `anchor`. `wraps` is true if a line break may divide it."""
+    """Return the rule's secret at `anchor`, or None. `wraps` is true if a line break may divide a secret."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
     # Nearly all anchors are inside longer words. This test is faster than a match of the pattern.
@@ -405,7 +405,7 @@ def _continued(rule: Rule, data: bytes, span: Span) -> Span:
 
 
 def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
-    """Return the secret at `anchor` if a terminal or mail program broke its line."""
+    """Return the secret at `anchor` if a terminal or mail program broke its line, otherwise None."""
     run = _RUN.match(data, anchor, anchor + rule.window)
     rest = _REST.match(data, run.end()) if run is not None else None
     if run is None or rest is None or begins_with(rest[1], rule.anchors):

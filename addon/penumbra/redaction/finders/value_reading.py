@@ -242,7 +242,7 @@ def _is_stray(data: bytes, at: int, end: int) -> bool:
 
 
 def _between_entities(data: bytes, opener: re.Match[bytes]) -> Value | None:
-    """Return the value between two HTML entities for quotes, as in `&quot;value&quot;`."""
+    """Return the value between two HTML entities for quotes, as in `&quot;value&quot;`, or None."""
     stop = data.find(opener[0], opener.end(), opener.end() + LOOK)
     inside = b"\n" not in data[opener.end() : stop]
     return Value(opener.end(), stop, Style.QUOTED) if stop > opener.end() and inside else None
