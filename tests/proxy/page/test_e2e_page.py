@@ -1,4 +1,4 @@
-"""The page's figures, who gets them, and that they outlive a restart."""
+"""The figures of the page outlive a restart, and only allowed clients get them."""
 
 import csv
 import io

@@ -156,5 +156,5 @@ class Api:
 
 
 def cut(text: str, size: int, given: Sequence[str] = ()) -> list[str]:
-    """Return the pieces of a text in a stream: `given`, or pieces of `size` characters."""
+    """Return the pieces of a text in a stream: those in `given`, or pieces of `size` characters."""
     return [*given] or [text[start : start + size] for start in range(0, len(text), size)]

@@ -78,7 +78,7 @@ def _decode_one(encoding: str, data: bytes) -> bytes:
 
 
 def decode(encodings: str, data: bytes) -> bytes:
-    """Return the data without its content encodings, given as the header's value. Raise DecodeError."""
+    """Return the data without the content encodings that the header's value lists. Raise DecodeError."""
     for name in reversed([part.strip().lower() for part in encodings.split(",")]):
         data = _decode_one(name, data)
     return data

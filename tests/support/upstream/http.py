@@ -32,7 +32,7 @@ def accept(key: str) -> str:
 
 
 class Socket:
-    """A `Socket` is an open WebSocket. `peer` reads and writes; `rest` is what has been read already."""
+    """A `Socket` is an open WebSocket. `peer` reads and writes. `rest` has the bytes that were read before."""
 
     def __init__(self, peer: Any, offer: str, rest: bytes) -> None:
         self._peer = peer

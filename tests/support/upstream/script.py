@@ -75,7 +75,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Turn:
-    """An answer with contents."""
+    """A response with content blocks."""
 
     blocks: tuple[Block, ...]
     stop: str = ""
@@ -95,7 +95,7 @@ def turn(
 
 @dataclass(frozen=True)
 class Fault:
-    """An error answer in the API's own shape."""
+    """An error response in the API's own shape."""
 
     status: int
     message: str = ""
@@ -105,7 +105,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer given byte by byte."""
+    """A response as exact bytes."""
 
     status: int = 200
     headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)

@@ -1,4 +1,4 @@
-"""Of a text that does not fit, the units with the most facts are shown, and the others are counted."""
+"""A text that is too long shows its units with the most facts, and counts the others."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_a_client_that_leaves() -> None:
 
 
 def test_the_visible_part_of_a_response_can_be_sent_again() -> None:
-    """Wherever a continuation breaks off: what was hidden, and of the rest what the API takes."""
+    """A broken continuation keeps the hidden turns, and the received parts that the API accepts."""
     for at in places(SECOND[:-1]):
         one = continued("THE ORIGINAL")
         one.feed(SECOND[:at])

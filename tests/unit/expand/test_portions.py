@@ -104,7 +104,7 @@ def test_less_and_less_and_then_nothing() -> None:
         one.gave(["z" * limit])
     assert limits == [20_000, 2_500, 0]
     assert len(limits) == TRIES
-    # Nothing more is given in this answer: it is full.
+    # This response is full, so the call gets no text.
     assert one.limit(ASK, set(), {}, BODY, elsewhere=False) == 0
 
 

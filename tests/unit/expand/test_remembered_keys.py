@@ -1,4 +1,4 @@
-"""The keys of responses, remembered, are those of the request that asks."""
+"""Keys of responses are the same with remembered messages and without them."""
 
 from __future__ import annotations
 

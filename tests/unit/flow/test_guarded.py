@@ -29,7 +29,7 @@ def test_every_hook_of_every_addon_is_guarded() -> None:
 
 
 class Broken(Guarded):
-    """An addon whose hooks raise exceptions. `failed` also raises an exception if told so."""
+    """An addon whose hooks raise exceptions. `failed` also raises an exception if the test asks for one."""
 
     def __init__(self, error: BaseException, another: BaseException | None = None) -> None:
         self.error, self.another = error, another

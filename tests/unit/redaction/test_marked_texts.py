@@ -30,15 +30,15 @@ def test_only_marked_values_go_from_the_output_of_a_call() -> None:
             check(REDACTOR, marked, call)
 
 
-@pytest.mark.parametrize("kind", LINES)
-def test_each_line_stays(kind: str) -> None:
-    assert [line for line in LINES[kind] if REDACTOR.redact(line).text != line] == []
+def test_each_line_stays() -> None:
+    lines = [line for kind in LINES.values() for line in kind]
+    assert [line for line in lines if REDACTOR.redact(line).text != line] == []
 
 
-@pytest.mark.parametrize("kind", LINES)
 @pytest.mark.parametrize("before", ["", "    12→", "src/app.ts:12:", "+", "  12\t"])
-def test_lines_stay_together(kind: str, before: str) -> None:
-    check(REDACTOR, "\n".join(before + line for line in LINES[kind]))
+def test_lines_stay_together(before: str) -> None:
+    for lines in LINES.values():
+        check(REDACTOR, "\n".join(before + line for line in lines))
 
 
 @pytest.mark.parametrize("language", DATA["labels"])

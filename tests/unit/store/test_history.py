@@ -61,7 +61,7 @@ def test_another_process_reads_it_with_the_key_only(tmp_path: Path) -> None:
     assert [each["all"] for each in history.read_file(path, KEY, 7).values()] == [{"requests": 3}]
     assert history.read_file(path, b"x" * 32, 7) == {}
     database.close()
-    # No process has the file open: it is read as it is, and no file is made beside it.
+    # The file, which no process has open, is read without a second file beside it.
     assert [each["all"] for each in history.read_file(path, KEY, 7).values()] == [{"requests": 3}]
     assert list(tmp_path.iterdir()) == [path]
     assert b"codex" not in path.read_bytes()

@@ -243,7 +243,7 @@ async def test_rows_without_a_confirmation_are_never_read(
         if hinder is Relay.cut:
             relay.mend()
             await until(lambda: far.is_whole)
-        # No proxy has heard of it, and the test does not wait for the first proxy's next try.
+        # The announcement has reached no proxy, and the test does not wait for the first proxy's next try.
         await until(lambda: ledger_row(near, redis.client.get(name), b"known") == ONE)
         assert await second.get([b"known", b"new"]) == {b"known": ONE}
         await until(lambda: not second.elsewhere([b"new"]))
