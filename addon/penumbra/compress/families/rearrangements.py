@@ -241,15 +241,16 @@ def nest(pattern: Pattern) -> _Run:
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         matches = list(pattern.matches(lines))
         paths = ["" if match is None else match.group("path") or "" for match in matches]
-        is_first = [True, *(not line.strip() for line in lines)]
+        is_cut = [match is not None and not path for match, path in zip(matches, paths, strict=True)]
+        is_first = [True, *(not line.strip() or cut for line, cut in zip(lines, is_cut, strict=True))]
         if any(path and not is_first[place] for place, path in enumerate(paths)):
-            # A heading is always after a blank line. Here, the name of a file looks like a heading.
+            # A heading is always after a blank line or a cut. Here, the name of a file looks like a heading.
             return lines
         out: list[str] = []
         gone: set[int] = set()
         folders: list[tuple[str, dict[str, int]]] = []
         for place, (line, path) in enumerate(zip(lines, paths, strict=True)):
-            if not path and (is_first[place] or matches[place] is not None):
+            if not path and (is_first[place] or is_cut[place]):
                 folders.clear()
             while path and folders and not path.startswith(folders[-1][0] + "/"):
                 folders.pop()
