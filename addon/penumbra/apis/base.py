@@ -206,7 +206,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The tools of a request."""
+    """The tools of a request, and facts on which the injected tool depends."""
 
     names: tuple[str, ...]
     """Names of all tools."""

@@ -43,7 +43,7 @@ class _Counts:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures and return the exit code, which is 1 if there is no call of an LLM."""
+    """Print the figures and return the exit code, which is 1 without a call of an LLM. Raises Failure."""
     arguments_of = parser("replay")
     arguments_of.add_argument("files", nargs="+", type=Path, metavar="FILE")
     options = arguments_of.read(arguments)

@@ -44,7 +44,7 @@ _WHY = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the replacements and return 0."""
+    """Print the replacements and return 0. Raises Failure."""
     _, rest = action("secrets", arguments, ("try",))
     parser = Parser("secrets try")
     parser.add_argument("--from", dest="hint", default="", metavar="PATH OR COMMAND LINE")
@@ -74,7 +74,7 @@ def _key(settings: Settings) -> bytes | None:
 
 
 def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Rule]]:
-    """Return a redactor like the proxy's, and its rules by id."""
+    """Return a redactor like the proxy's, and the rules by id. Raises Failure."""
     print_left_out(use_rules(settings.rules))
     try:
         loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)

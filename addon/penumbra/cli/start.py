@@ -254,7 +254,7 @@ class _Face:
         master.options.update_known(flow_detail=0, web_columns=_COLUMNS)
 
     def parser(self, opts: options.Options) -> argparse.ArgumentParser:
-        """Return mitmproxy's own parser, with Penumbra's options in its help."""
+        """Return mitmproxy's own parser, with Penumbra's options in the help. Parsing raises Failure."""
         make: _Parser = cmdline.mitmweb if self.command == "web" else cmdline.mitmdump
         parser = make(opts)
         parser.prog = f"penumbra {self.command}"

@@ -29,7 +29,7 @@ COLD = "the cache is cold"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`Prices` are the prices of a model's cached prompts, as multiples of an input token's price."""
+    """`Prices` has a model's prices, as multiples of an input token's price, and limits of the cache."""
 
     read: float
     write: float
@@ -59,7 +59,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A `Verdict` is the number of changes that pay, and the reason."""
+    """A `Verdict` is the number of changes that pay, with their cost and saving and the reason."""
 
     count: int
     """Number of changes, counted from the end of the request; 0 if none pays."""

@@ -38,7 +38,7 @@ Learn = Callable[[LearnedLimits], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A `Window` is the size of a model's prompts in tokens; 0 if unknown."""
+    """A `Window` has the size of a model's prompts and the size that clients expect; 0 if unknown."""
 
     tokens: int = 0
     believed: int = 0
@@ -66,7 +66,7 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A `Bounds` is the limit for requests of a conversation; 0 if unknown."""
+    """A `Bounds` has the limits for requests of a conversation; 0 if unknown."""
 
     tokens: int = 0
     """The tokens of a request and its response, as the provider counts them."""

@@ -181,7 +181,7 @@ class Engine:
     ) -> Accepted | None:
         """Take a request through the steps. Take the steps again if the store returned too little or another
         proxy decided first. After some tries, the request gets the forms that it would get without a store.
-        `retry` has the new forms for a refused request. These forms are not recorded yet."""
+        `retry` has the new forms, not yet recorded, for a refused request. Raises StoreAway."""
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
             failures, whole = self.stores.failures, self.stores.is_whole and attempt < _TRIES - 1

@@ -213,7 +213,7 @@ class CurrentSettings:
             raise SettingsError(str(error)) from None
 
     def _use_folder(self, settings: Settings) -> None:
-        """Read the user's folder of rules if the settings name another folder."""
+        """Read the user's folder of rules if the settings name another folder. Raises SettingsError."""
         if settings.rules == self._rules:
             return
         try:
@@ -226,7 +226,7 @@ class CurrentSettings:
 
     def _user_rules(self, settings: Settings) -> ruleset.Loaded | None:
         """Return the rules of the user's gitleaks.toml. The file is read again only if its settings have
-        changed."""
+        changed. Raises SettingsError."""
         now = self.settings
         if (settings.gitleaks_config, settings.gitleaks_only) == (now.gitleaks_config, now.gitleaks_only):
             return self.made_with.user_rules

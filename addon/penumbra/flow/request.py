@@ -114,7 +114,7 @@ class RequestWay:
             raise
 
     async def _decide(self, flow: Flow, state: FlowState) -> None:
-        """Choose the next step by the destination, the head and the path of a request."""
+        """Choose the next step by a request's destination, head and path. Raises RedactionError."""
         if not self._is_ours(flow, state.handle.settings):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)

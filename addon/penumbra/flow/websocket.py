@@ -63,7 +63,7 @@ class WebSockets:
             hidden_requests.watch(flow.client_conn)
 
     async def message(self, flow: Flow) -> None:
-        """Rewrite or search a frame. The next frame waits for the end of this hook."""
+        """Rewrite or search a frame. The next frame waits for the end of this hook. Raises RedactionError."""
         state = states.of(flow)
         if state is None and self._requests.must_search(flow):
             raise RedactionError("its connection is not known any more")

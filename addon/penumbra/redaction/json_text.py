@@ -198,7 +198,7 @@ def _wrapped(text: str, redact: Callable[[str], Redacted], counts: Counter[str])
 
 def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str, str]:
     """Return new forms for the texts of one line that are secrets because of their surroundings in a JSON
-    value. Equal texts get the same form."""
+    value. Equal texts get the same form. Raises RedactionError."""
     text = source.decode("utf-8")
     clean = redact(text).text
     if clean == text:

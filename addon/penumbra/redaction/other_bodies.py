@@ -418,7 +418,7 @@ class _Search:
         return self._text(body.data, body.content_type.lower())
 
     def _text(self, data: bytes, kind: str) -> Searched:
-        """Redact a body that is not JSON but may contain text."""
+        """Redact a body that is not JSON but may contain text. Raises RedactionError."""
         is_packed = any(name in kind for name in _PACKED)
         is_text = is_packed or _is_text(kind) or not kind
         try:
