@@ -260,9 +260,11 @@ _DIGITS = re.compile(
     rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}+" % _LEAST_DIGITS
 )
 _DIGITS_SIGN = rb"(?:\A|[^0-9A-Za-z]|\\n)[0-9A-Fa-f]{%d}" % (2 * _LEAST_DIGITS)
-_STRETCH = re.compile(rb"(?:[0-9A-Fa-f]{2}){1,32}")
-"""This pattern matches digits whose bytes count as text together if three in four of the bytes are text."""
-_CONTROL = bytes({*range(32), 127} - set(b"\t\n\r\x1b"))
+_LINE_OF_DIGITS = re.compile(rb"[0-9A-Fa-f]+")
+_LEAST_TEXT = 8
+_CHARACTER = rb"(?:[\t\n\r\x1b -~]|[\xc2-\xf4][\x80-\xbf]{1,3}+)"
+_TEXT_IN_OCTETS = re.compile(rb"%b{%d,}+|\A%b++|%b++\Z" % (_CHARACTER, _LEAST_TEXT, _CHARACTER, _CHARACTER))
+"""This pattern matches text among other bytes. A text may go on in the next line, and may be short there."""
 _ARRAY = re.compile(
     rb"(?<![0-9A-Za-z.'-])(?:"
     + rb"|".join((_array("decimal"), _array("hex"), _array("pair", b" ", b"<Buffer "), _array("letter")))
@@ -292,14 +294,16 @@ def _digits(data: bytes, start: int, end: int) -> list[tuple[bytes, int, int]]:
     text. No pieces are returned if fewer than `_LEAST_DIGITS` bytes are text."""
     pieces: list[tuple[bytes, int, int]] = []
     size = 0
-    for member in _STRETCH.finditer(data, start, end):
-        octets = binascii.unhexlify(member[0])
-        text = octets.decode("utf-8", "ignore").encode().translate(None, _CONTROL)
-        if 4 * len(text) >= 3 * len(octets):
-            pieces.append((octets, member.start(), PAIRS))
-            size += len(octets)
-        elif not pieces or pieces[-1][2] != GLUE:
-            pieces.append((b"\n", member.start(), GLUE))
+    for line in _LINE_OF_DIGITS.finditer(data, start, end):
+        octets, begin, at = binascii.unhexlify(line[0]), line.start(), 0
+        for text in _TEXT_IN_OCTETS.finditer(octets):
+            if text.start() > at:
+                pieces.append((b"\n", begin + 2 * at, GLUE))
+            pieces.append((text[0], begin + 2 * text.start(), PAIRS))
+            at = text.end()
+            size += at - text.start() if at - text.start() >= _LEAST_TEXT else 0
+        if at < len(octets):
+            pieces.append((b"\n", begin + 2 * at, GLUE))
     return pieces if size >= _LEAST_DIGITS else []
 
 
