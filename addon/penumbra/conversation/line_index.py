@@ -98,7 +98,7 @@ def _numbers_from(first: int, text: str, count: int) -> list[int]:
 
 
 LEAST_CHARACTERS = 12
-"""The smallest number of characters, without blanks, in a line that is looked up by itself."""
+"""The smallest number of characters, without blanks around them, in a line that is looked up by itself."""
 
 
 def is_telling(line: str) -> bool:

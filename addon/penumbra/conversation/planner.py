@@ -57,7 +57,7 @@ SLACK = 0.85
 _LEAST = 400
 """The size in bytes of the smallest superseded result that is shortened."""
 _SMALL = 300
-"""The size in UTF-8 bytes of the smallest result that is shortened to fit a request."""
+"""The size in UTF-8 bytes of the largest result that is not shortened to fit a request."""
 _ALONE = 400
 """The limit in bytes for a text without references, if the text with references was smaller."""
 _RUNS = ("bash", "other")

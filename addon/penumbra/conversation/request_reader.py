@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 LONG = 30_000
-"""In a body above this size in bytes, only the part after its known prefix is read."""
+"""In a body from this size in bytes on, only the part after the known prefix is read."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)

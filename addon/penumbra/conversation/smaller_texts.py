@@ -27,7 +27,7 @@ from penumbra.wire.json_values import NotJson, decode
 from penumbra.wire.json_values import encode as encode_json
 
 _SHORT = 80
-"""The size in bytes of the smallest value that a marker replaces."""
+"""The size in bytes of the largest value that no marker replaces."""
 _TRIES = 4
 
 

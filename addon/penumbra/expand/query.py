@@ -26,7 +26,7 @@ from penumbra.wire.json_values import NotJson, decode, encode
 PAGE_BYTES = 48_000
 """Largest page, in UTF-8 bytes."""
 _SMALLEST_PAGE = 16_000
-"""The smallest size of a page in bytes. Smaller pages would cost more in calls than they save."""
+"""The smallest size of a page in bytes if there is space. Smaller pages cost more in calls than they save."""
 LEAST_BYTES = 400
 """Size in bytes of the smallest text that is worth sending."""
 _PATTERN_CHARACTERS = 1_000

@@ -16,7 +16,7 @@ from penumbra.store.history import added_up
 
 _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
-"""If the model asks for originals of more than this fraction of a tool's shortened results, there is advice
+"""If the model asks for originals of at least this fraction of a tool's shortened results, there is advice
 about the tool."""
 _SLOW = 1.0
 """Mean delay of requests, in seconds, above which there is advice about the delay."""

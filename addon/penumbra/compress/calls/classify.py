@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"[0-9]{1,8}")
 _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
 """The argument from which `sed` or `tail` gets its first line, such as `20,40p` or `+20`."""
 _SHORT_NUMBERS = 40
-"""The length in characters of the longest argument that may name lines, such as `120-180`."""
+"""The length in characters below which an argument may name lines, such as `120-180`."""
 _STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}

@@ -12,9 +12,9 @@ from penumbra.compress.size import encode
 _SHORTEST = 64
 """The size in bytes of the smallest binary region."""
 _SHARE = 15
-"""The smallest percentage of unreadable characters in a binary region, without NULs."""
+"""The percentage of unreadable characters, without NULs, above which a region is binary."""
 _SOME = 2
-"""The smallest percentage of unreadable characters in a line within a binary region. NULs count, too."""
+"""The percentage of unreadable characters and NULs above which a line may be within a binary region."""
 _WORD = 3
 """The smallest number of characters in a readable line that ends a binary region."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
