@@ -148,7 +148,7 @@ def test_all_spellings_of_a_windows_path_are_one(path: str) -> None:
     ],
     ids=repr,
 )
-def test_other_paths_keep_what_tells_them_apart(path: str, spelling: str) -> None:
+def test_other_paths_keep_their_differences(path: str, spelling: str) -> None:
     assert one_spelling(path) == spelling
 
 

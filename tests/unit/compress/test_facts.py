@@ -49,14 +49,14 @@ def screen(first: int, last: int) -> list[str]:
     ]
 
 
-def told_of(lines: list[str]) -> ShownBefore:
+def shown_in(lines: list[str]) -> ShownBefore:
     shown = frozenset(facts.facts_of(encode("\n".join(lines))))
     return ShownBefore(shown, frozenset(lines).__contains__)
 
 
-def watched(lines: list[str], told: ShownBefore | None, command: str = "./watch") -> str:
+def watched(lines: list[str], shown: ShownBefore | None, command: str = "./watch") -> str:
     output = ToolOutput(
-        text="\n".join(lines), tool="Bash", arguments={"command": command}, shown_before=lambda: told
+        text="\n".join(lines), tool="Bash", arguments={"command": command}, shown_before=lambda: shown
     )
     return shorten(output, STANDARD, Redacted, lambda text: "").text
 
@@ -65,7 +65,7 @@ def test_new_lines_come_before_those_that_earlier_results_show() -> None:
     before = screen(0, 150)
     text = [*before[:75], *screen(900, 910), *before[75:]]
     units = Units.of(encode("\n".join(text)))
-    selection = Selection(units, 2_000, Facts.of(units.texts(), {}, seen=told_of(before).facts))
+    selection = Selection(units, 2_000, Facts.of(units.texts(), {}, seen=shown_in(before).facts))
     selection.fill()
     kept = selection.written()
     assert all(line in kept for line in screen(900, 910))
@@ -74,20 +74,20 @@ def test_new_lines_come_before_those_that_earlier_results_show() -> None:
 def test_an_excerpt_shrinks_with_the_share_of_an_output_that_is_new() -> None:
     before = screen(0, 150)
     later = [*before, *screen(900, 910)]
-    whole, short = watched(later, None), watched(later, told_of(before))
+    whole, short = watched(later, None), watched(later, shown_in(before))
     assert len(short) < len(whole) / 2
     assert all(line in short for line in screen(900, 910))
     # Without an earlier text, all lines are new. Failures are always shown.
-    assert watched(later, told_of([])) == whole
+    assert watched(later, shown_in([])) == whole
     failed = [*before, "Error: disk full at store-9", *before]
-    assert "Error: disk full at store-9" in watched(failed, told_of(failed))
+    assert "Error: disk full at store-9" in watched(failed, shown_in(failed))
 
 
 def test_lines_without_facts_are_new_until_they_were_shown() -> None:
     prose = [f"the {word} goes along the river and thinks of nothing" for word in ("fox", "owl", "hen")]
-    assert facts.share_new("\n".join(prose), told_of([])) == 1
-    assert facts.share_new("\n".join(prose), told_of(prose)) == 0
-    assert 0.3 < facts.share_new("\n".join(prose), told_of(prose[:2])) < 0.4
+    assert facts.share_new("\n".join(prose), shown_in([])) == 1
+    assert facts.share_new("\n".join(prose), shown_in(prose)) == 0
+    assert 0.3 < facts.share_new("\n".join(prose), shown_in(prose[:2])) < 0.4
 
 
 def test_a_file_is_shown_whatever_was_shown_before() -> None:
@@ -95,26 +95,26 @@ def test_a_file_is_shown_whatever_was_shown_before() -> None:
     read = {"tool": "Read", "arguments": {"file_path": "a.py"}}
     texts = [
         shorten(
-            ToolOutput(text="\n".join(code), shown_before=lambda told=told: told, **read),  # type: ignore[arg-type]
+            ToolOutput(text="\n".join(code), shown_before=lambda shown=shown: shown, **read),  # type: ignore[arg-type]
             STANDARD,
             Redacted,
             lambda text: "",
         ).text
-        for told in (None, told_of(code))
+        for shown in (None, shown_in(code))
     ]
     assert texts == ["\n".join(code)] * 2
 
 
 def test_news_are_not_counted_for_a_text_within_every_limit() -> None:
-    def told() -> ShownBefore:
+    def shown() -> ShownBefore:
         asked.append(1)
-        return told_of([])
+        return shown_in([])
 
     asked: list[int] = []
     for size in (1_100, 12_000):
         text = "\n".join(screen(0, 400))[:size]
         shorten(
-            ToolOutput(text, "Bash", {"command": "./watch"}, shown_before=told),
+            ToolOutput(text, "Bash", {"command": "./watch"}, shown_before=shown),
             STANDARD,
             Redacted,
             lambda text: "",
@@ -146,7 +146,7 @@ def test_each_unit_has_the_facts_of_its_text_once(texts: list[str]) -> None:
 
 def test_news_are_counted_as_far_as_needed() -> None:
     lines = screen(0, 100)
-    found = told_of(lines[:50])
+    found = shown_in(lines[:50])
     asked: list[str] = []
     found = ShownBefore(found.facts, lambda line: bool(asked.append(line)) or line in lines[:50])
     share = facts.share_new("\n".join(lines), found)

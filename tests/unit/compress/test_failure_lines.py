@@ -211,7 +211,7 @@ def test_likes_are_counted_exactly() -> None:
     assert len(re.findall("ERROR order [0-9]+ refused", body)) + 1 + int(found[1]) == 500
 
 
-def test_what_does_not_fit_is_counted_and_the_most_severe_come_first() -> None:
+def test_failures_that_do_not_fit_are_counted_and_the_most_severe_come_first() -> None:
     chance = random.Random(2)
     lines = [f"{_words(chance, 3)} cannot be found among {_words(chance, 3)}" for _ in range(900)]
     lines += [f"error: {_words(chance, 4)} has no {_words(chance, 4)}" for _ in range(900)]
@@ -234,7 +234,7 @@ def test_what_does_not_fit_is_counted_and_the_most_severe_come_first() -> None:
     assert levels == sorted(levels)
 
 
-def test_code_and_what_people_wrote_is_no_failure() -> None:
+def test_code_and_prose_are_no_failures() -> None:
     chance = random.Random(3)
     rest = [{"id": n, "body": _words(chance, 12)} for n in range(300)]
     comment = 'We return an error here.\n\n```go\nreturn fmt.Errorf("failed: %w", err)\n```\n' + _words(
@@ -279,7 +279,7 @@ def test_the_limit_holds_and_nothing_is_invented(lines: list[str], limit: int) -
         assert bare in text or re.fullmatch(counts, line)
 
 
-def test_a_failure_within_a_block_of_passing_tests_stands() -> None:
+def test_a_failure_within_a_block_of_passing_tests_stays() -> None:
     lines = [
         line for n in range(60) for line in (f"stdout | a{n}.test.ts > b {n}", "one line", f"two {n}", "")
     ]
@@ -307,7 +307,7 @@ def test_a_failure_is_not_cut_for_less_than_the_marker() -> None:
         assert found == line or size(found) < size(line)
 
 
-def test_a_failure_in_the_middle_of_a_long_line_stands() -> None:
+def test_a_failure_in_the_middle_of_a_long_line_stays() -> None:
     line = "GET /a " + "x" * 1_900 + ' error: "the disk is full" ' + "y " * 900
     text = shown(
         "\n".join([line, *(f"line {n}" for n in range(60))]), "Bash", {"command": "./x"}, Mode.STANDARD
@@ -343,16 +343,16 @@ def test_a_line_with_half_a_character_is_one_line(line: str) -> None:
     "shape", ["{file}(9,{n}): error {code}: no ledger", "{file}:{n}:9: error {code}: no ledger"]
 )
 def test_lines_of_several_files_and_codes_are_not_merged(shape: str) -> None:
-    def told(files: int, codes: int) -> list[str]:
+    def written(files: int, codes: int) -> list[str]:
         lines = [
             shape.format(file=f"src/a{n % files}.ts", n=n, code=f"TS{2300 + n % codes}") for n in range(60)
         ]
         return FailureLines.of(encode("\n".join(lines))).without(b"", Severity.ERROR).written(260).split("\n")
 
-    assert [line[-18:] for line in told(1, 1)[1:]] == [" [59 more like it]"]
-    assert [line[-30:] for line in told(9, 1)[1:]] == [" [59 more like it, files vary]"]
-    assert [re.findall(r"TS\d+", line) for line in told(9, 2)[1:]] == [["TS2300"], ["TS2301"]]
-    assert all(line.endswith(" [29 more like it, files vary]") for line in told(9, 2)[1:])
+    assert [line[-18:] for line in written(1, 1)[1:]] == [" [59 more like it]"]
+    assert [line[-30:] for line in written(9, 1)[1:]] == [" [59 more like it, files vary]"]
+    assert [re.findall(r"TS\d+", line) for line in written(9, 2)[1:]] == [["TS2300"], ["TS2301"]]
+    assert all(line.endswith(" [29 more like it, files vary]") for line in written(9, 2)[1:])
 
 
 def test_packages_whose_names_sound_like_failures_are_none() -> None:
@@ -373,7 +373,7 @@ def test_lines_that_stand_above_are_only_counted() -> None:
     )
 
 
-def test_of_a_part_of_a_long_line_it_is_not_said_that_the_line_stands_above() -> None:
+def test_no_note_states_that_a_part_of_a_long_line_is_shown_above() -> None:
     long = "Error: the page <" + "x" * 900 + "> has no {}"
     found = FailureLines.of(encode("\n".join(map(long.format, ("keel", "mast")))))
     assert "stand" not in found.without(encode(long.format("keel")), Severity.ERROR).written(900)
@@ -451,7 +451,7 @@ def test_all_critical_lines_are_those_of_each_line() -> None:
 @pytest.mark.parametrize(
     "example", rules.load("failures.yaml")["examples"], ids=lambda example: example["line"]
 )
-def test_an_example_is_what_it_says(example: dict[str, Any]) -> None:
+def test_an_example_has_its_stated_properties(example: dict[str, Any]) -> None:
     line = example["line"]
     assert is_critical(line) is example["critical"]
     assert list(critical_lines([line] * 3)) == [0, 1, 2] * example["critical"]
@@ -542,7 +542,7 @@ def test_errors_that_passing_tests_print_are_none(end: str) -> None:
         "error: could not compile `ledger` (lib) due to 1 previous error", "npm error code ELIFECYCLE",
     ],
 )  # fmt: skip
-def test_what_failed_besides_the_tests_is_listed(line: str) -> None:
+def test_failures_other_than_tests_are_listed(line: str) -> None:
     text = "\n".join(RUN.format(n=n) for n in range(40))
     assert not all_passed(f"{text}\n{line}\nTests: 40 passed, 40 total".encode())
 
@@ -554,7 +554,7 @@ def test_a_passing_run_lists_no_failures() -> None:
 
 
 @pytest.mark.parametrize("command", ["go test -v ./...", "./ci"])
-def test_what_a_go_test_says_before_its_verdict_is_not_lost(command: str) -> None:
+def test_the_message_of_a_go_test_before_its_verdict_stays(command: str) -> None:
     lines = [
         line
         for n in range(150)

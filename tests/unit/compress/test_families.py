@@ -69,7 +69,7 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
 @pytest.mark.parametrize("lossy", [False, True])
-def test_never_grows_and_says_what_is_lost(example: CommandExample, lossy: bool) -> None:
+def test_an_example_never_grows_and_counts_its_losses(example: CommandExample, lossy: bool) -> None:
     result = apply(example.text, call_of(example.call), lossy=lossy)
     if result is None:
         return
@@ -232,7 +232,7 @@ LOG = "".join(f"step {n} of this run did {n * 7} things with item{n * 3}\n" for 
     ],
     ids=lambda value: value if isinstance(value, str) and ";" in value else None,
 )
-def test_only_what_is_a_file_is_quoted_in_what_a_chain_of_commands_printed(
+def test_only_files_are_quoted_in_the_output_of_a_chain_of_commands(
     line: str, files: list[str], outputs: str
 ) -> None:
     text = outputs.format(*files, run=RUN, log=LOG)
@@ -381,7 +381,7 @@ def run(rule: dict[str, Any], text: str) -> str:
 STEP_EXAMPLES: dict[str, Any] = load(__file__)
 
 
-def test_steps_make_of_texts_what_their_examples_say() -> None:
+def test_steps_turn_texts_into_the_forms_of_their_examples() -> None:
     for name, examples_of_steps in STEP_EXAMPLES.items():
         for example in examples_of_steps:
             gives = {text: run(example["rule"], text) for text in example["gives"]}
@@ -423,7 +423,7 @@ def test_losses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "message"),
     [
         ({"rewrite": "x", "to": "y"}, "loss: missing, allowed: none or reversible or lossy"),
         ({"fold": "x"}, "say: missing, allowed: a text"),
@@ -433,10 +433,10 @@ def test_losses() -> None:
         ({"nothing": "x"}, "got nothing, allowed: exactly one of drop, rewrite, group, hoist, join, nest, same, fold, block, member, context"),
     ],
 )  # fmt: skip
-def test_incomplete_rules_are_refused(rule: dict[str, Any], told: str) -> None:
+def test_incomplete_rules_are_refused(rule: dict[str, Any], message: str) -> None:
     with pytest.raises(RuleError) as caught:
         made(rule)
-    assert str(caught.value) == f"test: {told}"
+    assert str(caught.value) == f"test: {message}"
 
 
 def test_a_broken_pattern_is_refused() -> None:

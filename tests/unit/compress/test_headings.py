@@ -152,7 +152,7 @@ def test_grouped_lines_that_are_cut_keep_the_beginning_of_their_group(command: s
     assert 20 < found < 800
 
 
-def test_columns_that_are_said_once_stand_above_each_line_that_lacks_them() -> None:
+def test_shared_columns_are_shown_above_each_line_that_lacks_them() -> None:
     lines = list[str]()
     for n in range(900):
         if n % 9 == 0:
@@ -185,7 +185,7 @@ def test_names_of_files_are_no_log() -> None:
     assert "[patterns;" not in "\n".join(shown_by("find src -type f", "\n".join(paths)))
 
 
-def test_a_failure_in_what_is_left_out_says_of_what_it_is() -> None:
+def test_a_failure_in_an_omitted_part_is_shown_with_its_heading() -> None:
     files = [
         f"/srv/shop/src/area{n}/file_{n}.js\n"
         + "\n".join(f"  {k}:{n + 1}  error  'value_{n}_{k}' is not defined  no-undef" for k in range(1, 9))
@@ -299,7 +299,7 @@ def test_output_after_a_commit_is_not_its_own() -> None:
     assert headings.opened_above(of(text)) == dict.fromkeys((1, 2, 4, 6, 7), 0)
 
 
-def test_a_member_of_an_object_that_is_cut_is_shown_with_what_names_the_object() -> None:
+def test_a_member_of_a_cut_object_is_shown_with_the_name_of_the_object() -> None:
     """This is also true for a long line. If no other member names an object, an inner object names it."""
     long = "x " * 200
     text = "\n".join(

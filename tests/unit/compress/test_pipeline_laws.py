@@ -176,7 +176,7 @@ def test_ten_megabytes_in_one_line() -> None:
     assert result.original == text
 
 
-def test_counts_of_what_is_left_out_are_exact() -> None:
+def test_counts_of_omitted_lines_are_exact() -> None:
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = ["".join(letters[n * k // 7 % 26] for k in range(3, 60)) for n in range(2_000)]
     text = "\n".join(f"{word} says nothing much, {word[::-1]}" for word in words)

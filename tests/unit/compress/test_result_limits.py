@@ -84,7 +84,7 @@ def test_no_ratio_is_met_by_loss_where_nothing_may_be_lost(kind: str) -> None:
     assert run(kind, lossy=False, target_ratio=0.1, max_output_bytes=1_000_000).loss < Loss.LOSSY
 
 
-def test_what_is_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio() -> None:
+def test_a_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio() -> None:
     read = ("Read", {"file_path": "/a/b.py"})
     enough = -(-size(SOURCE) * 8 // 5)
     wanted = Policy(lossy=True, overhead=PREFIX, target_ratio=0.1, max_output_bytes=enough)

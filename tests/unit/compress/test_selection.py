@@ -27,9 +27,9 @@ FULL = [" ".join(WORDS[n * 9 : n * 9 + 3 + n % 6]) for n in range(180)]
 """Lines in which each word is a fact."""
 
 
-def chosen(lines: list[str], room: int, mentioned: Mapping[str, float] | None = None, told: Any = ()) -> str:
+def chosen(lines: list[str], limit: int, mentioned: Mapping[str, float] | None = None, seen: Any = ()) -> str:
     units = Units.of(encode("\n".join(lines)))
-    selection = Selection(units, room, Facts.of(units.texts(), mentioned or {}, (), told))
+    selection = Selection(units, limit, Facts.of(units.texts(), mentioned or {}, (), seen))
     selection.ends(12, 20)
     selection.fill()
     return selection.written()
@@ -43,7 +43,7 @@ def in_part(tool: str, arguments: dict[str, Any], text: str, **output: Any) -> s
     return body
 
 
-def test_lines_with_new_names_are_kept_wherever_they_stand() -> None:
+def test_lines_with_new_names_are_kept_in_any_position() -> None:
     lines = list(NOISE)
     lines[173] = "wrote build/out/report-4711.html and cfg.retryLimit=31337"
     kept = chosen(lines, 2_000)
@@ -72,10 +72,10 @@ def test_lines_with_new_names_are_kept_wherever_they_stand() -> None:
         "docs/a.rst:12: WARNING: undefined label: shelf",
     ],
 )
-@pytest.mark.parametrize("told", [False, True])
-def test_the_end_of_a_program_stays_among_outputs_of_others(line: str, told: bool) -> None:
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_the_end_of_a_program_stays_among_outputs_of_others(line: str, is_shown: bool) -> None:
     output = "\n".join([*FULL[:90], line, *FULL[90:]])
-    earlier = ShownBefore(facts_of(encode(output)), lambda _: True) if told else None
+    earlier = ShownBefore(facts_of(encode(output)), lambda _: True) if is_shown else None
     shown = in_part("Bash", {"command": "first; second; third"}, output, shown_before=lambda: earlier)
     assert line in shown.split("\n")
 
@@ -91,18 +91,18 @@ def test_no_few_lines_are_cut_out_of_the_middle_of_code(gap: int, stays: bool) -
     assert all(selection.shown[: 20 + gap]) is stays
 
 
-def test_near_what_was_named_is_kept() -> None:
+def test_lines_near_a_mentioned_name_are_kept() -> None:
     lines = list(NOISE)
     lines[211] = "the anemometer answers again"
     assert "anemometer" in chosen(lines, 2_000, {"anemometer": 1.0})
 
 
-def test_a_fact_is_told_once_before_another_line_tells_it_again() -> None:
+def test_all_facts_are_shown_once_before_a_fact_is_shown_again() -> None:
     lines = ["id=4711 name=alpha-7"] * 80 + ["id=4712 name=beta-8"] + ["id=4711 name=alpha-7"] * 80
     assert "beta-8" in chosen(lines, 900)
 
 
-def test_the_last_line_stays_where_half_the_room_holds_it() -> None:
+def test_the_last_line_stays_if_it_fits_into_half_of_the_limit() -> None:
     rows = [f"row {n} of {n * 7919 % 1009}" for n in range(300)]
     for width in (100, 200):
         assert chosen([*rows, "e" * width], 600).endswith("e" * width)
@@ -127,12 +127,12 @@ def test_a_mark_counts_lines_where_they_are_whole(data: bytes, first: int, behin
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.text("ab/_1 é\n", max_size=90), max_size=40), st.integers(LEAST, 900))
-def test_kept_units_fit_and_all_others_are_counted(lines: list[str], room: int) -> None:
+def test_kept_units_fit_and_all_others_are_counted(lines: list[str], limit: int) -> None:
     whole = "\n".join(lines)
     units = Units.of(encode(whole))
     assert b"".join(units.texts()) == units.data
-    kept = chosen(lines, room)
-    assert size(kept) <= max(room, size(whole)) if kept == whole else size(kept) <= room
+    kept = chosen(lines, limit)
+    assert size(kept) <= max(limit, size(whole)) if kept == whole else size(kept) <= limit
     shown = [line for line in kept.split("\n") if not markers.read(line)]
     rest = iter(whole.split("\n"))
     assert all(line in rest for line in shown if line), "in order"
@@ -146,13 +146,13 @@ def test_kept_units_fit_and_all_others_are_counted(lines: list[str], room: int) 
     st.integers(1, 400),
     st.integers(LEAST, 900),
 )
-def test_the_ends_of_a_text_of_any_size(lines: list[str], times: int, room: int) -> None:
+def test_the_ends_of_a_text_of_any_size(lines: list[str], times: int, limit: int) -> None:
     whole = "\n".join(lines * times) + "\nError: disk full\n" + "\n".join(lines * times)
     data = encode(whole)
-    shown = ends_in_part(data, room, lambda start, end: f"[{end - start} gone]")
-    if len(data) <= room:
+    shown = ends_in_part(data, limit, lambda start, end: f"[{end - start} gone]")
+    if len(data) <= limit:
         return
-    assert size(shown) <= room
+    assert size(shown) <= limit
     gone = sum(map(int, re.findall(r"^\[(\d+) gone\]$", shown, re.MULTILINE)))
     marks = [line for line in shown.split("\n") if re.fullmatch(r"\[\d+ gone\]", line)]
     # Each mark is a separate line.
@@ -166,14 +166,14 @@ def test_the_ends_of_a_text_of_any_size(lines: list[str], times: int, room: int)
     st.lists(st.integers(0, 59), max_size=20),
     st.integers(LEAST, 1_500),
 )
-def test_no_unit_stands_without_those_it_needs(above: list[int], wish: list[int], room: int) -> None:
+def test_no_unit_stands_without_those_it_needs(above: list[int], wish: list[int], limit: int) -> None:
     units = Units.joined([f"line {n} of it: {n * 7919}".encode() for n in range(60)])
     needs = {unit: [heading] for unit, heading in enumerate(above)}
-    selection = Selection(units, room, None, needs)
+    selection = Selection(units, limit, None, needs)
     selection.take(wish, 60)
     selection.fill()
     assert all(selection.shown[above[unit]] for unit in range(60) if selection.shown[unit])
-    assert size(selection.written()) <= room
+    assert size(selection.written()) <= limit
 
 
 def test_hits_stand_below_their_own_file_and_all_files_are_named() -> None:
@@ -193,7 +193,7 @@ def test_hits_stand_below_their_own_file_and_all_files_are_named() -> None:
             assert file == f"{names[int(hit[1])]}:"
 
 
-def test_hits_of_what_was_asked_for_come_before_others() -> None:
+def test_hits_of_the_searched_name_come_before_others() -> None:
     names = [f"fetchPart{n}" for n in range(200)]
     hits = [f"{n}:  {name}({n})" for n, name in enumerate(names, 1)]
     others = [f"{n}:  otherThing{n}.run(cfg{n}.txt)" for n in range(100, 500)]
@@ -263,7 +263,7 @@ def file(lines: int) -> list[str]:
 
 
 @pytest.mark.parametrize("is_numbered", [False, True], ids=["plain", "numbered"])
-def test_a_file_is_told_by_passages_and_marks_say_which_lines_are_missing(is_numbered: bool) -> None:
+def test_a_file_is_shown_in_passages_and_marks_number_the_missing_lines(is_numbered: bool) -> None:
     lines = file(1_500)
     text = "\n".join(f"{n:>6}\t{line}" if is_numbered else line for n, line in enumerate(lines, 1))
     named = {"compute_703": 1.0}

@@ -58,7 +58,7 @@ def test_an_error_that_progress_writes_over_is_kept() -> None:
     assert render(f"ERROR timeout{'.' * 3}\r{ESC}[2Kretrying\n") == "ERROR timeout...\nretrying\n"
 
 
-def test_a_file_keeps_what_only_a_screen_would_act_on() -> None:
+def test_a_file_keeps_carriage_returns_and_backspaces() -> None:
     assert render(f"old\rmac\rlines {ESC}[1mbold{ESC}[0m a\bb", moves=False) == "old\rmac\rlines bold a\bb"
 
 
@@ -119,7 +119,7 @@ def test_long_lines_and_many_moves() -> None:
     [("  x = 1", "  x = 1  "), ("  x = 1\t", "  x = 1"), ("  x = 1\r", "  x = 1")],
     ids=["blanks added", "tab removed", "line end changed"],
 )
-def test_colours_of_lines_that_differ_in_what_cannot_be_seen_go(removed: str, added: str) -> None:
+def test_colours_go_from_lines_with_invisible_differences(removed: str, added: str) -> None:
     plain = f" a = 0\n-{removed}\n+{added}\n b = 2\n"
     coloured = f" a = 0\n\x1b[31m-{removed}\x1b[m\n\x1b[32m+{added}\x1b[m\n b = 2\n"
     assert render(coloured, moves=False) == plain

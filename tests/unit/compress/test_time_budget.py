@@ -110,7 +110,7 @@ def send(known):
     return rewritten("anthropic-messages", messages(NOISY), known, adopt="compress")
 
 
-def test_a_form_that_was_late_is_remembered_with_what_it_lacks(monkeypatch):
+def test_a_late_form_is_remembered_with_its_skipped_stages(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(time_budget, "budget", lambda text, seconds: lambda: True)
         late = send({})

@@ -38,7 +38,7 @@ def test_an_excerpt_says_how_many_lines_there_were() -> None:
     assert [line_count(text) for text in ("", "\n", "a", "a\n", "a\n\n", "a\nb")] == [0, 1, 1, 1, 2, 2]
 
 
-def test_one_line_with_escapes_is_not_said_to_be_one() -> None:
+def test_one_line_with_escaped_line_ends_is_not_counted_as_one_line() -> None:
     text = json.dumps({"title": "a report", "body": "\n".join(f"{n} of its lines" for n in range(2_000))})
     heading = run(text, command="gh issue view 7 --json title,body").text.split("\n")[0]
     assert heading.startswith(f"[JSON in part; {len(text)} bytes")
@@ -46,7 +46,7 @@ def test_one_line_with_escapes_is_not_said_to_be_one() -> None:
 
 
 @pytest.mark.parametrize("first", [1, 1_201])
-def test_a_page_of_a_file_is_said_by_its_numbers(first: int) -> None:
+def test_a_page_of_a_file_is_described_by_its_line_numbers(first: int) -> None:
     """A page of a file does not show the number of lines in the file."""
     page = "\n".join(f"{n}\tdef f{n}(): return {n * 7919}  # {'x' * 30}" for n in range(first, first + 1_000))
     heading = run(page, "Read", file_path="/a/b.py", offset=first, limit=1_000).text.split("\n")[0]
@@ -66,7 +66,9 @@ def test_in_an_excerpt_no_marker_counts_a_line_that_is_left_out() -> None:
 @pytest.mark.parametrize("length", [61, 75, 99, 100, 140, 300, 4_000])
 @pytest.mark.parametrize("last", [0, 20])
 @pytest.mark.parametrize("word", ["rope ", "keel_of_mast/", "xyz", "élève "])
-def test_a_cut_hides_at_least_what_it_costs_and_splits_no_word(length: int, last: int, word: str) -> None:
+def test_a_cut_hides_at_least_the_length_of_its_mark_and_splits_no_word(
+    length: int, last: int, word: str
+) -> None:
     text = (word * length)[:length]
     shown = cut(text, 60, last)
     if shown == text:
@@ -119,7 +121,7 @@ def test_names_of_records_stay_and_derived_addresses_go() -> None:
     assert '"name":"deep","id":9' in (json_prune.prune(deep, 200) or "")
 
 
-def test_rows_of_json_say_once_what_is_the_same_in_the_row_above() -> None:
+def test_a_row_of_json_omits_members_of_the_row_above() -> None:
     """The rows can't be a table, because their messages have different members."""
     same = {"cwd": "/home/ada/projects/quay", "session": "7f3a" * 8, "version": "2.1.1", "kind": "external"}
     lines = [
@@ -156,7 +158,7 @@ def test_members_in_great_depth_are_counted(depth: int) -> None:
     assert pruned.rstrip("}").endswith('"b":{"[more keys]":2')
 
 
-def test_each_of_a_few_records_keeps_what_names_it() -> None:
+def test_each_of_a_few_records_keeps_its_name() -> None:
     hits = [
         {
             "url": f"https://example.com/{n}-{n * 7919}",
@@ -301,7 +303,7 @@ def test_a_command_that_prints_no_file_is_no_read(command: str) -> None:
     assert not classify("Bash", {"command": command}).is_quoted
 
 
-def test_white_space_goes_from_what_a_known_program_prints_only() -> None:
+def test_only_outputs_of_known_programs_lose_white_space() -> None:
     text = "first  \n\n\n\n\nsecond  \n" * 60
     assert "whitespace" not in run(text, command="./generate").stages
     assert "whitespace" not in run(text, "Task", prompt="report").stages
@@ -418,10 +420,10 @@ def test_a_small_saving_is_not_worth_a_loss() -> None:
 
 def test_telling_of_the_clients_cut_makes_no_text_longer() -> None:
     whole = "row\n" * 30 + "[900 lines truncated]\n"
-    for room, end in ((200, "([900 lines truncated])]"), (80, "had cut before]"), (40, "row")):
-        text = with_cut_noted("row\nrow", whole, room)
+    for space, end in ((200, "([900 lines truncated])]"), (80, "had cut before]"), (40, "row")):
+        text = with_cut_noted("row\nrow", whole, space)
         assert text.endswith(end)
-        assert len(text) <= len("row\nrow") + room
+        assert len(text) <= len("row\nrow") + space
 
 
 def test_a_test_that_passes_against_its_mark_stays_among_dots() -> None:

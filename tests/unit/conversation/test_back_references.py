@@ -54,7 +54,7 @@ def numbered(lines: list[str], first: int = 1) -> str:
     return "\n".join(f"{first + i:>6}→{line}" for i, line in enumerate(lines))
 
 
-def test_an_edited_file_shows_what_changed_and_much_around_it() -> None:
+def test_an_edited_file_shows_the_change_and_much_around_it() -> None:
     old = code(0, 160)
     new = [*old[:80], "    inserted = True", *old[80:]]
     result = reread(numbered(old), numbered(new))

@@ -104,7 +104,7 @@ PATCH = ["*** Begin Patch", "*** Update File: src/a.py", "@@", "-a", "+b", "*** 
         ("apply_patch", {"input": "\r\n".join(PATCH)}, "apply_patch src/a.py and 1 more"),
     ],
 )
-def test_a_call_is_named_by_what_the_model_sees(tool: str, arguments: Any, name: str) -> None:
+def test_a_call_is_named_by_arguments_that_the_model_sees(tool: str, arguments: Any, name: str) -> None:
     assert call_name(tool, arguments) == name
 
 

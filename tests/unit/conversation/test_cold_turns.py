@@ -236,7 +236,9 @@ def test_a_fork_whose_results_were_shortened_meanwhile_gets_the_tool(callers: Ca
 
 
 @pytest.mark.parametrize("went_another_way", [False, True], ids=["all seen", "one unseen"])
-def test_a_doubt_keeps_what_later_results_replace(went_another_way: bool, callers: Callers) -> None:
+def test_in_doubt_a_result_keeps_the_form_that_later_results_replace(
+    went_another_way: bool, callers: Callers
+) -> None:
     talk = Talk(callers, ANTHROPIC, **CLAUDE)
     talk.turns = MET[:1]
     talk.send()

@@ -173,7 +173,7 @@ def test_a_learned_limit_is_kept_before_sending():
     assert len(talk.sent) < 12_000
 
 
-def test_unless_asked_for_only_a_long_pause_changes_what_was_sent():
+def test_by_default_only_a_long_pause_changes_sent_forms():
     talk = talks.Talk(supersede="idle")
     talk.call("Read", prose(77), **STALE)
     first = talk.send()

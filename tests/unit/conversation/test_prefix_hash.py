@@ -36,7 +36,7 @@ def test_every_example_of_the_rule_file(one: Any, other: Any, is_same: bool) -> 
     assert (behind(one) == behind(other)) is is_same
 
 
-def test_every_answer_and_result_counts_for_what_follows() -> None:
+def test_every_response_and_result_counts_for_later_hashes() -> None:
     whole = read(ASK, CALL, OUT, DONE, ASK)
     assert len(whole.history) == len(whole.calls) == 6
     assert whole.history[1] == whole.history[2] != whole.history[3] == whole.history[4]
@@ -68,7 +68,7 @@ def test_the_hash_of_a_history_at_the_provider_continues() -> None:
     assert read(ASK, start=second).history[-1] == whole.history[-1]
 
 
-def test_a_text_alone_is_what_the_user_says() -> None:
+def test_a_text_alone_is_the_user_s_message() -> None:
     document = Document(b'{"m":"Fix the test."}')
     assert prefix_hash.read(document, document.members(document.root)["m"]).history == read(ASK).history
 

@@ -212,7 +212,7 @@ def test_a_session_is_refused_for_a_reason_that_is_true(callers: Callers) -> Non
     assert "with this credential and with the tool" in refusal(callers, json.dumps(unseen).encode())
 
 
-def test_a_session_leaves_the_conversation_what_it_is(callers: Callers) -> None:
+def test_a_session_does_not_change_the_conversation(callers: Callers) -> None:
     """Learned limits and sent forms do not depend on the session."""
     turns = [ASK, call(1, "cat log"), ("result", call(1, "")[1], LOG)]
     plain = callers.send(API, API.body(turns), KEY)

@@ -60,7 +60,7 @@ def test_texts_that_refer_to_such_a_text_follow() -> None:
     assert not any("same as in " in text for text in after)
 
 
-def test_a_reference_into_what_is_shortened_does_not_hold() -> None:
+def test_a_reference_into_a_shortened_text_is_not_valid() -> None:
     """The earlier decisions may lack the form of the text with the reference."""
     decided, _ = written(SOURCE, EDITED)
     made = smaller(decided, Need(bytes=2000), SOURCE, EDITED)

@@ -23,7 +23,7 @@ def missing(form):
     return sum(int(count) for count in OMITTED.findall(form))
 
 
-def test_plain_text_keeps_head_tail_and_the_error_and_counts_what_is_missing():
+def test_plain_text_keeps_head_tail_and_the_error_and_counts_missing_characters():
     text = LOG[:8000] + "\n" + ERROR + "\n" + LOG[8000:]
     form = shorten(text, 1000)
     assert len(form.encode()) <= 1000
@@ -157,7 +157,7 @@ def test_the_threshold_is_in_bytes_and_itself_stays() -> None:
         assert (result_without({"big": "y" * 400, "text": text})["text"] == "[omitted]") is omitted
 
 
-def test_the_account_of_what_was_omitted() -> None:
+def test_the_list_of_omitted_values() -> None:
     rows = list(range(200))
     assert result_without({"path": "a.txt", "content": BIG, "rows": rows}) == {
         "path": "a.txt",

@@ -25,7 +25,7 @@ def staying(lines: list[str], call: Call = RUN) -> list[str]:
         "src/a.c:12:3: warning: unused variable",
     ],
 )
-def test_statements_of_what_happened_stay(line: str) -> None:
+def test_reports_of_changes_stay(line: str) -> None:
     lines = ["", "one step of the way", "", line, "", "another step", ""]
     assert line in staying(lines)
     # A quoted text reports no change.
@@ -33,7 +33,7 @@ def test_statements_of_what_happened_stay(line: str) -> None:
         assert staying(lines, call) == []
 
 
-def test_a_failure_stays_with_what_it_belongs_to() -> None:
+def test_a_failure_stays_with_its_surroundings() -> None:
     enclosed = ["Cart", "  adds an item", "", "  totals", "    rounds up", "      AssertionError: 3 != 4"]
     assert staying(["", *enclosed, "", "  empties"]) == ["Cart", "  totals", "    rounds up", enclosed[-1]]
     below_a_path = [

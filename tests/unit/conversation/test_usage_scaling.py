@@ -118,7 +118,7 @@ def test_a_stream_is_changed_event_by_event(size: int) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["gemini", "ollama", "openai_chat"])
-def test_other_framings_and_what_is_no_json(format_name: str) -> None:
+def test_other_framings_and_invalid_json(format_name: str) -> None:
     before, after = next(case[1:] for case in CASES if case[0] == format_name)
     framing = {
         "gemini": "[%s,\n%s]",
