@@ -189,7 +189,7 @@ def is_warning(line: bytes) -> bool:
 
 
 def all_passed(data: bytes) -> bool:
-    """True if a test run's output ends with a summary without failures. Failures before it were intended."""
+    """True if a test run's output ends with a summary without failures. Earlier failures were intended."""
     patterns = _patterns()
     return bool(patterns.others["run_passed"].search(data[-_LAST:])) and not patterns.others[
         "run_failed"

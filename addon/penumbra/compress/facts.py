@@ -41,9 +41,9 @@ _WORDS = 5
 _WEIGHT = 100
 """The weight of a new fact that occurs once in the text."""
 _USED = 30
-"""The percentage of its weight that a fact keeps if the conversation has used all its names."""
+"""The percentage of weight that a fact keeps if the conversation has used all names in the fact."""
 _SEEN = 20
-"""The percentage of its weight that a fact keeps if an earlier result shows the fact."""
+"""The percentage of weight that a fact keeps if an earlier result shows the fact."""
 _RARE = 20
 """A name that was used adds to the worth of its units if at most this number of units have the name."""
 

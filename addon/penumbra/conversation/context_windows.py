@@ -90,7 +90,7 @@ class Bounds:
         return min(limits, default=None)
 
     def is_near(self, body: bytes) -> bool:
-        """Return whether a request with its history may have more than half of its limit of tokens."""
+        """Return whether a request with its history may have more than half of the limit of tokens."""
         limit = self.tokens or table()["assumed"]
         return 2 * len(body) > limit * _BYTES_PER_TOKEN or 0 < self.body_bytes < 2 * len(body)
 

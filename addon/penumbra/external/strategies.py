@@ -11,8 +11,8 @@ A compression service is Compresr's, or any that speaks the same contract:
          "original_tokens": n, "compressed_tokens": n}}
 
 A query-agnostic service gets no `query`, and the ratio is left out if none is wanted. The service's ratio is
-a strength from 0 to 1, so it gets the share to remove. A response with `success` false or an error status is
-a failure. Relative endpoints are Compresr's own.
+a strength from 0 to 1, so the service gets the share to remove. A response with `success` false or an error
+status is a failure. Relative endpoints are Compresr's own.
 
 Calls to a provider use the operator's key or, if the operator allows it, the credential of the client whose
 result is shortened. A client's credential is sent only to the host to which the client has sent it.

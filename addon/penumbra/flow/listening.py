@@ -54,7 +54,7 @@ class Listening(Guarded):
         await self._refuse(flow)
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Refuse a connection to mitmweb's port if its hook raised."""
+        """Refuse a connection to mitmweb's port if the connection's hook raised."""
         address = (
             subject.server.address
             if isinstance(subject, ServerConnectionHookData)

@@ -36,8 +36,8 @@ class OnlyHttp:
         is_provider: Callable[[str], bool],
     ) -> None:
         """Each function takes a host. `is_llm_host` returns whether LLM calls to the host are read.
-        `is_searched` returns whether its requests are searched for secrets. `is_provider` returns whether it
-        serves only LLM calls."""
+        `is_searched` returns whether the host's requests are searched for secrets. `is_provider` returns
+        whether the host serves only LLM calls."""
         self._is_llm_host = is_llm_host
         self._is_searched = is_searched
         self._is_provider = is_provider

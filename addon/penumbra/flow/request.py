@@ -495,7 +495,7 @@ class Signing:
 
 
 def sign(request: HttpRequest, settings: Settings, date: str = "") -> None:
-    """Sign a changed request with the keys of the client's signature. An empty `date` keeps its date."""
+    """Sign a changed request with the keys of the client's signature. An empty `date` changes no date."""
     if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
         request.headers.update(keys.sign(_signable(request), date))
 

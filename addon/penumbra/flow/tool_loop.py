@@ -2,7 +2,7 @@
 
 A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, for HTTP and for
 WebSocket. If mitmproxy can be spliced (`splice.py`), the step `ToolLoopStep` continues responses as they
-arrive. Otherwise it continues them when they are complete (`hidden_requests.py`).
+arrive. Otherwise the step continues complete responses (`hidden_requests.py`).
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class Turns:
         _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
 
     def taken(self, turn: TurnRecord) -> None:
-        """Count a request as accepted. A part of its response has arrived."""
+        """Count a request as accepted, because a part of the response has arrived."""
         self._journal.taken(turn)
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:

@@ -213,8 +213,8 @@ class Names:
         self.judge = remembered(8_192)(self._judge)
 
     def telling_parts(self) -> list[str]:
-        """Return small ASCII texts. Each ASCII name of a secret without typing errors contains one of
-        them."""
+        """Return texts of small ASCII letters. Each ASCII name of a secret without typing errors contains one
+        of them."""
         words = {"key", *self._heads, *self._endings, *self._short_endings}
         texts = {word for word in words if word.isascii()}
         return sorted(text for text in texts if not any(part in text for part in texts - {text}))

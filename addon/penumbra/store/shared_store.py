@@ -444,8 +444,7 @@ class SharedStore:
 
     @property
     def _probes(self) -> list[Command]:
-        """Return one example of each command for records and news, which a Redis user must be allowed to
-        use."""
+        """Return an example of each command for records and news. A Redis user must be allowed to use all."""
         name = _PREFIX + b"probe"
         return [
             ("SET", name, _PROBE, "PX", _PROBE_MILLISECONDS),

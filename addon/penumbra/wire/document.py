@@ -292,8 +292,7 @@ class Document:
         return state
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
-        """Return the result of `make` for a value. The result is kept, so it must depend only on the
-        value."""
+        """Return the result of `make` for a value. The result is kept and must depend only on the value."""
         key = make, id(value)
         if key not in self._about:
             # Keeping the value prevents another object from getting the same `id`.

@@ -116,9 +116,8 @@ def above(flags: LineFlags) -> dict[int, int]:
 
 
 def places(flags: LineFlags, above: Mapping[int, int]) -> dict[int, int]:
-    """Map each heading to the line that completes it. For a title, this is its first line with a place in a
-    file. For a commit's first line, it is the subject. For an item of a list, it is the line with the
-    name."""
+    """Map each heading to the line that completes it. This is a title's first line with a place in a file, a
+    commit's subject, or the line with a list item's name."""
     lines = flags.lines
     found: dict[int, int] = {}
     seen: set[int] = set()

@@ -214,7 +214,7 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
 
 
 def _shared_prefix(values: Sequence[str | None]) -> str:
-    """Return the common beginning of a column. Empty if it is short or a value is no string."""
+    """Return the common beginning of a column. Empty if the beginning is short or a value is no string."""
     strings = [value for value in values if value is not None]
     if len(strings) < len(values) or {value[0] for value in strings} - {'"'} or "\\" in "".join(strings):
         return ""

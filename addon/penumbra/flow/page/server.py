@@ -153,7 +153,7 @@ class ProxiedPage(Guarded):
             _forget(flow)
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Stop a request to the page if its hook failed."""
+        """Stop a request to the page if the request's hook failed."""
         request = subject.request
         if request.port == self._server.port or request.pretty_host.lower() == PROXIED_HOST:
             stop(subject)
