@@ -233,7 +233,7 @@ class Penumbra(Guarded):
     # Life of a connection
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
-        """Tunnel connections to other hosts than LLM hosts, unless all hosts are meant."""
+        """Tunnel connections to hosts that are no LLM hosts, unless all hosts are decrypted."""
         if self.settings.intercept == "all" or destination.mode(data.context.client) == "reverse":
             return
         if (address := data.context.server.address) is None:

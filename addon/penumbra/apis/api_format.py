@@ -116,7 +116,7 @@ class ApiFormat(ABC):
     """An `ApiFormat` reads and edits the requests and responses of one API, and has no state."""
 
     messages = "messages"
-    """Name of the member that contains the messages."""
+    """The name of the member that contains the messages."""
     opens_with_first = True
     """True if the opening of a conversation is the user's first message. False if the opening is all messages
     before the first response."""

@@ -82,17 +82,17 @@ class _Turn:
     latest: dict[int, int] = field(default_factory=dict)
     """The position in `blocks` of the last block with each number. Some servers repeat numbers."""
     hidden: set[int] = field(default_factory=set)
-    """Positions of the blocks that are calls of the injected tool."""
+    """The positions of the blocks that are calls of the injected tool."""
     shows_calls: bool = False
     open: int = -1
-    """Position of the current block; -1 between blocks."""
+    """The position of the current block; -1 between blocks."""
     stop_reason: str = ""
     id: str = ""
     diagnosis: CacheDiagnosis | None = None
 
 
 class BlockTurns(Turns):
-    """Content blocks, in a stream or in one document."""
+    """A `BlockTurns` reads the content blocks of a response, in a stream or in one document."""
 
     index: ClassVar[str]
     """The member that has a block's number."""

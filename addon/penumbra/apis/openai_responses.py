@@ -681,7 +681,7 @@ class ResponsesArguments(NumberedArguments):
     def __init__(self, open_: Open) -> None:
         super().__init__(open_)
         self._added = 0
-        """Number of events that the provider did not send."""
+        """The number of events that the provider did not send."""
         self._number = 0
         """The next sequence number."""
 

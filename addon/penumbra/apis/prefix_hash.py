@@ -43,7 +43,7 @@ class Chain:
     """A `Chain` has the hash of the messages before each message, and then the hash of all messages."""
 
     history: tuple[bytes, ...] = (START,)
-    """Hashes of all texts, calls and results."""
+    """The hashes of all texts, calls and results."""
     calls: tuple[bytes, ...] = (START,)
     """The hashes of the calls alone, which stay the same when a client clears old results."""
     responses: bool = True

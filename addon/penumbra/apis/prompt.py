@@ -17,7 +17,7 @@ from penumbra.wire.document import Document
 
 
 class Kind(Enum):
-    """Kinds of parts."""
+    """The kind of a part of a prompt."""
 
     TEXT = auto()
     """A text of the system, the user or the model."""
@@ -83,7 +83,7 @@ class Prompt(msgspec.Struct, frozen=True):
     """The prompt of one request."""
 
     model: str
-    """Name of the model; empty if the body does not name one."""
+    """The name of the model; empty if the body does not name one."""
     system: tuple[Part, ...]
     """The texts outside of the messages."""
     place: Raw | None

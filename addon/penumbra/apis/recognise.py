@@ -44,7 +44,7 @@ class Cache:
     explicit: bool
     """True if a prefix is cached only up to a cache breakpoint in the request."""
     marker: bytes
-    """Bytes that a request with cache breakpoints contains."""
+    """The bytes that a request with cache breakpoints contains."""
     minimum_tokens: int
     """Tokens of the shortest prefix that is cached."""
 

@@ -98,7 +98,7 @@ def _volatile() -> tuple[Any, ...]:
 _LONGEST_TEXT = 200_000
 """The size in bytes of the largest text (JSON) that is read."""
 _LONGEST = 1_000
-"""Number of characters of a folder that are used."""
+"""The number of characters of a folder that are used."""
 _STATED: LRUCache[bytes, str] = LRUCache(512)
 """The folders, by hashes of the texts that name them. These texts are long, and every turn repeats them."""
 

@@ -23,11 +23,11 @@ from penumbra.wire.json_values import NotJson, decode, encode
 _ANSWERED = ("assistant", "model")
 _TEXTS = (None, "text", "input_text", "output_text")
 _MOST_CHARACTERS = 100_000
-"""Number of characters at the end of the model's message that are read."""
+"""The number of characters at the end of the model's message that are read."""
 _COMMAND = "<bash-input>"
 """The text before a command that the user ran."""
 _MOST = 64
-"""Greatest number of results in one text that are shortened separately."""
+"""The greatest number of results in one text that are shortened separately."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class Certificates:
 
     ca: Path
     bundle: Path | None
-    """Path of the bundle; None if it could not be written."""
+    """The path of the bundle; None if it could not be written."""
     problem: str = ""
     """Reason why there is no bundle; empty if there is a bundle."""
 

@@ -41,7 +41,7 @@ raise SystemExit(serve_wrapped())
 _ROOT = str(Path(__file__).resolve().parents[2])
 """Folder that contains the package. (In a clone, the package is not installed.)"""
 _LOG_BYTES = 1_000_000
-"""Size in bytes above which a log is renamed and a new one begins."""
+"""The size in bytes above which a log is renamed and a new one begins."""
 
 
 class Started:

@@ -479,7 +479,7 @@ class Server:
     """A `Server` is one running mode of the proxy."""
 
     kind: str
-    """Name of the mode, such as `regular`, `reverse` or `local`."""
+    """The name of the mode, such as `regular`, `reverse` or `local`."""
     data: str = ""
     """Part of the mode after its colon: a URL, or names of programs."""
     host: str = ""

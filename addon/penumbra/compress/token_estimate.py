@@ -65,7 +65,7 @@ def _estimate(text: str) -> int:
 
 
 _remembered = forgettable(16)(_estimate)
-"""`_estimate` with a cache, since several callers estimate the same text in quick succession."""
+"""This function is `_estimate` with a cache, since several callers soon estimate the same text."""
 
 
 def _weigh(text: str) -> int:

@@ -21,7 +21,7 @@ SWITCH_HEADER = "x-penumbra"
 _PATH = "_forge.tool_output_compression"
 _BYTES_PER_TOKEN = 4
 _SHOWN = 40
-"""Greatest number of characters of a client's value that an error repeats."""
+"""The greatest number of characters of a client's value that an error repeats."""
 _MEMBERS = (
     "tool_output_compression",
     # Members of another gateway, which have no meaning here.

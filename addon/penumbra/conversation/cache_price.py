@@ -62,11 +62,11 @@ class Verdict:
     """A `Verdict` is the number of changes that pay, with their cost and saving and the reason."""
 
     count: int
-    """Number of changes, counted from the end of the request; 0 if none pays."""
+    """The number of changes, counted from the end of the request; 0 if none pays."""
     once: float
-    """Cost of this request; a negative number if the change saves at once."""
+    """The cost of this request; a negative number if the change saves at once."""
     each: float
-    """Saving of each later turn."""
+    """The saving of each later turn."""
     line: str
     """The reason, for a log."""
 

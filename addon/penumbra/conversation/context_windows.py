@@ -30,7 +30,7 @@ from penumbra.store.conversations import LearnedLimits
 _BYTES_PER_TOKEN = 3
 """Most texts have more bytes per token. Other texts also fit, because only half of the tokens are used."""
 _OTHERS_BYTES = 1_000
-"""Bytes of the JSON around the text of an added message."""
+"""The bytes of the JSON around the text of an added message."""
 
 Learn = Callable[[LearnedLimits], Awaitable[None]]
 """A function that remembers the limits that a refusal has named."""
@@ -71,7 +71,7 @@ class Bounds:
     tokens: int = 0
     """The tokens of a request and its response, as the provider counts them."""
     body_bytes: int = 0
-    """Bytes of a body."""
+    """The bytes of a body."""
     again: bool = True
     """True if a hidden request that was refused as too large may be sent again in a smaller form."""
     learn: Learn | None = None

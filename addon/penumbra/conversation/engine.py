@@ -126,7 +126,7 @@ class Engine:
         )
 
     def close(self) -> None:
-        """Finish and close everything."""
+        """Finish the work in progress, and close the workers and stores."""
         self._compressors.close()
         self.workers.close()
         if self.shared is not None:

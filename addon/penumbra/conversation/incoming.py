@@ -43,13 +43,13 @@ class EngineSettings:
     ledger_ttl: float
     originals_ttl: float
     page_bytes: int
-    """Size of a page of an original that the model asks for."""
+    """The size of a page of an original that the model asks for."""
     user_rules: Loaded | None
     """Rules of the user's own file; None without a file."""
     gitleaks_only: bool
     secrets_allow: tuple[str, ...]
     rules: str
-    """Path of the user's folder of rules."""
+    """The path of the user's folder of rules."""
     redaction_max_bytes: int
     redaction_failure: str
     offload_bytes: int
@@ -91,7 +91,7 @@ class Incoming:
     path: str = ""
     """The path with its query."""
     threshold: str | None = None
-    """Value of an `X-Compression-Threshold` header; None without the header."""
+    """The value of an `X-Compression-Threshold` header; None without the header."""
     socket: bool = False
     """True if the request is a message of a WebSocket."""
 
@@ -127,7 +127,7 @@ class Accepted(Struct, frozen=True):
     usage_scale: UsageScale | None = None
     """Scale of the usage that the client gets; None if the client gets the provider's own figures."""
     model: str = ""
-    """Name of the model, without secrets."""
+    """The name of the model, without secrets."""
     show: ShowName = one_line
     """The function that removes secrets from names before they are shown, such as the names of tools."""
     project: str = ""

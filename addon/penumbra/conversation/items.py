@@ -33,7 +33,7 @@ class Item:
     result: ResultText
     text: str
     digest: bytes
-    """Hash of the text alone."""
+    """The hash of the text alone."""
     key: bytes
     """The key in the ledger of decisions: a hash of caller, call and text."""
 

@@ -100,7 +100,7 @@ class Request:
     uncalled: frozenset[str] = frozenset()
     """The ids of the calls that are missing from the request although the request has their results."""
     chain: Chain = field(default_factory=Chain)
-    """Hashes of the prefix before each message."""
+    """The hashes of the prefix before each message."""
     path: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case."""

@@ -113,7 +113,7 @@ class _Step(NamedTuple):
 
     unread: bool
     limit: int
-    """Bytes of a text."""
+    """The bytes of a text."""
     only_superseded: bool = False
 
 

@@ -62,11 +62,11 @@ class StayingLines:
     """A `StayingLines` has the lines of one text that stay, and its headings."""
 
     positions: Sequence[int] = ()
-    """Positions of the lines that stay, in order."""
+    """The positions of the lines that stay, in order."""
     headings: Sequence[Sequence[int]] = ()
-    """Positions of the headings of each form, in order."""
+    """The positions of the headings of each form, in order."""
     filled: Sequence[int] = ()
-    """Positions of the lines that are not blank, in order."""
+    """The positions of the lines that are not blank, in order."""
     stated: Sequence[int] = ()
     """The positions of the lines that stay even if a reference states their place. These are lines with a
     failure, a change, an outcome or a finding, and lines next to a failure."""
@@ -174,7 +174,7 @@ class FileUnits:
     end: int
     """The position after the file's last line."""
     beginnings: Sequence[int]
-    """Positions of the first lines of units, in order."""
+    """The positions of the first lines of units, in order."""
 
     @classmethod
     def of(cls, text: str, lines: Sequence[str], numbers: Sequence[int]) -> FileUnits:

@@ -74,7 +74,7 @@ class WorkOwner(NamedTuple):
     """A `WorkOwner` is the caller to whose queue a piece of work belongs."""
 
     peer: str
-    """Address of the client."""
+    """The address of the client."""
     credential: bytes
     """Keyed hash of the credentials."""
 

@@ -43,9 +43,9 @@ class History:
     signed: tuple[bytes | None, ...]
     """The key of the last reasoning in each response; None if there is no reasoning."""
     before: bytes
-    """Hash of the prefix before the response to this request."""
+    """The hash of the prefix before the response to this request."""
     front: bytes
-    """Hash of the prefix before the message that will contain the response."""
+    """The hash of the prefix before the message that will contain the response."""
     begun: Visible | None = None
     """The beginning of a broken-off response that this request's response continues; None without one."""
     responses: bool = True
@@ -277,6 +277,6 @@ class Answered:
     ref: str
     found: bool
     sent: int
-    """Bytes of the answer."""
+    """The bytes of the answer."""
     tool: str
     family: str

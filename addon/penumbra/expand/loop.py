@@ -44,7 +44,7 @@ class Continue:
     """A `Continue` is the request for the next turn."""
 
     out: bytes
-    """Bytes for the client before that turn."""
+    """The bytes for the client before that turn."""
     request: bytes
 
 
@@ -74,7 +74,7 @@ class Done:
     made: tuple[MadeCall, ...] = ()
     """Tool calls that the client may leave out of later requests."""
     tokens: tuple[str, ...] = ()
-    """Hashes that identify the calls whose ids are missing or not unique."""
+    """The hashes that identify the calls whose ids are missing or not unique."""
     item: str = ""
     """Id of the last output item."""
     sound: bool = True

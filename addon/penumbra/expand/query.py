@@ -28,7 +28,7 @@ PAGE_BYTES = 48_000
 _SMALLEST_PAGE = 16_000
 """The smallest size of a page in bytes if there is space. Smaller pages cost more in calls than they save."""
 LEAST_BYTES = 400
-"""Size in bytes of the smallest text that is worth sending."""
+"""The size in bytes of the smallest text that is worth sending."""
 _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
 """The greatest number of steps of a compiled pattern. A search may take all these steps for each byte."""
@@ -288,7 +288,7 @@ class _Matches:
     hits: dict[int, int]
     """Byte offset of the first match in each matching line, by line number."""
     last: int
-    """Number of the last line that was searched."""
+    """The number of the last line that was searched."""
     cut: frozenset[int]
     """Numbers of lines that were searched in part."""
 

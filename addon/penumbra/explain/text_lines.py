@@ -76,7 +76,7 @@ class Search:
     redact: Redact
     left: int = _MOST_SEARCHED
     found: Counter[str] = field(default_factory=Counter)
-    """Number of secrets, by rule, that the flow itself contains."""
+    """The number of secrets, by rule, that the flow itself contains."""
     clock: Callable[[], float] = time.monotonic
     until: float = math.inf
     """The deadline. The end of the first search sets the deadline, since that search may have to load the

@@ -41,7 +41,7 @@ from penumbra.redaction.redact_calls import ShowName
 from penumbra.wire.document import Document
 
 LIMIT = 2_000
-"""Greatest number of characters of the question that are sent. Longer questions lose their beginning."""
+"""The greatest number of characters of the question that are sent. Longer questions lose their beginning."""
 _KINDS = (None, "text", "input_text")
 
 
@@ -85,12 +85,12 @@ def without_injected(text: str) -> str:
 _QUOTED = frozenset({"read", "edit", "write"})
 _NO_CAP = 1 << 62
 _CHAIN_BYTES = 8_192
-"""Greatest size in bytes of a result that is left to the pipeline, if the pipeline and a strategy are in
+"""The greatest size in bytes of a result that is left to the pipeline, if the pipeline and a strategy are in
 use."""
 _INTENT, _ARGUMENT = 1_000, 400
 """The limits in characters for the purpose of a call and for one argument in it."""
 _MOST_MISFITS = 100
-"""Greatest number of hosts that the log names."""
+"""The greatest number of hosts that the log names."""
 _log = logging.getLogger(__name__)
 
 

@@ -172,7 +172,7 @@ class Task:
 
     text: str
     tool: str = ""
-    """Name of the tool that printed the text; empty if unknown."""
+    """The name of the tool that printed the text; empty if unknown."""
     intent: str = ""
     """Purpose of the call: its arguments, in one line."""
     question: str = ""
@@ -430,10 +430,10 @@ class Strategy:
     """The API of the service; None if no service is called."""
     address: str = ""
     model: str = ""
-    """Name of the model, which determines the price. An empty name means that calls cost nothing."""
+    """The name of the model, which determines the price. An empty name means that calls cost nothing."""
     key: str = field(default="", repr=False)
     entry: str = ""
-    """Name in `providers`."""
+    """The name in `providers`."""
     captures: bool = False
     """True if the clients' own credentials pay for the calls."""
     is_aware: bool = True

@@ -57,7 +57,7 @@ class WatchedRequest:
     patience: float
     """The number of seconds by which the beginning of a stream may be delayed; 0 for no delay."""
     count: int = 0
-    """Number of requests that were sent again."""
+    """The number of requests that were sent again."""
     refusal: Refusal | None = None
     """The refusal for which the request was last sent again; None if it was not."""
     asked: bool = False

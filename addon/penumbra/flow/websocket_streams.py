@@ -284,7 +284,7 @@ class _Bounded:
 
 
 class BoundedDeflate(extensions.PerMessageDeflate):
-    """wsproto's extension for compressed messages, with a limit for the bytes of each message."""
+    """A `BoundedDeflate` is wsproto's extension for compressed messages with a limit for each message."""
 
     def frame_inbound_header(
         self, proto: FrameDecoder | FrameProtocol, opcode: Opcode, rsv: RsvBits, payload_length: int

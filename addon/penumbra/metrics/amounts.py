@@ -16,7 +16,7 @@ from penumbra.errors import one_line
 
 T = TypeVar("T")
 _MOST_NAMES = 60
-"""Greatest number of names (of rules, statuses or errors) that are stored for one counter."""
+"""The greatest number of names (of rules, statuses or errors) that are stored for one counter."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Amounts:
     responses: int = 0
     """Responses with the provider's count of tokens."""
     seconds: float = 0.0
-    """Seconds by which Penumbra delayed requests."""
+    """The seconds by which Penumbra delayed requests."""
     new_results: int = 0
     new_before: int = 0
     new_after: int = 0

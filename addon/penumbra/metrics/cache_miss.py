@@ -41,7 +41,7 @@ class ComparedPrompt:
     written: tuple[bytes, ...]
     """A hash of each message as the client wrote it, without cache breakpoints."""
     edits: tuple[bytes, ...]
-    """Hashes of Penumbra's edits: one for each message (empty without edits), then one for all edits
+    """The hashes of Penumbra's edits: one for each message (empty without edits), then one for all edits
     elsewhere."""
 
     def first_edited(self, earlier: ComparedPrompt) -> int | None:
@@ -69,19 +69,19 @@ class Prompt:
     model: str
     head: PromptHead
     messages: tuple[bytes, ...]
-    """Hashes of the prompt before each message, and of the whole prompt."""
+    """The hashes of the prompt before each message, and of the whole prompt."""
     least: int
-    """Number of tokens of the smallest prompt that the provider caches."""
+    """The number of tokens of the smallest prompt that the provider caches."""
     life: float
-    """Seconds after which the provider drops a cached prompt that no request used."""
+    """The seconds after which the provider drops a cached prompt that no request used."""
     is_automatic: bool = True
     """True if the provider also caches prompts without cache breakpoints."""
     rewrote: str = ""
-    """Name of the step by which Penumbra rewrote the whole conversation; empty if none did."""
+    """The name of the step by which Penumbra rewrote the whole conversation; empty if none did."""
     tokens: int = 0
     """Tokens by the provider's count; 0 if unknown."""
     compared: ComparedPrompt | None = None
-    """Hashes for the provider's comparison; None if the client asked for no comparison."""
+    """The hashes for the provider's comparison; None if the client asked for no comparison."""
     cold_turn: ColdTurn | None = None
     """Sizes of a change that was made because of an expired cache; None if there was no such change."""
 
@@ -193,7 +193,7 @@ def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | N
 
 
 _MOST_HASHES = 300_000
-"""Greatest number of hashes in all prompts together (about 20 MB)."""
+"""The greatest number of hashes in all prompts together (about 20 MB)."""
 _BESIDE = 8
 """The size of a prompt without its messages, as a number of hashes."""
 Key = tuple[str | int | bytes, ...]

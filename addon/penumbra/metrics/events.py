@@ -87,14 +87,14 @@ class Summary:
     tokens_before: int = 0
     tokens_after: int = 0
     put_back: int = 0
-    """Number of hidden exchanges that were put back into the request."""
+    """The number of hidden exchanges that were put back into the request."""
     tools: Counter[str] = field(default_factory=Counter)
     """Changed results by tool."""
     stages: Counter[str] = field(default_factory=Counter)
     secrets: Counter[str] = field(default_factory=Counter)
     """Redactions by rule, in results and elsewhere."""
     declared: str = ""
-    """Name of the injected tool; empty if none was injected."""
+    """The name of the injected tool; empty if none was injected."""
 
     @classmethod
     def of(
@@ -225,7 +225,7 @@ class SentRequest:
     declared: int
     """Tokens of the injected tool's declaration."""
     put_back: int
-    """Bytes of hidden exchanges that were put into the request again."""
+    """The bytes of hidden exchanges that were put into the request again."""
     is_turn: bool = True
     """True if the request asks for a message, not for a count of tokens or a compaction."""
     project: str = ""

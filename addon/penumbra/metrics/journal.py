@@ -21,7 +21,7 @@ from penumbra.metrics.tool_use import ToolUses
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _MOST_LISTED = 200
-"""Greatest number of new results that are listed for a turn."""
+"""The greatest number of new results that are listed for a turn."""
 _PAUSES = (
     (600, "up to 10 minutes"),
     (3_600, "10 to 60 minutes"),

@@ -13,10 +13,10 @@ from penumbra.metrics.cache_miss import Miss
 
 _MOST_SESSIONS = 200
 _MOST_TURNS = 4_000
-"""Greatest number of turns of all sessions together. One session has at most a quarter of this number."""
+"""The greatest number of turns of all sessions together. One session has at most a quarter of this number."""
 MOST_RESULTS = 40_000
 _MOST_CALLS = 4_000
-"""Greatest number of calls of a session that are stored to recognise repeated calls."""
+"""The greatest number of calls of a session that are stored to recognise repeated calls."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class TurnRecord:
     note: str
     results: tuple[ResultRecord, ...]
     carried: int
-    """Number of results in the request, including earlier results."""
+    """The number of results in the request, including earlier results."""
     body: tuple[int, int]
     rates: Rates
     amounts: Amounts = field(default_factory=Amounts)
@@ -102,7 +102,7 @@ class Session:
     amounts: Amounts = field(default_factory=Amounts)
     turns: deque[TurnRecord] = field(default_factory=lambda: deque(maxlen=_MOST_TURNS // 4))
     calls: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
-    """Value of `Loss` of each call's latest result, by call."""
+    """The value of `Loss` of each call's latest result, by call."""
 
     def record(self) -> dict[str, Any]:
         return {

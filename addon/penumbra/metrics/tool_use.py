@@ -20,9 +20,9 @@ LEAST_REQUESTS = 10
 """A tool counts as never called only if at least this number of requests of a project and agent declared the
 tool."""
 _MOST_TOOLS = 400
-"""Greatest number of tools that are counted for one project and agent."""
+"""The greatest number of tools that are counted for one project and agent."""
 _MOST_GROUPS = 100
-"""Greatest number of pairs of project and agent that are counted between two writes of the history."""
+"""The greatest number of pairs of project and agent that are counted between two writes of the history."""
 Tree = dict[str, Any]
 
 

@@ -14,7 +14,7 @@ from penumbra.store.decisions import Facts
 
 _MOST_LARGEST = 15
 _MOST_ROWS = 10_000
-"""Greatest number of pairs of tool and command family that are counted separately."""
+"""The greatest number of pairs of tool and command family that are counted separately."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class LargeResult:
     call: str
     """Beginning of the command or path of the call."""
     source: str
-    """Name of the file that contains the result."""
+    """The name of the file that contains the result."""
     facts: Facts
     form: str
     """Beginning of the text that would have been sent."""

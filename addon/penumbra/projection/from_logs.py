@@ -35,7 +35,7 @@ from penumbra.session_logs.log_entries import (
 Message = dict[str, Any]
 _PATH = "/v1/messages"
 _NO_TOOL = "tool"
-"""Name of the tool that is declared for a conversation without any calls."""
+"""The name of the tool that is declared for a conversation without any calls."""
 
 
 @dataclass(frozen=True, slots=True)

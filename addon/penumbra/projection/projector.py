@@ -23,9 +23,9 @@ from penumbra.redaction.ruleset import Loaded
 from penumbra.store.decisions import Facts
 
 _MEMORY_BYTES = 128 * 1024**2
-"""Greatest size in bytes of the database in memory."""
+"""The greatest size in bytes of the database in memory."""
 _FORM_CHARACTERS, _CALL_CHARACTERS = 20_000, 200
-"""Greatest numbers of characters that are shown of a result and of a call."""
+"""The greatest numbers of characters that are shown of a result and of a call."""
 
 
 def settings_of(settings: Settings, *, adopts: bool) -> Settings:

@@ -79,7 +79,7 @@ class _Zone:
     """A `_Zone` has the facts about the surroundings of a value."""
 
     name: str = ""
-    """Name of the nearest member that contains the value."""
+    """The name of the nearest member that contains the value."""
     result: bool = False
     text: bool = False
     """True if the value is inside a member that contains text or messages."""

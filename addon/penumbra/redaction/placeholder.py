@@ -26,7 +26,7 @@ WITHIN_WORD = re.compile(rf"(?<=[\w+/-])(?<!\\[nrt])\[{_BODY}\]|\[{_BODY}\](?=[\
 ALONE = rf"=\[{_BODY}\](?=[\r\n]|\Z)".encode()
 """The pattern of an assignment's value that is only a placeholder."""
 MAX_LENGTH = len("[REDACTED::]") + 40 + 6
-"""Number of characters in the longest placeholder."""
+"""The number of characters in the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
 """The two letters for each number of ten bits."""

@@ -19,7 +19,7 @@ from penumbra.short_texts import LONGEST, remembered
 Redact = Callable[[str, str], Redacted]
 """A function that redacts a text with a hint (path or command). Raises RedactionError."""
 SECONDS = 30.0
-"""Seconds of processor time for the texts of one request."""
+"""The seconds of processor time for the texts of one request."""
 RULE = "unscanned"
 """The rule id under which masked texts are counted."""
 _MASK = re.compile(rf"\[REDACTED:{RULE}:[0-9]{{1,15}} bytes\]")
@@ -67,7 +67,7 @@ def mask(text: str) -> str:
 
 
 _MOST = 100
-"""Greatest number of characters of a name that are shown."""
+"""The greatest number of characters of a name that are shown."""
 ShowName = Callable[[str], str]
 
 

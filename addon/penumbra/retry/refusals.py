@@ -57,7 +57,7 @@ class Refusal:
     rule: str
     """The rule's id."""
     have: int | None = None
-    """Size of the request by the provider's count; None if not stated."""
+    """The size of the request by the provider's count; None if not stated."""
     limit: int | None = None
     over: int | None = None
     """The amount by which the request exceeds the limit; None if not stated."""

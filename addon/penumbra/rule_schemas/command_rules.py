@@ -108,7 +108,7 @@ class NestRule(StepRule, frozen=True, kw_only=True):
 
 
 class SameRule(StepRule, frozen=True, kw_only=True):
-    """If a line is repeated in many places of the text, a `SameRule` writes the line only once."""
+    """A `SameRule` writes a line only once if the text repeats the line in many places."""
 
     same: AnyRegex
     say: str

@@ -12,7 +12,8 @@ Anchor = Annotated[str, Meta(min_length=3)]
 
 
 class SecretExamples(Strict, frozen=True):
-    """Texts with and without secrets. `¦` is removed first, so that no file contains a whole secret."""
+    """A `SecretExamples` has texts with and without secrets. The sign `¦` in them is removed before the test,
+    so that no file contains a whole secret."""
 
     match: tuple[str, ...] = ()
     """Texts in which the part in `⟦ ⟧` must be replaced, and nothing else."""

@@ -24,7 +24,7 @@ class GlobRule(Strict, frozen=True):
 
 
 class VerbRule(Strict, frozen=True):
-    """Tools that do several things, depending on one argument."""
+    """A `VerbRule` describes tools with several functions. One argument names the function."""
 
     tools: tuple[str, ...]
     """Names of the tools."""
@@ -50,7 +50,7 @@ class UnknownToolRule(Strict, frozen=True):
 
 
 class UnknownTools(Strict, frozen=True):
-    """Categories of unknown tools."""
+    """An `UnknownTools` has the rules for the categories of unknown tools."""
 
     kinds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names that agents use for each kind of argument."""
@@ -70,7 +70,7 @@ class ToolArguments(Strict, frozen=True):
 
 
 class CodeCalls(Strict, frozen=True):
-    """Calls of tools in JavaScript code by the model: `tools.exec_command({cmd: "..."})`."""
+    """A `CodeCalls` describes calls in JavaScript that a model writes: `tools.exec_command({cmd: "..."})`."""
 
     object: str = ""
     """The object that has the tools as members."""

@@ -161,9 +161,9 @@ def texts_of(content: Any) -> tuple[str, ...]:
 LONGEST_LINE = 32_000_000
 """Length in bytes of the longest line. Only images and copies of files make longer lines."""
 _LONGEST_FILE = 4 * LONGEST_LINE
-"""Size in bytes of the largest file that is read as a whole."""
+"""The size in bytes of the largest file that is read as a whole."""
 MOST_BYTES = 1_000_000_000
-"""Number of decompressed bytes that are read from one log."""
+"""The number of decompressed bytes that are read from one log."""
 _PIECE = 1 << 20
 
 

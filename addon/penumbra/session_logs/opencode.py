@@ -36,7 +36,7 @@ from penumbra.session_logs.log_entries import mapping, seconds, text, whole
 NAME = "opencode"
 PATTERNS = ("**/opencode.db", "**/opencode-*.db")
 _COPIES = 3
-"""Greatest number of attempts to copy the database while another process writes to it."""
+"""The greatest number of attempts to copy the database while another process writes to it."""
 _MAGIC = b"SQLite format 3\0"
 
 

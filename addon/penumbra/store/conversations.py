@@ -61,7 +61,7 @@ class ConversationState:
     cache life that the last request asked for."""
     limits: LearnedLimits = NO_LIMITS
     tool: str = ""
-    """Name of the injected tool that the last request declared; empty if it declared none."""
+    """The name of the injected tool that the last request declared; empty if it declared none."""
     revision: str = ""
     """A random value that changes whenever decisions replace earlier decisions."""
     waits: bool = False
@@ -69,7 +69,7 @@ class ConversationState:
     seen: float = field(default=0.0, compare=False)
     """Time of the last request or response."""
     life: float = field(default=0.0, compare=False)
-    """Seconds that the provider may keep its cache."""
+    """The seconds that the provider may keep its cache."""
     written: float = field(default=0.0, compare=False)
     """Time of the last write to the database."""
 

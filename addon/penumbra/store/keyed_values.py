@@ -100,7 +100,7 @@ class Schema(Generic[V]):
     """A `Schema` describes the contents of a table."""
 
     name: str
-    """Name of the table, from which the key that seals its records is also derived."""
+    """The name of the table, from which the key that seals its records is also derived."""
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
     """A function that may raise any error in `UNREADABLE`, since another release may have written the
@@ -129,7 +129,7 @@ class KeyedValues(ABC, Generic[V]):
         self._ttl = ttl
         self._clock = clock
         self.refresh = min(_REFRESH_SECONDS, ttl / _REFRESHES_PER_TTL)
-        """Seconds after which a use is written to the store again."""
+        """The seconds after which a use is written to the store again."""
         self._memory: RecentValues[V] = RecentValues(schema.memory, schema.weigh)
 
     @abstractmethod

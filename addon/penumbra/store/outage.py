@@ -27,7 +27,7 @@ _BACKOFF = EqualJitterBackoff(_LONGEST_PAUSE, _FIRST_PAUSE)
 _HURRIED = EqualJitterBackoff(2 * _FIRST_PAUSE, _FIRST_PAUSE)
 _LONGEST_WAIT = 0.5
 _HEARING = 1.5
-"""Seconds after which every proxy has reconnected and receives announcements."""
+"""The seconds after which every proxy has reconnected and receives announcements."""
 _RECENT_SECONDS = 30.0
 
 
@@ -47,9 +47,9 @@ class Outage:
     clock: Callable[[], float] = time.monotonic
     reach: Reach = Reach.WHOLE
     count: int = 0
-    """Number of outages. Failures during an outage are not counted again."""
+    """The number of outages. Failures during an outage are not counted again."""
     tries: int = 0
-    """Number of tries since the store was whole, up to 10."""
+    """The number of tries since the store was whole, up to 10."""
     _began: float = 0.0
     _tried: float = 0.0
     _ended: float = field(default=float("-inf"))
@@ -145,7 +145,7 @@ class DelayedRows:
 
     clock: Callable[[], float] = time.monotonic
     forgotten: int = 0
-    """Number of delayed rows that were dropped."""
+    """The number of delayed rows that were dropped."""
     _delayed: OrderedDict[bytes, Delayed] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _recent: deque[tuple[float, Row]] = field(default_factory=deque)

@@ -65,8 +65,7 @@ class Originals:
 
 
 def key_of_before(ref: str) -> str:
-    """An original can be a part of a file. Return the reference under which the number of lines before that
-    part is stored."""
+    """Return the reference of a stored number: the lines of a file before the part that is the original."""
     return f"{ref} before"
 
 

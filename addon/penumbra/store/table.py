@@ -55,7 +55,7 @@ V = TypeVar("V")
 T = TypeVar("T")
 D = TypeVar("D")
 _ROW_BYTES = 500
-"""Bytes of a row in memory in addition to its value."""
+"""The bytes of a row in memory in addition to its value."""
 _VALUE, _USED = map(attrgetter, ("value", "used"))
 
 

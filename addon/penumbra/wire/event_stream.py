@@ -20,7 +20,7 @@ _LENGTHS = struct.Struct(">II")
 _NUMBER = struct.Struct(">I")
 _PRELUDE_BYTES = 12
 _AROUND_BYTES = 16
-"""Number of bytes in a message apart from its headers and payload."""
+"""The number of bytes in a message apart from its headers and payload."""
 _STRING = 7
 _ODD = (ParserError, struct.error, UnicodeDecodeError, KeyError)
 """The errors that botocore raises for invalid bytes."""
@@ -61,7 +61,7 @@ class MessageReader:
     _buffer: bytearray = field(default_factory=bytearray)
     _decoder: EventStreamBuffer = field(default_factory=EventStreamBuffer)
     _total: int = 0
-    """Number of bytes in the current message; 0 until its lengths have arrived."""
+    """The number of bytes in the current message; 0 until its lengths have arrived."""
     _broken: bool = False
 
     def feed(self, data: bytes) -> list[StreamMessage]:

@@ -31,7 +31,7 @@ VALUE_BYTES = 200
 """Approximate bytes of memory that an object in a state takes."""
 _MOST = 64_000_000
 _MOST_ARRAYS = 16
-"""Greatest number of arrays of one scope."""
+"""The greatest number of arrays of one scope."""
 _LAST = 3
 """The number of items at the end of a new array that the next request may change."""
 _MOST_STATES = 2
@@ -98,7 +98,7 @@ class Prefix:
     starts: tuple[int, ...] = ()
     """Offsets of the items, counted from the first item."""
     size: int = 0
-    """Number of bytes from the first item to the end of the last item."""
+    """The number of bytes from the first item to the end of the last item."""
     states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
     """The states of each computation, by its key."""
     state_sizes: dict[Hashable, int] = field(default_factory=dict)

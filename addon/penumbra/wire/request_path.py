@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from penumbra.short_texts import remembered
 
 _ROUNDS = 3
-"""Greatest number of times that a path is percent-decoded."""
+"""The greatest number of times that a path is percent-decoded."""
 _QUERY = re.compile(r"[?#]")
 _PARAMETERS = re.compile(r";[^/]*")
 _OWN_NAMES = ("ip6-localhost", "ip6-loopback", "host.docker.internal")
@@ -102,7 +102,7 @@ def normal(path: str) -> str:
 
 
 HEADER = "x-penumbra-call"
-"""Header that marks a call of Penumbra's own. Its value is the call's number."""
+"""The header that marks a call of Penumbra's own. Its value is the call's number."""
 under_way: set[str] = set()
 """Numbers of Penumbra's own calls that are not finished."""
 

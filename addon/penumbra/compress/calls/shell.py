@@ -103,7 +103,7 @@ def _parse(line: str, depth: int = 0) -> tuple[Part, ...]:
 
 
 _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
-"""`_parse` with a cache. Shortening and redaction parse the same line."""
+"""This function is `_parse` with a cache, since shortening and redaction parse the same line."""
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:

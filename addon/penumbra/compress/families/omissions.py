@@ -1,4 +1,4 @@
-"""These steps of a family rule omit lines. The marks of a step count the omitted lines."""
+"""This module has the steps of a family rule that omit lines. Their marks count the omitted lines."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""These steps of a family rule lose nothing. Repeated parts of lines are written once or in a shorter
-form."""
+"""This module has the steps of a family rule that lose nothing. They write repeated parts of lines once
+or in a shorter form."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Hoist:
 
 @dataclass(slots=True)
 class Same:
-    """If a line is repeated in many places of the text, the step `same` keeps only the first."""
+    """The step `same` keeps only the first of equal lines in many places of a text."""
 
     rule: SameRule
     pattern: Pattern

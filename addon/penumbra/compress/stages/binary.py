@@ -1,4 +1,4 @@
-"""These stages write a size in place of data that nobody can read: binary, hex or base64."""
+"""This module has the stages that write a size in place of binary, hex or base64 data."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def _is_indented(lines: list[str]) -> bool:
 
 
 _remembered = lru_cache(maxsize=16)(_separator)
-"""`_separator` with a cache, since several stages ask for the separator of the same text."""
+"""This function is `_separator` with a cache, since several stages ask for the separator of the same text."""
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:

@@ -23,7 +23,7 @@ COOKIE = "penumbra_page"
 _log = logging.getLogger(__name__)
 _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
-"""Greatest number of streams of one browser. A browser opens only six HTTP/1.1 connections to a host."""
+"""The greatest number of streams of one browser. A browser opens only six HTTP/1.1 connections to a host."""
 PAUSE, _ALIVE = 1.0, 15.0
 """Shortest time in seconds between two events of a stream, and the time without events after which a comment
 is sent."""

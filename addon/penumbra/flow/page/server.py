@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penumbra.flow.page.handlers import Page
 
 _MOST_BYTES = 10_000
-"""Greatest size in bytes of a request's headers, and of its body."""
+"""The greatest size in bytes of a request's headers, and of its body."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,7 +38,7 @@ class PageServer:
         self._page: Page | None = None
         self._place = PagePlace(is_on=False)
         self.proof = secrets.token_urlsafe(24)
-        """Value of `PROOF_HEADER`, which shows that a request came through this proxy."""
+        """The value of `PROOF_HEADER`, which shows that a request came through this proxy."""
         self.token = ""
         self.port = 0
         """Port of the server; 0 while it does not listen."""

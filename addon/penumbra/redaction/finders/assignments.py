@@ -87,7 +87,7 @@ _OPEN = late(
     rb"([\[({])"
 )
 _OPEN_REACH = 256
-"""Number of bytes after a name that are searched for a bracket."""
+"""The number of bytes after a name that are searched for a bracket."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
 """Beginnings of lists in the shell and in Ruby whose items are strings without quotes."""
 _QUOTED = late(_GAP + rb"[bruf]?({QUOTE})")
@@ -97,7 +97,7 @@ _BLANKS = late(rb"{QUOTE}?(?=[ \t\r\n])")
 _KEY = late(_GAP + rb"(?:{QUOTE})?:?[\w.@-]{1,80}(?:{QUOTE})?" + _GAP + rb"(?::|=>?)" + _GAP + rb"({QUOTE})")
 _MEMBERS_BELOW = late(rb"[\\\"']{0,4}:[ \t]{0,8}(?=\r?\n|\\{1,31}[nr])")
 _BELOW_REACH = 5
-"""Number of bytes after a name that are searched for its colon."""
+"""The number of bytes after a name that are searched for its colon."""
 _END_OF_LINE = (
     rb"(?=[ \t]{0,8}(?:" + QUOTE + rb")?[ \t]{0,8}(?:#[^\r\n]*|)(?:\r?\n|\\{1,31}[nr]|" + QUOTE + rb"|\Z))"
 )
@@ -237,7 +237,7 @@ _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _REPLACED = re.compile(placeholder.ALONE)
 """This pattern matches a value that is only a placeholder."""
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
-"""Bytes that may follow a name in a tag."""
+"""The bytes that may follow a name in a tag."""
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
 """The bytes before a part of a URL. Such a part is not the name in a tag."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
@@ -252,7 +252,7 @@ _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
 _SHA1 = re.compile(rb"[0-9a-f]{40}")
 _LONGEST_SLOGAN = 80
 _USER_REACH = 160
-"""Number of bytes before a password that are searched for its user."""
+"""The number of bytes before a password that are searched for its user."""
 _NAMED_AGAIN = re.compile(rb"[(\[{]{0,4}([A-Za-z_][\w.-]{1,40})[=:]")
 _BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
@@ -265,7 +265,7 @@ _DIGEST_OF = late(
     rb"(?i)\b(?:md[45]|rmd160|(?:sha|shake|blake|sm|tiger|whirlpool|crc)[0-9a-z/-]{0,10}) ?\(\Z"
 )
 _LONGEST_DIGEST = 24
-"""Greatest number of bytes that `_DIGEST_OF` matches."""
+"""The greatest number of bytes that `_DIGEST_OF` matches."""
 _LONGEST_PATH = 120
 _PATH_CHARACTERS = _NAME_CHARACTERS + b"/"
 _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
@@ -399,7 +399,7 @@ def _values(
             or _is_below_type(data, start, end, value)
             or _is_content_key(data, start, end, value)
         ):
-            span = None  # Such a value is harmless.
+            span = None  # A value of this form is no secret.
         if span and name.label == "auth":
             span = _without_user(data, span)
         if span:

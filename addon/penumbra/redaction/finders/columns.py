@@ -63,7 +63,7 @@ an escaped quote ends at the next escaped quote."""
 _ROW = _late(rb"{_GAP}\(")
 _NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_SQL_ROW = 4000
-"""Number of bytes after an unreadable cell that are searched for the next row."""
+"""The number of bytes after an unreadable cell that are searched for the next row."""
 _WORD = late(rb"[A-Za-z_][\w$]{0,63}")
 _COPY_ROW = _late(
     rb"{_LINE_END}(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"

@@ -76,7 +76,7 @@ _BY_FILE = {
 _MOST_ODD_LINES = 10
 """The greatest number of consecutive lines without a user, such as empty lines."""
 _LONGEST_BEGINNING = 128
-"""Greatest number of bytes before an anchor that are searched for the beginning of its line."""
+"""The greatest number of bytes before an anchor that are searched for the beginning of its line."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
 _ROLES = (b"monitorrole", b"controlrole")
 _USER = re.compile(rb"\"[a-z][a-z0-9_.@-]*\\{0,31}\" ")

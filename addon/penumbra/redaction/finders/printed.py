@@ -187,12 +187,12 @@ _WEAK_SIGNS = (b"# ", b"% ", b"> ")
 _BEFORE = ("sudo", "env", "curl")
 """Further programs whose names show a prompt after a weak sign."""
 _REACH = 240
-"""Number of bytes before a prompt's sign that are searched for the beginning of its line."""
+"""The number of bytes before a prompt's sign that are searched for the beginning of its line."""
 _TAG = b">"
 """End of an HTML tag that may be before a prompt."""
 _QUOTES = (b'"', b"'", b"`")
 _MOST = 2_000
-"""Greatest number of prompts in one text that are read."""
+"""The greatest number of prompts in one text that are read."""
 _LONGEST_OUT = 1_000
 _FRONT = rb"(?:" + shared_patterns.LINE_START + rb"|\x1b\[[0-9;]{0,8}m|[ \t]){0,6}+"
 _ESCAPED = rb"\\{0,31}r?\\{1,31}n"

@@ -116,7 +116,7 @@ def _is_random_tail(tail: bytes, prefix: str) -> bool:
 _LINE = re.compile(rb"(?:\r?\n|\\{1,31}n)([A-Za-z0-9+/_.-]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _HEX_END = re.compile(rb"[0-9a-f]*\Z")
 _NEAR = 2_000
-"""Greatest number of bytes before a word that are searched for the beginning of its line."""
+"""The greatest number of bytes before a word that are searched for the beginning of its line."""
 _LONGEST_BEGINNING = 64
 _LEAST_WIDTH = 40
 """The smallest number of columns in a line that a terminal or a mail program may have broken."""
@@ -196,11 +196,11 @@ _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
 """This pattern matches a `^` in a regular expression, unless it negates a character class."""
 _MEMORY = 16 << 20
-"""Greatest number of bytes of memory for each alternative of a combined pattern."""
+"""The greatest number of bytes of memory for each alternative of a combined pattern."""
 _AFTER_WRAP = 64
-"""Greatest number of bytes that a match of `WRAPS` has after the end of the first word."""
+"""The greatest number of bytes that a match of `WRAPS` has after the end of the first word."""
 _AHEAD = 4_096
-"""Greatest number of bytes after an anchor in which one search looks for the next match."""
+"""The greatest number of bytes after an anchor in which one search looks for the next match."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """The characters between the parts of a token. No token begins after such a character."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
@@ -229,7 +229,7 @@ _WORDS_OF_IDENTIFIER = 3
 _QUOTES = (b'"', b"'", b"`")
 _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
-"""Greatest number of bytes before a value that are searched for an opening bracket."""
+"""The greatest number of bytes before a value that are searched for an opening bracket."""
 _BEGINNING = 600
 """The number of bytes after an anchor that are enough to tell whether a long value is random."""
 _LOOK = 256
@@ -292,7 +292,7 @@ class Anchor:
 
     @cached_property
     def _pattern(self) -> Linear | None:
-        """One pattern for all rules in `begins`; None if a rule must be tried by itself. The pattern is
+        """The pattern for all rules in `begins`; None if a rule must be tried by itself. The pattern is
         compiled at its first use, because most anchors never occur."""
         looks = [_loosened(rule) for rule in self.begins]
         if not all(looks):

@@ -19,7 +19,7 @@ from penumbra.redaction.values import Style, has_digit, is_opaque, is_wordy, kin
 _ESCAPED = re.compile(rb"(?<!\\)(\\++)(\"|u0022)")
 _NEW_LINES = re.compile(rb"\n|(?<!\\)(\\++)n")
 _LONGEST_ESCAPE = 64
-"""Greatest number of backslashes before a quote that are counted."""
+"""The greatest number of backslashes before a quote that are counted."""
 _REACH = 256
 
 
@@ -155,7 +155,7 @@ def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
 LOOK = 512
 """The greatest number of bytes that are read of one value."""
 LONGEST_JUDGED = 256
-"""Greatest number of characters of a value that decide whether it is a secret."""
+"""The greatest number of characters of a value that decide whether it is a secret."""
 _RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
 RUN_ODD = re.compile(rb"[^\s\"'`\\\x1b\x00]{1,512}")
 RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b\x00,;&|(){}\[\]]{1,512}")
