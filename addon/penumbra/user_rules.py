@@ -4,7 +4,7 @@
 
 A user's rule replaces Penumbra's rule of the same name. Other entries of a file come before Penumbra's.
 Everything is checked before its use: keys and values by the schemas, patterns by RE2, and examples by a run.
-Wrong entries are left out. A line with file, rule and key reports each of them.
+A wrong command or secret rule is left out, any other wrong file as a whole. A line reports each error.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class FailedExample(NamedTuple):
 
     file: str
     rule: str
-    """Id of the rule for a command family or a secret; empty for other files."""
+    """The name of a command family or the id of a secret's rule; empty if there is none."""
     problem: str
     """A text with the example and its actual result."""
 
