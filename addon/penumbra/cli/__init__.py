@@ -82,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not os.environ.get("HOME", "-"):
         # An empty HOME would stand for the root of the disk.
         del os.environ["HOME"]
+    _open_streams()
     try:
         code = _obey(words)
         sys.stdout.flush()
@@ -99,6 +100,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(failure.code) from None
     except KeyboardInterrupt:
         raise SystemExit(_end_by(signal.SIGINT)) from None
+
+
+def _open_streams() -> None:
+    """Open the null device for each closed standard stream. Otherwise the next opened file gets the stream's
+    descriptor."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            if null != number:
+                os.close(null)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def _end_by(number: int) -> int:

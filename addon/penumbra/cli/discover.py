@@ -140,10 +140,9 @@ async def _project(
 
 
 def _nothing(named: Sequence[Path], agent: str, since: float) -> str:
-    of = agent or "the agents it knows"
-    newer = " that is new enough" if since else ""
-    where = "there" if named else f"where {of} would keep it"
-    return f"penumbra: no session log{newer} {where}; name one, or a folder"
+    new = "new enough " if since else ""
+    where = "there" if named else f"where {agent or 'an agent'} keeps its logs"
+    return f"penumbra: no {new}session log {where}; name a log or a folder"
 
 
 def _read(logs: Sequence[_Log], counts: LogCounts, failed: int, is_whole: bool) -> list[str]:

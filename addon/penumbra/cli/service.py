@@ -48,7 +48,7 @@ def _systemd(command: Sequence[str]) -> str:
     return f"""\
 # mkdir -p ~/.config/systemd/user && penumbra service > ~/.config/systemd/user/penumbra.service
 # systemctl --user daemon-reload && systemctl --user enable --now penumbra
-# Its log: journalctl --user -u penumbra. Away again: systemctl --user disable --now penumbra
+# Its log: journalctl --user -u penumbra. Removal: systemctl --user disable --now penumbra
 [Unit]
 Description=Penumbra, a proxy for the requests of LLM agents
 After=network-online.target
@@ -71,7 +71,7 @@ def _launchd(command: Sequence[str]) -> str:
 <?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
 <!-- penumbra service > ~/Library/LaunchAgents/{_LABEL}.plist
-     launchctl load -w ~/Library/LaunchAgents/{_LABEL}.plist; away again: launchctl unload -w the same -->
+     launchctl load -w ~/Library/LaunchAgents/{_LABEL}.plist; removal: the same with `unload` -->
 <plist version="1.0">
 <dict>
   <key>Label</key>

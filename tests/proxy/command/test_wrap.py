@@ -252,6 +252,18 @@ def test_without_a_terminal_wrap_stays_in_the_pipeline_and_prints_nothing_withou
     assert not any(name.startswith("PENUMBRA_") for name in found)
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_is_the_null_device_and_never_a_file_of_the_proxy(
+    closed, environment, wrapped
+):
+    null = "import os; exit(4 * (os.stat(os.devnull).st_rdev in [os.fstat(n).st_rdev for n in (1, 2)]))"
+    line = shlex.join([*wrapped, sys.executable, "-c", null])
+    done = subprocess.run(
+        f"exec {line} {closed}", shell=True, env=environment, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (4, b"", b"")
+
+
 def test_a_program_that_cannot_be_run_fails_as_in_a_shell(environment, wrapped, tmp_path):
     program = tmp_path / "program"
     program.write_text("echo $1; exit 5\n")

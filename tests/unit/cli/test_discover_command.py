@@ -123,7 +123,7 @@ def test_paths_agents_and_ages_choose(home: Path, capsys: pytest.CaptureFixture[
     assert "2 logs read" in capsys.readouterr().out
     os.utime(claude, (1, 1))
     assert discover.main(["--agent", "claude-code", "--since", "7d"]) == 1
-    assert "no session log that is new enough" in capsys.readouterr().err
+    assert "no new enough session log" in capsys.readouterr().err
 
 
 def test_an_interrupted_run_prints_its_results(
