@@ -242,6 +242,7 @@ HOSTILE = [
         "ab_" + "q8Zk2m" * 5 + "-",
     ),
     *("password='Zt7#q\\\"w9x' ", "password='Zt7#q\\\\\\\"w9x' ", "password=`Zt7#q\\u0022='x` \\\\n"),
+    *("4142434445464748ff", "41424344ff" * 6 + "\n", "41" * 30 + "\n"),
     *("\x1b[", "\x1b]8;;", "\\u0067", "a\u200b", "<password ", "<a password>", "[REDACTED:password:abcdef] "),
 ]
 
