@@ -126,6 +126,10 @@ Clean = Callable[[str], str]
 """A `Clean` is a function that returns a text without its secrets. Raises RedactionError."""
 
 
+Remembered = Callable[[str, bool, Clean], str]
+"""A function like `ShownTexts.shown` for one scope."""
+
+
 class ShownTexts:
     """A `ShownTexts` remembers the names of paths and commands, because every request has the same calls. The
     keys are hashes: possible secrets must not stay in memory."""
@@ -134,9 +138,11 @@ class ShownTexts:
         self._lock = Lock()
         self._shown: LRUCache[bytes, str] = LRUCache(4_096)
 
-    def shown(self, text: str, is_path: bool, clean: Clean) -> str:
-        """Return the part of a text that a name shows. `clean` is deterministic. Raises RedactionError."""
-        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, salt=bytes([is_path])).digest()
+    def shown(self, scope: bytes, text: str, is_path: bool, clean: Clean) -> str:
+        """Return the part of a text that a name shows. `scope` tells the values that `clean` redacts. Raises
+        RedactionError."""
+        data = text.encode("utf-8", "surrogatepass")
+        key = blake2b(data, digest_size=16, key=scope[:64], salt=bytes([is_path])).digest()
         with self._lock:
             known = self._shown.get(key)
         if known is None:
@@ -151,7 +157,7 @@ def call_name(
     arguments: Any,
     clean: Clean = str,
     show: Callable[[str], str] = str,
-    remembered: ShownTexts | None = None,
+    remembered: Remembered | None = None,
     call: Call | None = None,
 ) -> str:
     """Return the name of a call, such as `Read src/a.ts`; only the tool if all its calls look the same.
@@ -159,7 +165,7 @@ def call_name(
     classified call, if known. A path or command that can't be searched for secrets is not shown."""
     call = call or classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
-    shown = _shown if remembered is None else remembered.shown
+    shown = _shown if remembered is None else remembered
     asked = _asked(call, path, arguments)
     try:
         what = shown(asked.text, asked.is_path, clean)

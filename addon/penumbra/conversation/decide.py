@@ -27,7 +27,7 @@ from penumbra.compress.failure_lines import failing
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import line_count, size
 from penumbra.conversation import adoption, back_references, earlier_texts, provider_history
-from penumbra.conversation.call_names import ShownTexts
+from penumbra.conversation.call_names import Remembered
 from penumbra.conversation.earlier_texts import EarlierTexts
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Outside, Request
@@ -72,7 +72,7 @@ class Inputs:
     """Results of the history that the provider stores, in order."""
     show: ShowName = one_line
     """The function that shows names of tools and calls."""
-    shown: ShownTexts | None = None
+    shown: Remembered | None = None
     """The remembered names of paths and commands; None if names depend on the conversation."""
     gaps: Gaps | None = None
     """Texts whose decisions the store may not have returned; None if the store has returned all decisions."""

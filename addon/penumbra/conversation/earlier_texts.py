@@ -28,7 +28,7 @@ from penumbra.compress.result import Loss, Shortened, ShownBefore
 from penumbra.compress.stages import line_numbers, terminal
 from penumbra.conversation import provider_history
 from penumbra.conversation.back_references import STAGE, Referring, with_references
-from penumbra.conversation.call_names import Clean, Name, ShownTexts, call_key, call_name, can_name, is_plain
+from penumbra.conversation.call_names import Clean, Name, Remembered, call_key, call_name, can_name, is_plain
 from penumbra.conversation.items import Item
 from penumbra.conversation.line_index import LineIndex, LineIndexes
 from penumbra.conversation.model import Request
@@ -159,7 +159,7 @@ class EarlierTexts:
     """The function that removes secrets from the names of calls."""
     show: Callable[[str], str] = str
     """The function that returns the part of a tool's name that may be shown."""
-    shown: ShownTexts | None = None
+    shown: Remembered | None = None
     """Remembered names of paths and commands."""
     so_far: TextsSoFar = field(init=False)
     _line_index: LineIndex | None = None

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from types import MappingProxyType
 
 import ahocorasick_rs
@@ -46,6 +47,8 @@ class _Known:
     made: LRUCache[str, bool] = field(default_factory=lambda: LRUCache(_MADE))
     """The placeholders that were made for the caller."""
     size: int = 0
+    version: int = 0
+    """A number that changes whenever the values change."""
     automaton: tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]] | None = None
     """An automaton for all spellings of values, and the placeholder of each; None after a change."""
 
@@ -58,6 +61,7 @@ class CallerValues:
         """Keep at most `callers` callers, each with at most `values` values of `size` bytes together."""
         self._values, self._size = values, size
         self._known: LRUCache[bytes, _Known] = LRUCache(callers)
+        self._versions = count(1)
         self._lock = threading.Lock()
 
     def learn(self, caller: bytes, found: Mapping[str, str], made: Collection[str] = ()) -> None:
@@ -78,18 +82,24 @@ class CallerValues:
                     continue
                 known.marks[value] = mark
                 known.size += len(value)
-                known.automaton = None
+                known.automaton, known.version = None, next(self._versions)
             known.made.update(dict.fromkeys(made, True))
             while len(known.marks) > self._values or known.size > self._size:
                 value, _ = known.marks.popitem(last=False)
                 known.size -= len(value)
-                known.automaton = None
+                known.automaton, known.version = None, next(self._versions)
 
     def has_made(self, caller: bytes, mark: str) -> bool:
         """Return whether a placeholder was made for a caller."""
         with self._lock:
             known = self._known.get(caller)
             return known is not None and mark in known.made
+
+    def version(self, caller: bytes) -> bytes:
+        """Return a key for the values that are known of a caller; empty if there are none."""
+        with self._lock:
+            known = self._known.get(caller)
+            return b"%d:%b" % (known.version, caller) if known is not None and known.marks else b""
 
     def without(self, caller: bytes, text: str, counts: Mapping[str, int] = _NOTHING) -> Redacted:
         """Return a text without the values of a caller. In the text, values may be escaped as in JSON.

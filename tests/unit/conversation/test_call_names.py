@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from penumbra.conversation.call_names import Name, NamedCalls, ShownTexts, call_name
 from penumbra.errors import RedactionError
+from penumbra.redaction.caller_values import CallerValues
+from penumbra.redaction.redactor import Scan
 from support.messages_requests import LOG, answer, body, contents, go, use
 
 SECRET = "hunter2hunter2hunter2"
@@ -68,7 +71,8 @@ def test_remembered_names_hold_no_calls() -> None:
         asked.append(text)
         return clean(text)
 
-    remembered = ShownTexts()
+    texts = ShownTexts()
+    remembered = partial(texts.shown, b"")
     for _ in range(2):
         for tool, arguments in (
             ("Bash", {"command": f"login {SECRET} {'x' * 5_000}"}),
@@ -78,12 +82,26 @@ def test_remembered_names_hold_no_calls() -> None:
                 tool, arguments, clean
             )
     assert len(asked) == 2
-    assert SECRET not in str(vars(remembered))
+    assert SECRET not in str(vars(texts))
     # A command and a path with the same text are cut at different places.
     long = {"command": "/" + "a" * 50 + "/" + "b" * 50}
     same = {"file_path": long["command"]}
     for tool, arguments in (("Bash", long), ("Read", same)):
         assert call_name(tool, arguments, clean, remembered=remembered) == call_name(tool, arguments, clean)
+
+
+def test_remembered_names_follow_the_known_values_of_the_caller() -> None:
+    texts, values, mark = ShownTexts(), CallerValues(), "[REDACTED:password:abcdef]"
+
+    def name(caller: bytes) -> str:
+        remembered = partial(texts.shown, values.version(caller))
+        redact = values.redacting(caller, lambda text, hint: Scan(text, {}))
+        arguments = {"command": "login Tr1cky-W0rd"}
+        return call_name("Bash", arguments, lambda text: redact(text, "").text, remembered=remembered)
+
+    assert name(b"one") == name(b"two") == "Bash login Tr1cky-W0rd"
+    values.learn(b"one", {mark: "Tr1cky-W0rd"})
+    assert (name(b"one"), name(b"two")) == (f"Bash login {mark}", "Bash login Tr1cky-W0rd")
 
 
 PATCH = ["*** Begin Patch", "*** Update File: src/a.py", "@@", "-a", "+b", "*** Add File: b.py", "+c"]
