@@ -38,7 +38,7 @@ from penumbra.conversation import (
     rewrite,
     workers,
 )
-from penumbra.conversation.call_names import Remembered, ShownTexts
+from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.external_forms import AskedCompressors
@@ -255,13 +255,14 @@ class Engine:
         OverrideError, RedactionError."""
         request, past = inputs.request, inputs.past
         credential = b"" if request.caller.is_open else turn.caller.credential
+        scope = self.rules.values.version(credential) if inputs.is_recorded else b""
         inputs = replace(
             inputs,
             provider_results=provider_history.results_before(request, prepared),
             references=comparing(prepared.references, request, past, inputs.redact) if prepared else None,
             show=await self.rules.show(),
             # If secret values are put back, names depend on the conversation.
-            shown=None if request.settings.restores_secrets else self._remembered(inputs, credential),
+            shown=None if request.settings.restores_secrets else partial(self._shown_texts.shown, scope),
             is_ours=partial(self.rules.values.has_made, credential) if inputs.is_recorded else None,
         )
         external = await self._compressors.forms(incoming, inputs, turn.do)
@@ -312,10 +313,6 @@ class Engine:
             name = f"{show(last)[:_PROJECT_CHARACTERS] or '/'} ({digest.hexdigest()})"
             self._projects[conversation] = name
         return self._projects.get(conversation, "")
-
-    def _remembered(self, inputs: Inputs, credential: bytes) -> Remembered:
-        scope = self.rules.values.version(credential) if inputs.is_recorded else b""
-        return partial(self._shown_texts.shown, scope)
 
     async def _watched(self, accepted: Accepted, inputs: Inputs, prepared: Prepared, turn: Turn) -> Accepted:
         """Return the request with the functions that answer the model's calls for originals. Originals in the

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import re2
@@ -289,12 +289,16 @@ def _octet(kind: str, member: bytes) -> bytes:
     return _SHORT.get(letter[-1:], letter[-1:]) if letter[:1] == b"\\" else letter
 
 
-def _digits(data: bytes, start: int, end: int) -> list[tuple[bytes, int, int]]:
-    """Return the pieces of a view in place of hexadecimal digits. A line feed replaces bytes that are no
+_Pieces = list[tuple[bytes, int, int]]
+"""Arguments of `Making.piece`."""
+
+
+def _digits(data: bytes, run: re.Match[bytes]) -> _Pieces:
+    """Return the pieces of a view in place of a match of `_DIGITS`. A line feed replaces bytes that are no
     text. No pieces are returned if fewer than `_LEAST_DIGITS` bytes are text."""
-    pieces: list[tuple[bytes, int, int]] = []
+    pieces: _Pieces = []
     size = 0
-    for line in _LINE_OF_DIGITS.finditer(data, start, end):
+    for line in _LINE_OF_DIGITS.finditer(data, *run.span()):
         octets, begin, at = binascii.unhexlify(line[0]), line.start(), 0
         for text in _TEXT_IN_OCTETS.finditer(octets):
             if text.start() > at:
@@ -307,31 +311,24 @@ def _digits(data: bytes, start: int, end: int) -> list[tuple[bytes, int, int]]:
     return pieces if size >= _LEAST_DIGITS else []
 
 
-def _in_digits(data: bytes) -> Iterator[View]:
-    """Yield a view with the text in place of each match of `_DIGITS`, and with the text near the match."""
+def _array_members(data: bytes, run: re.Match[bytes]) -> _Pieces:
+    """Return the pieces of a view in place of a match of `_ARRAY`."""
+    kind = run.lastgroup or ""
+    members = _MEMBER[kind].finditer(data, *run.span(kind))
+    return [(_octet(kind, one[0]), one.start(), one.end() - one.start()) for one in members]
+
+
+def _spelled(
+    pattern: re.Pattern[bytes], decoded: Callable[[bytes, re.Match[bytes]], _Pieces], data: bytes
+) -> Iterator[View]:
+    """Yield a view with the decoded pieces in place of each match, and with the text near the match."""
     made, at = Making(data), 0
-    for run in _DIGITS.finditer(data):
-        if pieces := _digits(data, *run.span()):
-            made.near(at, run.start())
+    for run in pattern.finditer(data):
+        if pieces := decoded(data, run):
+            made.near(at, pieces[0][1])
             for piece in pieces:
                 made.piece(*piece)
             at = run.end()
-    if made.size:
-        made.stretch(at, min(len(data), at + AROUND))
-        yield made.view()
-
-
-def _arrays(data: bytes) -> Iterator[View]:
-    """Yield a view with the spelled text in place of each match of `_ARRAY`, and with the text near the
-    match."""
-    made, at = Making(data), 0
-    for run in _ARRAY.finditer(data):
-        kind = run.lastgroup or ""
-        start, end = run.span(kind)
-        made.near(at, start)
-        for member in _MEMBER[kind].finditer(data, start, end):
-            made.piece(_octet(kind, member[0]), member.start(), member.end() - member.start())
-        at = end
     if made.size:
         made.stretch(at, min(len(data), at + AROUND))
         yield made.view()
@@ -473,8 +470,8 @@ DECODERS = {
     Sign.DUMP: Decoder(_DUMP, _dumped),
     Sign.CHARACTERS: Decoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters),
     Sign.WIDE: Decoder(_WIDE_SIGN, _wide),
-    Sign.ARRAY: Decoder(_ARRAY_SIGN, _arrays, quote=b'"'),
-    Sign.DIGITS: Decoder(_DIGITS_SIGN, _in_digits),
+    Sign.ARRAY: Decoder(_ARRAY_SIGN, partial(_spelled, _ARRAY, _array_members), quote=b'"'),
+    Sign.DIGITS: Decoder(_DIGITS_SIGN, partial(_spelled, _DIGITS, _digits)),
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }
