@@ -4,6 +4,7 @@ state."""
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import platform
 import shutil
@@ -87,10 +88,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _obey(words)
         sys.stdout.flush()
         raise SystemExit(code if code >= 0 else _end_by(-code))
-    except BrokenPipeError:
-        # A reader such as `head` has closed the pipe. Buffered output must not fail again at the exit.
+    except OSError as error:
+        # A reader such as `head` has closed the pipe, or the disk is full. Buffered output must not fail
+        # again at the exit.
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(_PIPE) from None
+        if error.errno == errno.EPIPE:
+            raise SystemExit(_PIPE) from None
+        raise SystemExit(f"penumbra: {one_line(str(error))}") from None
     except Failure as failure:
         for line in str(failure).split("\n"):
             print(f"penumbra: {line}", file=sys.stderr, flush=True)

@@ -55,23 +55,29 @@ def test_other_commands_have_help_of_their_own(command, capsys):
     assert f"penumbra {command} " in capsys.readouterr().out.partition("\n\n")[0]
 
 
+def run(arguments, stdout, tmp_path):
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "penumbra", *arguments]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=environment, text=True)
+
+
 @pytest.mark.parametrize("arguments", [["doctor"], ["--help"], ["--version"]])
 def test_a_reader_that_has_seen_enough_is_no_traceback(arguments, tmp_path):
     """`penumbra doctor | head -0`."""
     reading, writing = os.pipe()
     os.close(reading)
-    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-m", "penumbra", *arguments],
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        env=environment,
-        text=True,
-    )
+    done = run(arguments, writing, tmp_path)
     os.close(writing)
     assert done.returncode == 141
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_is_one_line(tmp_path):
+    with open("/dev/full", "w") as full:
+        done = run(["--version"], full, tmp_path)
+    assert (done.returncode, done.stderr) == (1, "penumbra: [Errno 28] No space left on device\n")
 
 
 def test_an_empty_home_is_none(monkeypatch, capsys):
