@@ -23,7 +23,7 @@ from penumbra.apis import parts, prefix_hash
 from penumbra.apis.parts import ResultText
 from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.envelope import is_cut
+from penumbra.compress.calls.envelope import is_cut, split_envelope
 from penumbra.compress.result import Loss, Shortened, ShownBefore
 from penumbra.compress.stages import line_numbers, terminal
 from penumbra.conversation import provider_history
@@ -345,6 +345,9 @@ class EarlierTexts:
             index.calls.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
         if text.text is not None:
             original = None if text.original is None else self._output_of(text.original, call)
+            if original is not None and text.loss < Loss.LOSSY and not text.text.startswith("<<<SHADOW:"):
+                # The model can't ask for this original, so the output's first line is line 1.
+                original = split_envelope(original)[1]
             is_whole = original is None and text.loss == Loss.NONE and not is_cut(text.text)
             index.note(
                 *(text.key, name, text.text, original),

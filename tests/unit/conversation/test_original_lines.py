@@ -72,13 +72,17 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("can_ask", [True, False])
-def test_a_reference_is_true_of_the_outputs(kind: str, can_ask: bool) -> None:
+@pytest.mark.parametrize(
+    ("around", "can_ask"),
+    [("{}", True), ("{}", False), ("<returncode>0</returncode>\n<output>\n{}\n</output>", False)],
+    ids=["can ask", "can't ask", "tags"],
+)
+def test_a_reference_is_true_of_the_outputs(kind: str, around: str, can_ask: bool) -> None:
     made, command, words = KINDS[kind]
     outputs = {command.format(word): made(word) for word in words}
     messages = []
     for number, (line, output) in enumerate(outputs.items()):
-        messages += [use(f"t{number}", command=line), answer(f"t{number}", output)]
+        messages += [use(f"t{number}", command=line), answer(f"t{number}", around.format(output))]
     forwarded = contents(
         go(body(*messages), settings=Settings(), references=References() if can_ask else None)
     )
