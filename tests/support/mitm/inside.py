@@ -151,6 +151,14 @@ class Inside:
         kinds = collections.Counter(map(type, gc.get_objects()))
         return json.dumps({"flows": kinds[http.HTTPFlow], "streams": kinds[SpliceStream]})
 
+    @command.command("tests.read")
+    def known_requests(self) -> str:
+        """Return the number of requests whose parts are in memory, where their flows keep them."""
+        from penumbra.conversation.result_text import Carried
+
+        gc.collect()
+        return str(sum(type(each) is Carried for each in gc.get_objects()))
+
     @command.command("tests.caches")
     def caches(self) -> str:
         """Return the total size and the total limit of all caches that are limited in bytes or characters."""
