@@ -97,22 +97,15 @@ def _usual(package: str, fixed: str) -> str:
 def _held_back(package: str, fixed: str) -> str:
     """Return why mitmproxy forbids all versions without a vulnerability; empty if it allows such a
     version."""
-    latest = next((found[1] for wanted in _wanted() if (found := _most(package, wanted))), "")
+    try:
+        requirements = metadata.requires("mitmproxy") or []
+    except metadata.PackageNotFoundError:
+        requirements = []
+    limit = re.compile(rf"{re.escape(package)}\b[^;]*<=\s*([\d.]+)")
+    latest = next((found[1] for each in requirements if (found := limit.match(each))), "")
     if not latest or parts(latest) >= parts(fixed):
         return ""
     return f"none yet: mitmproxy {version_of('mitmproxy')} takes no {package} later than {latest}"
-
-
-def _wanted() -> list[str]:
-    """Return the requirements of the installed mitmproxy."""
-    try:
-        return metadata.requires("mitmproxy") or []
-    except metadata.PackageNotFoundError:
-        return []
-
-
-def _most(package: str, wanted: str) -> re.Match[str] | None:
-    return re.match(rf"{re.escape(package)}\b[^;]*<=\s*([\d.]+)", wanted)
 
 
 def version_of(package: str) -> str:

@@ -107,11 +107,8 @@ def _public() -> list[Path]:
 
 def _certificates_in(path: Path) -> list[bytes]:
     with path.open("rb") as file:
-        return [_normal(found[0]) for found in _CERTIFICATE.finditer(file.read(_MOST_BYTES))]
-
-
-def _normal(certificate: bytes) -> bytes:
-    return b"\n".join(line.strip() for line in certificate.strip().split(b"\n"))
+        found = [match[0].strip().split(b"\n") for match in _CERTIFICATE.finditer(file.read(_MOST_BYTES))]
+    return [b"\n".join(map(bytes.strip, lines)) for lines in found]
 
 
 def _joined(certificates: Iterable[bytes]) -> bytes:

@@ -51,15 +51,12 @@ def headline(figures: Figures) -> Iterator[str]:
     """Yield one line for each sum, with its share of the whole."""
     results, requests = figures.results, figures.requests
     shortened = f"{results.changed:,} of {counted(results.results, 'result')} would be shorter"
-    yield f"results    {shortened}: {change(results.before, results.after)} of the tokens of results"
+    share = _share(results.after - results.before, results.before)
+    tokens = f"{results.before:,} → {results.after:,} ({share})"
+    yield f"results    {shortened}: {tokens} of the tokens of results"
     yield f"input      {_input(results, requests)}"
     yield f"money      {_money(results, requests)}"
     yield f"secrets    {secrets(figures)}"
-
-
-def change(before: int, after: int) -> str:
-    """Return a text such as `1,000 → 400 (-60.0 %)`."""
-    return f"{before:,} → {after:,} ({_share(after - before, before)})"
 
 
 def _share(part: float, whole: float) -> str:

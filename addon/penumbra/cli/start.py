@@ -53,19 +53,13 @@ _INTRODUCTION = (
 
 def options_help() -> str:
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 110))
-    lines = textwrap.wrap(_INTRODUCTION, width)
+    lines, margin = textwrap.wrap(_INTRODUCTION, width), " " * 6
     for title, members in groups().items():
         lines += ["", f"{title}:"]
         for option in members:
-            lines += _entry(option.full_name, option.description, width)
+            lines.append(f"  {option.full_name}")
+            lines += textwrap.wrap(option.description, width, initial_indent=margin, subsequent_indent=margin)
     return "\n".join(lines)
-
-
-def _entry(name: str, explanation: str, width: int) -> list[str]:
-    return [
-        f"  {name}",
-        *textwrap.wrap(explanation, width, initial_indent=" " * 6, subsequent_indent=" " * 6),
-    ]
 
 
 _PORTS = ("listen_port", "web_port")
