@@ -75,11 +75,13 @@ for line in sys.stdin:
 
 
 LEADER = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-"""A program that takes the terminal as its own, and becomes the given program."""
+"""A program that takes the terminal as its own, and becomes the given program. Tests that run in the background
+may have inherited that SIGINT is ignored."""
 
 
 class Terminal:
