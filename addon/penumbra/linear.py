@@ -53,8 +53,8 @@ def latin1(memory: int = 0) -> Any:
 
 
 class LinearText:
-    """A `LinearText` is a pattern for texts, with the interface of a pattern of `re`. An unpaired surrogate
-    counts as a question mark. Raises re2.error."""
+    """A `LinearText` is a pattern for texts, with a part of the interface of a pattern of `re`. An unpaired
+    surrogate counts as a question mark. Raises re2.error."""
 
     __slots__ = ("_compiled",)
 
@@ -91,7 +91,7 @@ class LinearText:
 
 
 class Found:
-    """A `Found` is a match with the interface of a match of `re`."""
+    """A `Found` is a match with a part of the interface of a match of `re`."""
 
     __slots__ = ("_spans", "_text")
 

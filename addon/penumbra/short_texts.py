@@ -2,8 +2,8 @@
 emptied at once.
 
 A cache keeps its arguments in memory. Names, ids and paths come from outside and may have any length, so
-texts longer than a limit are not cached. A cache therefore takes at most its number of entries times that
-limit.
+texts longer than a limit are not cached. The arguments in a cache therefore have at most that number of
+characters for each entry and argument.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ class Loss(IntEnum):
     """The amount of content that the model loses by a change."""
 
     NONE = 0
-    """Nothing is lost. The new text is what a screen would show, or the same data in fewer bytes."""
+    """Nothing is lost. The new text is what a screen would show, the same data in fewer bytes, or the output
+    without needless lines around it."""
     REVERSIBLE = 1
     """Nothing is lost. A legend in the text, or earlier text of the request, restores the original."""
     LOSSY = 2
@@ -51,11 +52,13 @@ class Policy:
     lossy: bool = False
     """True if lossy stages may run: the model can ask for the original, or the operator allows them."""
     min_bytes: int = 512
-    """The size in UTF-8 bytes up to which only the safe stages run."""
+    """The size in UTF-8 bytes up to which only the safe stages run and needless text around an output is
+    removed."""
     max_output_bytes: int = 65_536
     """The size in UTF-8 bytes to which results are cut after all other stages."""
     target_ratio: float | None = None
-    """The wanted size as a fraction of the original size. Lossy stages run until the text has this size."""
+    """The wanted size as a fraction of the original size. The limit of an excerpt is at most this fraction,
+    but never below 1,000 bytes, and files that are read are exempt."""
     overhead: str = ""
     """The text that precedes a lossy form and counts for its size."""
     for_others: bool = False

@@ -81,8 +81,8 @@ def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str
     """Return whether a result that keeps its form without a decision also keeps its secrets.
 
     A secret may be new to the provider, because a decision with a placeholder may have been lost. Secrets are
-    therefore removed even if the cached prefix changes. They stay only if the provider would otherwise refuse
-    the conversation's thinking.
+    therefore removed even if the cached prefix changes. Secrets stay only with `adopt` `raw`, or if the
+    provider would otherwise refuse the conversation's thinking.
     """
     return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)
 

@@ -113,7 +113,8 @@ longer command its middle."""
 _BEGINNING = 40
 """The length in characters of the beginning of a longer command."""
 _SEARCHED = 16_000
-"""The length in characters of the longest text that is searched for secrets. Longer texts are cut."""
+"""The length in characters of the longest text that is searched for secrets. A longer command is cut, and a
+longer path is left out."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
 """A change of folder before a command. Names leave it out, because most commands have the same folder."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
@@ -139,8 +140,8 @@ class ShownTexts:
         self._shown: LRUCache[bytes, str] = LRUCache(4_096)
 
     def shown(self, scope: bytes, text: str, is_path: bool, clean: Clean) -> str:
-        """Return the part of a text that a name shows. `scope` tells the values that `clean` redacts. Raises
-        RedactionError."""
+        """Return the part of a text that a name shows. `scope` identifies the set of values that `clean`
+        redacts. Raises RedactionError."""
         data = text.encode("utf-8", "surrogatepass")
         key = blake2b(data, digest_size=16, key=scope[:64], salt=bytes([is_path])).digest()
         with self._lock:
@@ -160,9 +161,10 @@ def call_name(
     remembered: Remembered | None = None,
     call: Call | None = None,
 ) -> str:
-    """Return the name of a call, such as `Read src/a.ts`; only the tool if all its calls look the same.
-    `arguments` are decoded. `show` returns the part of a tool's name that may be shown. `call` is the
-    classified call, if known. A path or command that can't be searched for secrets is not shown."""
+    """Return the name of a call, such as `Read src/a.ts`; only the tool if the call has no path, command or
+    argument in `_ASKED`. `arguments` are decoded. `show` returns the part of a tool's name that may be shown.
+    `call` is the classified call, if known. A path or command that can't be searched for secrets is not
+    shown."""
     call = call or classify(tool, arguments)
     path = posixpath.normpath(call.path.replace("\\", "/")) if call.path else ""
     shown = _shown if remembered is None else remembered

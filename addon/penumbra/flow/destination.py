@@ -29,7 +29,7 @@ def secured(flow: Flow) -> tuple[str | None, ...]:
     """Return the names in the server's and the client's TLS; empty unless both belong to one tunnel."""
     request, server = flow.request, flow.server_conn
     is_tunnel = server.address is not None and tuple(server.address[:2]) == (request.host, request.port)
-    # In other modes the client's TLS may end at the proxy itself. The client may then use any name.
+    # If there is no tunnel, the client's TLS may end at the proxy itself. The client may then use any name.
     return (server.sni, flow.client_conn.sni) if is_tunnel and request.scheme == "https" else ()
 
 
@@ -39,9 +39,10 @@ def shown(flow: Flow) -> str:
 
 
 def claimed(flow: Flow) -> str:
-    """Return the name that the client claims, if no other name is known; otherwise empty. Without TLS, or
-    with an unchecked certificate, the connected host is an address. The claimed name is never trusted.
-    However, if the name belongs to an LLM host, requests are searched for secrets."""
+    """Return the name that the client claims, if no other name is known; otherwise empty. In the modes of
+    `_ADDRESSED`, without TLS or with an unchecked certificate, only the address of the host is certain. The
+    claimed name is never trusted. However, if the name belongs to an LLM host, requests are searched for
+    secrets."""
     unchecked = flow.request.scheme != "https" or option("ssl_insecure")
     if not unchecked or mode(flow.client_conn) not in _ADDRESSED:
         return ""
@@ -56,7 +57,8 @@ def is_llm_host(flow: Flow, extra: tuple[str, ...]) -> bool:
 
 
 def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
-    """Return whether the host serves only LLM calls. A local host may serve anything."""
+    """Return whether the host is one of the providers' or the operator's LLM hosts, or the mode is reverse. A
+    local host may serve anything."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_provider(host, extra) for host in _hosts(flow)
     )

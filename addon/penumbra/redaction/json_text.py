@@ -118,8 +118,8 @@ class Structured:
     def redact(
         self, document: Document, container: Raw, text: str, redact: Callable[[str], Redacted]
     ) -> Redacted:
-        """Return a text of `container` without its secrets. Either the text itself or its surroundings in
-        `container` show a secret. Raises RedactionError."""
+        """Return a text of `container` without its secrets. A secret may be shown by the text itself or by
+        its surroundings in `container`. Raises RedactionError."""
         if id(container) not in self._known:
             # The value is kept alive, so that no other value can get its id.
             self._known[id(container)] = (container, surrounded(document.source(container), redact))

@@ -65,4 +65,4 @@ class Providers(Strict, frozen=True):
     sockets: dict[str, Any] = field(default_factory=dict)
     deviations: tuple[Any, ...] = ()
     examples: tuple[RequestExample, ...] = ()
-    """Requests with their APIs, which the tests check."""
+    """Requests with their APIs. The tests check them, and Penumbra checks those of a user's file."""

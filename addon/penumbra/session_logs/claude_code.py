@@ -7,9 +7,9 @@ The format is not documented and was found by reading logs. Each line has this f
     {"type": "user" | "assistant" | …, "uuid", "parentUuid", "timestamp", "message": {"role", "content", …}}
 
 `parentUuid` makes the lines of a file a tree. A message of the model has a line for each content block; these
-lines have the same `message.id` and `usage`. The parent of a result is the line of its call. A session that
-was rewound has branches. After a compaction, a new root begins with the summary. A session that is resumed or
-forked into another file repeats lines with their `uuid` and `message.id`.
+lines have the same `message.id`, and the last one has the final `usage`. The parent of a result is the line
+of its call. A session that was rewound has branches. After a compaction, a new root begins with the summary.
+A session that is resumed or forked into another file repeats lines with their `uuid` and `message.id`.
 """
 
 from __future__ import annotations

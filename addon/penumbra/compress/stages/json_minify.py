@@ -1,6 +1,7 @@
 """This stage removes the whitespace between the tokens of JSON, and of each line of JSON Lines.
 
-Strings, numbers, key order and duplicate keys do not change. A text that is not valid JSON stays unchanged.
+Strings, numbers, key order and duplicate keys do not change. A text that is neither JSON, JSON Lines nor
+several JSON values stays unchanged.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ _MOST_AROUND = 2_000
 """The greatest number of characters in the lines around such a value. These lines stay unchanged."""
 _ATTEMPTS = 4
 _MOST_VALUES = 4_000_000
-"""The greatest total size, in characters, of several consecutive values. Their ends are found one by one."""
+"""The greatest total size, in characters, of several consecutive values. The ends of such values are found
+one by one."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
 
 def minify(text: str) -> str | None:
-    """Return equal JSON or JSON Lines in fewer bytes; None if the text is neither or is already minimal."""
+    """Return equal JSON or JSON Lines in fewer bytes, also for several values as `jq` prints them; None for
+    other texts or if nothing is saved."""
     if not may_be_json(text):
         return None
     body = text.strip(" \t\r\n")
@@ -41,7 +44,7 @@ def minify(text: str) -> str | None:
 
 
 def are_values(text: str) -> bool:
-    """Return whether the text is several JSON values that are not JSON Lines."""
+    """Return whether the text is several JSON values that do not look like JSON Lines."""
     return bool(_values(text.strip(" \t\r\n")))
 
 

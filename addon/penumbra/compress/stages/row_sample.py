@@ -17,13 +17,15 @@ _LEAST_ROWS = 12
 _LONGEST = 400
 """The number of characters of a row that are always shown. A table of few rows shows more."""
 _FEW = 160
-"""If the limit leaves at least this number of bytes for each row, every row is shown at least in part."""
+"""If the limit leaves at least this number of bytes for each row, rows are shortened further so that all may
+fit."""
 _SHORTEST = 20
 """The number of characters that each cell keeps."""
 _NOTE = 29
 """The length in bytes of the mark for the missing part of a cell."""
 _HEADS = 3
-"""The lines above rows take at most the byte limit divided by this number."""
+"""Each line above rows may have 800 characters, or its share of the byte limit divided by this number if that
+is more."""
 _LOOKED_AT = 50
 """The number of lines of a text whose separators are counted."""
 _COLUMNS = 30
@@ -36,7 +38,7 @@ _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;
 def rows(text: str, space: int) -> tuple[list[str], list[int]] | None:
     """Return the rows of a JSON text, and for each row the number of the line that names its columns. A row
     without such a line has its own number. Rows are shortened so that some rows fit into `space` bytes.
-    Returns None if the text has no rows."""
+    Returns None if the text has no header and fewer than 12 rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
     if len(lines) < _LEAST_ROWS and not starts:
@@ -63,7 +65,7 @@ def rows(text: str, space: int) -> tuple[list[str], list[int]] | None:
 
 
 def is_separated(text: str) -> bool:
-    """Return whether a text consists of values between commas, tabs or bars."""
+    """Return whether a text consists of values between tabs, bars, commas or semicolons."""
     return bool(_separator(text.split("\n", _LOOKED_AT)[:_LOOKED_AT]))
 
 
@@ -114,7 +116,7 @@ def odd(lines: Sequence[str]) -> list[int]:
 
 
 def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> list[int]:
-    """Return the position of each odd row once per odd cell. Empty if the rows are no table."""
+    """Return the position of each odd row once per odd cell. The list is empty if the rows are no table."""
     if len(rows) < _LEAST_ROWS:
         return []
     width = Counter(map(len, rows.values())).most_common(1)[0]
@@ -133,9 +135,9 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
 
 
 def _odd_values(counts: Mapping[str, int]) -> set[str]:
-    """Return the odd values of a column: missing values, values of a rare type, and numbers far from all
-    others. If there are few different values, rare values are also odd. `counts` has the number of
-    occurrences of each value."""
+    """Return the odd values of a column: values of a rare type (missing values and zeros are types, too), and
+    numbers far from the median. If there are few different values, rare values are also odd. `counts` has the
+    number of occurrences of each value."""
     total, most = sum(counts.values()), max(counts.values())
     kinds = {value: _kind(value) for value in counts}
     of_kinds: Counter[str] = Counter()

@@ -1,10 +1,10 @@
 """This module applies the rules of the YAML files, and finds tokens of services that have no rule.
 
-The pattern of a rule is matched at each anchor, in a window of limited size. The time is therefore linear in
-the size of the text.
+The pattern of most rules is matched at each anchor, in a window of limited size; a rule without anchors, or
+with `whole`, searches the whole text. The time is therefore linear in the size of the text.
 
-A token without a rule has a short prefix and a long random tail. Hashes, names made of words, and ids with
-well-known prefixes are not tokens.
+A token without a rule has a short prefix and a long random tail, or one of the forms in `_DOTTED`. Hashes,
+names made of words, and ids with well-known prefixes are not tokens.
 
 A terminal may break a token into several lines. Lines are joined only if their width, or random characters in
 the next line, show that they belong together.
@@ -131,8 +131,9 @@ _ARMOURED = re.compile(
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
     """Return the end of a word that begins at `start` and may continue after `end`, the end of its line.
-    Return `end` unless the next lines show that they continue the word. `most` limits the length of the word.
-    A line that begins with one of `begins` starts a new word. `begins` are in lower case."""
+    Return `end` unless the next lines show that they continue the word. The word ends with the line on which
+    its length exceeds `most`. A line that begins with one of `begins` starts a new word. `begins` are in
+    lower case."""
     width = end - _line_begin(data, start)
     is_hex = _is_hex(data[start:end])
     at = end
@@ -149,7 +150,7 @@ def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[byte
 
 
 def begins_with(piece: bytes, begins: tuple[bytes, ...]) -> bool:
-    """Return whether the piece begins with one of these strings. These are in lower case."""
+    """Return whether the piece begins with one of these strings. `begins` are in lower case."""
     return bool(begins) and piece[:_LONGEST_BEGINNING].lower().startswith(begins)
 
 
@@ -202,7 +203,7 @@ _AFTER_WRAP = 64
 _AHEAD = 4_096
 """The greatest number of bytes after an anchor in which one search looks for the next match."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
-"""The characters between the parts of a token. No token begins after such a character."""
+"""The characters between the parts of a token. `wraps` looks for no broken token after such a character."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """This pattern matches a loopback address, or a host name without a domain."""
@@ -300,9 +301,9 @@ class Anchor:
         return Linear(b"|".join(b"(?:%b)" % look for look in looks), latin1(_MEMORY * len(looks)))
 
     def following(self, data: bytes, at: int, last: int) -> int:
-        """Return the first offset from `at` on at which a rule may match within a line. `last` is the offset
-        of the last anchor in the text. One search also covers the next anchors. Each search releases Python's
-        lock. While other threads want the lock, this takes longer than the search itself."""
+        """Return the first offset, not before `at`, where a rule may match within a line. `last` is the
+        offset of the last anchor in the text. One search also covers the next anchors. Each search releases
+        Python's lock. While other threads want the lock, this takes longer than the search itself."""
         if self._pattern is None:
             return at
         last = min(last, at + _AHEAD)
@@ -311,7 +312,8 @@ class Anchor:
             start = self._pattern.here(data, at, end)[0][0]
         else:
             start = self._pattern.place(data, at, end)[0]
-        # After `last`, the end of the search may hide a longer match that begins earlier.
+        # A match that begins after `last` need not be the first one: the end of the search may cut off a
+        # longer match that begins earlier.
         return start if 0 <= start <= last else last + 1
 
     def wraps(self, data: bytes, anchor: int) -> bool:
@@ -334,7 +336,7 @@ class Anchor:
             if at >= done.get(rule.id, 0) and (span := at_anchor(rule, data, at, wraps)):
                 done[rule.id] = span.end
                 begun.append(span)
-        # If one rule finds a value within its line, longer values by other rules don't count.
+        # If one rule finds a value within its line, values of several lines by other rules don't count.
         return [span for span in begun if b"\n" not in data[span.start : span.end]] or begun
 
 
