@@ -48,7 +48,7 @@ def _systemd(command: Sequence[str]) -> str:
     return f"""\
 # mkdir -p ~/.config/systemd/user && penumbra service > ~/.config/systemd/user/penumbra.service
 # systemctl --user daemon-reload && systemctl --user enable --now penumbra
-# Its log: journalctl --user -u penumbra. Removal: systemctl --user disable --now penumbra
+# Log: journalctl --user -u penumbra. Removal: systemctl --user disable --now penumbra
 [Unit]
 Description=Penumbra, a proxy for the requests of LLM agents
 After=network-online.target

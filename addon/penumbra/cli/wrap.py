@@ -8,6 +8,7 @@ environment of the program changes, and no file of the program.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -114,7 +115,7 @@ def _become(
         os.execve(program, list(arguments), dict(environment))
     except OSError as error:
         # A shell runs a file without `#!` itself.
-        if error.errno == 8:
+        if error.errno == errno.ENOEXEC:
             with contextlib.suppress(OSError):
                 os.execve("/bin/sh", ["/bin/sh", program, *arguments[1:]], dict(environment))
         print(f"penumbra: {arguments[0]}: {error.strerror}", file=sys.stderr, flush=True)

@@ -23,6 +23,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from penumbra import errors
 from penumbra.errors import one_line
 from penumbra.store import outage
 from penumbra.store.key_file import NONCE_BYTES, Seal, SharedPlace
@@ -319,8 +320,11 @@ class SharedStore:
     def _answer(self, batch: _Batch, sending: asyncio.Task[list[Any] | None]) -> None:
         """Give the replies to the callers of `_ask`. A cancelled task, which may not have begun, has none."""
         self._round_trips -= 1
+        error = None if sending.cancelled() else sending.exception()
+        if error is not None:
+            _log.error("penumbra: a request to the shared store failed: %s", errors.place(error))
         if not batch.done.done():
-            batch.done.set_result(None if sending.cancelled() or sending.exception() else sending.result())
+            batch.done.set_result(None if sending.cancelled() or error else sending.result())
         self._flush()
 
     async def _replies(
