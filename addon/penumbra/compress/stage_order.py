@@ -3,8 +3,6 @@ others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.result import Loss
@@ -20,20 +18,7 @@ from penumbra.compress.stages import (
     markup,
     row_sample,
     search_hits,
-    traces,
 )
-
-Transform = Callable[[str], str | None]
-Apply = Callable[[str, Source], str | None]
-
-
-def _unless(*shapes: Shape) -> Callable[[Transform], Apply]:
-    """Return a decorator that makes a stage's transform return None for texts of these shapes."""
-
-    def with_shapes(transform: Transform) -> Apply:
-        return lambda text, source: None if source.shape in shapes else transform(text)
-
-    return with_shapes
 
 
 def _line_numbers(text: str, source: Source) -> str | None:
@@ -55,6 +40,10 @@ def _begins_where_asked(text: str, source: Source) -> bool:
     first = line_numbers.first_number(text)
     # Some tools count from 0, and some write the first line after a tag.
     return first is not None and any(first - more in (0, *source.call.numbers) for more in range(3))
+
+
+def _repeated(text: str, source: Source) -> str | None:
+    return None if source.shape in (Shape.JSON, Shape.DIFF) else folding.fold(text)
 
 
 def _blanks(text: str, source: Source) -> str | None:
@@ -98,8 +87,6 @@ def _encoded_data(text: str, source: Source) -> str | None:
     )
 
 
-_PLAIN = _unless(Shape.JSON, Shape.DIFF)
-
 STRUCTURE: tuple[Stage, ...] = (
     Stage("line_numbers", Loss.REVERSIBLE, _line_numbers, quoted=True, deletes=True),
     Stage("web_page", Loss.LOSSY, _web_page, deletes=True, bares=True),
@@ -109,8 +96,7 @@ STRUCTURE: tuple[Stage, ...] = (
 )
 """The stages before the rules of the command family. If these rules change the text, the stages run again."""
 AFTER_FAMILY: tuple[Stage, ...] = (
-    Stage("stack_traces", Loss.LOSSY, _PLAIN(traces.fold), deletes=True),
-    Stage("fold_repeated", Loss.REVERSIBLE, _PLAIN(folding.fold), deletes=True),
+    Stage("fold_repeated", Loss.REVERSIBLE, _repeated, deletes=True),
     Stage("whitespace", Loss.NONE, _blanks, deletes=True),
     Stage("log_patterns", Loss.REVERSIBLE, _logs),
     Stage("encoded_data", Loss.LOSSY, _encoded_data, deletes=True),

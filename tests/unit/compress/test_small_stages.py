@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penumbra.compress import size, token_estimate
 from penumbra.compress.line_flags import LineFlags
-from penumbra.compress.stages import binary, folding, line_numbers, traces
+from penumbra.compress.stages import binary, folding, line_numbers
 from penumbra.compress.stages.headings import Headings
 from penumbra.compress.stages.json_minify import minify
 from penumbra.compress.stages.line_numbers import LEGEND, split, thin, unpad
@@ -283,42 +283,6 @@ def test_encoded_data_is_named_sized_and_hashed() -> None:
 def test_paths_and_rules_are_no_encoded_data() -> None:
     assert binary.named("/usr/share/doc-base/some_package/" * 12 + "\n" + "-" * 900) is None
     assert binary.named("short\nlines\n" * 200) is None
-
-
-@pytest.mark.parametrize(
-    ("title", "item"),
-    [
-        ("Steps", "Look at the files, copy them\n      to /usr/lib/site-packages/thing{}"),
-        ("Containers", "std::vector"),
-        ("What the backtrace taught us", "std::vector is faster than std::list {}"),
-        ("Where it happens", "core idea {}, found in alloc::vec, see the backtrace"),
-    ],
-    ids=["files", "names", "sentences", "sentences with names"],
-)
-def test_an_item_of_a_numbered_list_is_no_frame(title: str, item: str) -> None:
-    items = "".join(f"  {n}: {item.format(n)}\n" for n in range(1, 9))
-    assert traces.fold(f"{title}:\n{items}Done\n") is None
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
-@pytest.mark.parametrize(
-    "called",
-    [
-        "core::ops::function::FnOnce::call_once",
-        "<alloc::boxed::Box<F, A> as core::ops::FnOnce<T>>::call_once",
-    ],
-    ids=["plain", "qualified"],
-)
-def test_frames_of_rust_without_their_places_are_folded(called: str, end: str) -> None:
-    names = ["shop::pay", *["core::panicking::panic"] * 3, *[called] * 3, "shop::main"]
-    text = f"stack backtrace:{end}" + "".join(f"  {n:2}: {name}{end}" for n, name in enumerate(names))
-    folded = traces.fold(text)
-    assert folded is not None
-    assert folded.replace("\r", "").split("\n")[1:4] == [
-        "   0: shop::pay",
-        "   [6 lines of library frames left out]",
-        "   7: shop::main",
-    ]
 
 
 def numbered(lines: list[str], first: int = 1, separator: str = "→", width: int = 6) -> str:

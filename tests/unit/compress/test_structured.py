@@ -1,4 +1,4 @@
-"""JSON tables, hits by file, log patterns, stack traces, dictionaries, web pages."""
+"""JSON tables, hits by file, log patterns, dictionaries, web pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.stages import logs, markup, search_hits, traces
+from penumbra.compress.stages import logs, markup, search_hits
 from penumbra.compress.stages.json_minify import among_lines, minify
 from penumbra.compress.stages.json_table import to_tables
 from support.examples import examples
@@ -270,49 +270,6 @@ def test_a_mark_that_counts_other_lines_is_no_pattern(marker: str) -> None:
     assert filled_in(short) == "\n".join(lines)
 
 
-# Stack traces
-def test_python_library_frames_are_counted() -> None:
-    frames = [("/app/main.py", "run()")] + [
-        ("/usr/lib/python3.11/asyncio/base.py", f"step{n}()") for n in range(5)
-    ]
-    frames += [("/app/jobs.py", "work(x)"), ("/venv/site-packages/lib/z.py", "raise KeyError(k)")]
-    body = "".join(f'  File "{path}", line {n}, in f\n    {code}\n' for n, (path, code) in enumerate(frames))
-    text = "Traceback (most recent call last):\n" + body + "KeyError: 'k'\n"
-    folded = traces.fold(text)
-    assert folded is not None
-    assert "  [10 lines of library frames left out]\n" in folded
-    for kept in ("/app/main.py", "work(x)", "raise KeyError(k)", "KeyError: 'k'"):
-        assert kept in folded
-    assert "step1" not in folded
-
-
-def test_java_causes_stay() -> None:
-    line_index = "".join(
-        f"\tat org.springframework.web.Servlet.call{n}(Servlet.java:{n})\n" for n in range(6)
-    )
-    text = (
-        "java.lang.IllegalStateException: bad\n\tat com.acme.App.run(App.java:3)\n"
-        + line_index
-        + "\tat com.acme.Main.main(Main.java:9)\nCaused by: java.io.IOException: disk\n\tat com.acme.Disk.read(Disk.java:5)\n\t... 12 more\n"
-    )
-    folded = traces.fold(text)
-    assert folded == text.replace(line_index, "\t[6 lines of library frames left out]\n")
-
-
-def test_javascript_frames() -> None:
-    line_index = "".join(
-        f"    at next ({where}:{n}:3)\n"
-        for n, where in enumerate(["node:internal/x", "/p/node_modules/e/l.js"] * 2)
-    )
-    text = "TypeError: x\n    at mine (/p/src/a.js:1:2)\n" + line_index + "    at main (/p/src/b.js:3:4)\n"
-    assert traces.fold(text) == text.replace(line_index, "    [4 lines of library frames left out]\n")
-
-
-def test_own_frames_are_never_folded() -> None:
-    text = "Error: x\n" + "".join(f"    at f{n} (/p/src/a.js:{n}:2)\n" for n in range(30))
-    assert traces.fold(text) is None
-
-
 # Web pages
 def test_a_page_becomes_text() -> None:
     page = (
@@ -381,33 +338,6 @@ def test_each_row_of_a_table_keeps_its_label_and_its_columns(rows: str, lines: l
     text = markup.to_text(f"<!doctype html><html><body><table>{rows}</table></body></html>")
     assert text is not None
     assert [line for line in text.split("\n") if line] == lines
-
-
-def test_go_frames_of_two_lines() -> None:
-    text = (
-        "panic: runtime error: index out of range [3] with length 3\n\ngoroutine 18 [running]:\n"
-        "main.(*Cart).Total(0xc0000b2000)\n\t/srv/shop/cart.go:41 +0x1d\n"
-        "main.handle({0x7f3e, 0xc0000b4000}, 0xc0000b6000)\n\t/srv/shop/main.go:12 +0x9a\n"
-        + "".join(
-            f"net/http.serve{n}(0xc00011{n})\n\t/usr/local/go/src/net/http/server.go:{n + 2000} +0x29\n"
-            for n in range(5)
-        )
-        + "github.com/acme/mux.Route(0x1)\n\t/root/go/pkg/mod/github.com/acme/mux@v1.2.0/mux.go:9 +0x11\n"
-        "created by net/http.(*Server).Serve in goroutine 1\n\t/usr/local/go/src/net/http/server.go:3086 +0x5cb\n"
-        "exit status 2\n"
-    )
-    folded = traces.fold(text)
-    assert folded is not None
-    assert "[12 lines of library frames left out]" in folded
-    for kept in (
-        "/srv/shop/cart.go:41",
-        "/srv/shop/main.go:12 +0x9a",
-        "created by net/http",
-        "exit status 2",
-    ):
-        assert kept in folded
-    assert "mux@v1.2.0" not in folded
-    assert traces.fold(folded) is None
 
 
 def test_cells_that_span_very_many_make_no_page_large() -> None:
