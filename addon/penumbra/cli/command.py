@@ -16,6 +16,7 @@ from penumbra.errors import one_line
 
 if TYPE_CHECKING:
     from penumbra.config.settings import Settings
+    from penumbra.redaction.rule import Allowed, Rule
 
 WRONG = 2
 
@@ -77,12 +78,29 @@ def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tu
 
 def settings() -> Settings:
     """Return the settings in the environment and the YAML file. Commands without settings call this to report
-    errors. Raises Failure."""
+    the errors that a start of the proxy reports. Raises Failure."""
     from penumbra.config.settings import SettingsError, config_path, load
 
     try:
-        return load({}, os.environ, config_path("", os.environ))
+        loaded = load({}, os.environ, config_path("", os.environ))
     except SettingsError as error:
+        raise Failure(str(error), code=WRONG) from None
+    if any(entry.startswith("rule:") for entry in loaded.secrets_allow):
+        use_rules(loaded.rules)
+        secret_rules(loaded)
+    return loaded
+
+
+def secret_rules(settings: Settings) -> tuple[tuple[Rule, ...], Allowed]:
+    """Return the rules for secrets that are in force, and the exceptions from them. Raises Failure."""
+    from penumbra.redaction import ruleset
+    from penumbra.rule_schemas import RuleError
+
+    try:
+        loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
+        in_force = ruleset.rules(loaded, only=settings.gitleaks_only)
+        return in_force, ruleset.allowed(settings.secrets_allow, in_force)
+    except RuleError as error:
         raise Failure(str(error), code=WRONG) from None
 
 

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from penumbra import rules
-from penumbra.cli.command import WRONG, Failure, Parser, action, piped_text, print_left_out, use_rules
+from penumbra.cli.command import Failure, Parser, action, piped_text, print_left_out, secret_rules, use_rules
 from penumbra.cli.command import settings as read_settings
 from penumbra.config.settings import Settings, database_path, shared_place
 from penumbra.errors import counted, one_line
-from penumbra.redaction import RedactionError, RuleError, placeholder, ruleset
+from penumbra.redaction import RedactionError, placeholder
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.rule import Rule
 from penumbra.redaction.span import Rank
@@ -76,12 +76,7 @@ def _key(settings: Settings) -> bytes | None:
 def _redactor(settings: Settings, key: bytes) -> tuple[Redactor, Mapping[str, Rule]]:
     """Return a redactor like the proxy's, and the rules by id. Raises Failure."""
     print_left_out(use_rules(settings.rules))
-    try:
-        loaded = ruleset.user_rules(settings.gitleaks_config, only=settings.gitleaks_only)
-        in_force = ruleset.rules(loaded, only=settings.gitleaks_only)
-        allowed = ruleset.allowed(settings.secrets_allow, in_force)
-    except RuleError as error:
-        raise Failure(str(error), code=WRONG) from None
+    in_force, allowed = secret_rules(settings)
     redactor = Redactor(key, in_force, limit=settings.redaction_max_bytes, allowed=allowed)
     return redactor, {rule.id: rule for rule in in_force}
 

@@ -70,6 +70,8 @@ class _Patterns:
     """A set of RE2 patterns that returns the marks of a line."""
     reports: Mapping[Report, Sequence[Linear]]
     """The patterns of each kind of report. A pattern matches whole lines."""
+    no_reports: Mapping[Report, Linear]
+    """The pattern of the lines that are no report of the kind, although a pattern in `reports` matches."""
     others: Mapping[str, Any]
     """The other patterns, by name."""
 
@@ -104,6 +106,11 @@ def _patterns() -> _Patterns:
                 if (group := [one for one in rule["patterns"] if one.startswith(".*") is anywhere])
             ]
             for kind, rule in content["reports"].items()
+        },
+        no_reports={
+            kind: Linear(f"(?m)^(?:{joined(rule['unless'])})[ \t\r]*$".encode(), options)
+            for kind, rule in content["reports"].items()
+            if "unless" in rule
         },
         others={name: re2.compile(f"(?m){source}".encode(), options) for name, source in sources.items()},
     )
@@ -198,9 +205,14 @@ def all_passed(data: bytes) -> bool:
 
 def reports(lines: Sequence[str], *kinds: Report) -> list[int]:
     """Return the positions of the lines with a report of one of these kinds, in order."""
-    beginnings = [line[:_LONGEST_REPORT] for line in lines]
-    patterns = [pattern for kind in kinds for pattern in _patterns().reports[kind]]
-    return sorted({at for pattern in patterns for at in lines_with(pattern, beginnings)})
+    beginnings, patterns = [line[:_LONGEST_REPORT] for line in lines], _patterns()
+    found: set[int] = set()
+    for kind in kinds:
+        of_kind = {at for pattern in patterns.reports[kind] for at in lines_with(pattern, beginnings)}
+        if of_kind and kind in patterns.no_reports:
+            of_kind.difference_update(lines_with(patterns.no_reports[kind], beginnings))
+        found |= of_kind
+    return sorted(found)
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:

@@ -146,7 +146,7 @@ def test_every_rule_file_is_inside(wheel):
         path.relative_to(wheel / "penumbra/rules") for path in wheel.rglob("penumbra/rules/**/*.yaml")
     }
     assert (wheel / "penumbra/main.py").read_bytes() == (ROOT / "addon/main.py").read_bytes()
-    assert "penumbra = penumbra.cli:main" in next(wheel.glob("*.dist-info/entry_points.txt")).read_text()
+    assert "penumbra = penumbra.__main__:main" in next(wheel.glob("*.dist-info/entry_points.txt")).read_text()
     assert not list(wheel.glob("tests"))
 
 
@@ -169,7 +169,7 @@ def test_the_script_starts_mitmdump_with_the_addon(wheel):
     process = in_wheel(
         wheel,
         "-m",
-        "penumbra.cli",
+        "penumbra",
         "run",
         "--listen-host",
         "127.0.0.1",
@@ -204,8 +204,8 @@ def test_the_script_starts_mitmdump_with_the_addon(wheel):
 
 
 def test_help_and_a_wrong_word(wheel):
-    process = in_wheel(wheel, "-m", "penumbra.cli", "--help")
+    process = in_wheel(wheel, "-m", "penumbra", "--help")
     assert "usage: penumbra" in process.communicate(timeout=60)[0]
-    process = in_wheel(wheel, "-m", "penumbra.cli", "walk")
+    process = in_wheel(wheel, "-m", "penumbra", "walk")
     assert "penumbra: 'walk' is no command (allowed: proxy, run, web" in process.communicate(timeout=60)[0]
     assert process.returncode == 2

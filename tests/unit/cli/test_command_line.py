@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import plistlib
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -80,6 +81,31 @@ def test_a_full_disk_is_one_line(tmp_path):
     assert (done.returncode, done.stderr) == (1, "penumbra: [Errno 28] No space left on device\n")
 
 
+INTERRUPTED = """
+import os, runpy, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+module = sys.argv.pop(1)
+sys.meta_path.insert(0, Interrupt())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("penumbra", run_name="__main__")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no such signals")
+@pytest.mark.parametrize("module", ["penumbra.cli", "difflib", "penumbra.errors", "penumbra.cli.stats"])
+def test_an_interrupted_start_shows_no_traceback(module: str) -> None:
+    """SIGINT arrives at the import of the module, which the command needs."""
+    command = [sys.executable, "-c", INTERRUPTED, module, "stats"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, env=environment, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
 def test_an_empty_home_is_none(monkeypatch, capsys):
     monkeypatch.setenv("HOME", "")
     with pytest.raises(SystemExit):
@@ -88,12 +114,21 @@ def test_an_empty_home_is_none(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["stats"], ["page"], ["discover"], ["ca"], ["ca", "trust"], ["replay", __file__]]
+    ("name", "value", "message"),
+    [
+        ("PENUMBRA_MODE", "loud", "PENUMBRA_MODE: got 'loud', allowed: disabled, "),
+        ("PENUMBRA_SECRETS_ALLOW", "rule:slak-token", "got 'rule:slak-token', allowed: the id of a rule, "),
+    ],
 )
-def test_settings_that_a_start_refuses_are_refused(arguments):
+@pytest.mark.parametrize(
+    "arguments",
+    [["stats"], ["page"], ["discover"], ["ca"], ["ca", "trust"], ["replay", __file__]],
+    ids=" ".join,
+)
+def test_settings_that_a_start_refuses_are_refused(arguments, name, value, message):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PENUMBRA_MODE", "loud")
-        with pytest.raises(Failure, match="PENUMBRA_MODE: got 'loud', allowed: disabled, ") as ended:
+        patch.setenv(name, value)
+        with pytest.raises(Failure, match=message) as ended:
             import_module(f"penumbra.cli.{arguments[0]}").main(arguments[1:])
     assert ended.value.code == 2
 

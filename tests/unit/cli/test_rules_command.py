@@ -150,7 +150,7 @@ def test_check_of_the_packaged_rules(
 
 
 def test_help_and_a_reader_that_goes_away() -> None:
-    whole = [sys.executable, "-m", "penumbra.cli", "rules"]
+    whole = [sys.executable, "-m", "penumbra", "rules"]
     helped = subprocess.run([*whole, "--help"], capture_output=True, text=True, check=True)
     assert helped.stdout == rules_command.USAGE
     shell = f"yes | head -50000 | {' '.join(whole)} try 'pants test' | head -1"
