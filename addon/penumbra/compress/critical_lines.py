@@ -1,5 +1,4 @@
 """This module finds critical lines: errors, failures, assertions, panics, frames, exit codes and summaries.
-No stage may drop them.
 
 The patterns are in rules/failures.yaml. One linear-time pattern finds candidates in a whole text. A set of
 patterns then decides how severe the line is and whether it reports a pass. A line that reports a pass is not
@@ -21,7 +20,7 @@ from penumbra import rules
 from penumbra.linear import NOWHERE, Linear, lines_with, quiet
 
 _LINE_LIMIT = 4_000
-"""Number of characters at the beginning of a line that are searched. Longer lines are data, not messages."""
+"""The number of characters at the beginning of a line that are searched."""
 _LAST = 2_000
 """The number of bytes at the end of a test run's output that contain the summary."""
 _LONGEST_REPORT = 300
@@ -65,7 +64,7 @@ class _Patterns:
 
     critical: Linear
     some_pass: Linear
-    """The pattern for a line that reports a pass. Most texts have no such line."""
+    """The pattern for a line that reports a pass."""
     marks: Any
     """A set of RE2 patterns that returns the marks of a line."""
     reports: Mapping[Report, Sequence[Linear]]
@@ -132,7 +131,7 @@ def _searched(line: str) -> bytes:
 
 
 def is_critical(line: str) -> bool:
-    """True if a line reports an error or a failure, names the location of a failure, or is a summary."""
+    """True if a line matches the pattern of critical lines and does not report a pass."""
     data = _searched(line)
     return bool(_patterns().critical.search(data)) and not _is_passing(_marks(data))
 
@@ -175,10 +174,8 @@ def is_stated(line: bytes, is_part: bool = False) -> bool:
     """Return whether a line states a failure as programs do. A line that only mentions a failure does not
     count. In a part of a very long line (`is_part`), the statement may be anywhere.
 
-            src/a.c:120:9: error: expected ';'                     states a failure
+    src/a.c:120:9: error: expected ';'                     states a failure
             We still can't tell conflicts from failed merges.      only mentions failures
-
-    Unknown tools print prose about failures as often as failures.
     """
     patterns = _patterns()
     return bool(
@@ -187,7 +184,7 @@ def is_stated(line: bytes, is_part: bool = False) -> bool:
 
 
 def is_quoted(line: bytes) -> bool:
-    """True if a line quotes code or a document. Test runners print such quotes around a failure."""
+    """True if a line quotes code or a document, as test runners do around a failure."""
     return bool(_patterns().others["quoted"].match(line))
 
 
@@ -196,7 +193,8 @@ def is_warning(line: bytes) -> bool:
 
 
 def all_passed(data: bytes) -> bool:
-    """True if a test run's output ends with a summary without failures. Earlier failures were intended."""
+    """True if the end of a test run's output has a summary of a pass, and the whole output reports no failed
+    run."""
     patterns = _patterns()
     return bool(patterns.others["run_passed"].search(data[-_LAST:])) and not patterns.others[
         "run_failed"
@@ -226,7 +224,7 @@ def next_match(data: bytes, start: int) -> tuple[int, int] | None:
 
 
 def critical_lines(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the critical lines, in order, faster than by `is_critical` for each line."""
+    """Return the positions of the critical lines, in order."""
     data = "\n".join([line[:_LINE_LIMIT] for line in lines]).encode("utf-8", "surrogatepass")
     critical, some_pass = _patterns().critical, _patterns().some_pass
     found: list[int] = []
@@ -256,8 +254,7 @@ def normal(line: str) -> str:
 
 
 class CriticalLines:
-    """`CriticalLines` remembers which lines of one text are critical. Steps that keep or move these lines do
-    not search them again."""
+    """`CriticalLines` caches which lines of one text are critical."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}

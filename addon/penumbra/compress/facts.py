@@ -1,8 +1,7 @@
 """This module finds the facts in a text's units: paths, names, ids and numbers. A unit is a line, a row or a
 search hit.
 
-If a rare fact's line is omitted, the model loses the fact. A frequent fact is probably in another line that
-is kept. The worth of a unit is therefore the worth of its facts that no kept unit shows yet.
+The worth of a unit is that of its words, and that of its facts that no kept unit shows yet.
 """
 
 from __future__ import annotations
@@ -18,17 +17,16 @@ from penumbra.compress.size import encode
 from penumbra.short_texts import forgettable
 
 NAME = re.compile(r"[^\W\d]\w{3,}")
-"""A name in the texts of a conversation. Shorter words are too frequent to count."""
+"""A name of at least four characters, in the texts of a conversation."""
 LONGEST = 200_000
 """The largest text, in bytes, whose lines are compared."""
 _FACT = re.compile(rb"[\w$@~\x80-\xff]+(?:[./:\\-]+[\w$@\x80-\xff]+)*|[/~][\w./-]+")
 _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
-"""The signs of a path, an identifier or a number. A word of a natural language has none of these signs."""
+"""The signs of a path, an identifier or a number."""
 _APART = bytes(
     byte if byte > 0x7F or chr(byte).isalnum() or byte in b"_$@~./:\\-\n" else 0x20 for byte in range(256)
 )
-"""A translation table that replaces every character that can't be part of a fact by a blank. Line ends stay.
-Each fact and each name is then one word of the translated text."""
+"""A translation table that replaces bytes that can't be part of a fact by blanks, except line ends."""
 _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
 """The length in bytes of the shortest fact, the length above which a fact has less weight, and the length of
@@ -108,8 +106,8 @@ def facts_of(text: bytes) -> set[bytes]:
 
 
 def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
-    """Return the share of a text's characters in lines that are new to the conversation. Counting ends when
-    the share reaches `enough`."""
+    """Return the share of a text's characters in new lines. A line is new unless the line, or all its facts,
+    were shown before. Counting ends when the share reaches `enough`."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     whole = sum(map(len, lines)) or 1
     data = encode("\n".join(lines)).translate(_APART)
@@ -129,7 +127,7 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
 
 def _by_piece(pieces: Iterable[bytes], of: _Find) -> dict[bytes, tuple[bytes, ...]]:
     """Return the pieces for which `of` finds something, with the findings. Findings in short pieces are
-    cached, since short pieces recur in many lines and tool results."""
+    cached."""
     cached = _CACHED[of]
     return {
         piece: found for piece in pieces if (found := cached(piece) if len(piece) <= _LONGEST else of(piece))
@@ -168,8 +166,7 @@ _LONGEST_FILE = 4_000_000
 
 def passages(lines: Sequence[str], mentioned: Mapping[str, float]) -> list[int]:
     """Return the positions of the lines around names in `mentioned`, which has the weight of each name that
-    the conversation has used. Lines around the rarest and heaviest names come first. Agents that read a file
-    mostly look for names that they have used before."""
+    the conversation has used. Lines around the rarest and heaviest names come first."""
     if not mentioned or sum(map(len, lines)) > _LONGEST_FILE:
         return []
     # Names are in the order of the text, so that sums of floats are equal in every run.

@@ -38,10 +38,10 @@ HEADING = "[failures in what is left out:]"
 _LONGEST = 600
 """The length in bytes up to which a line is one message. A longer line has a message around each failure."""
 _SHOWN = 400
-"""The greatest number of bytes of a line that are shown."""
+"""The number of bytes of a line after which the line is cut, at the end of a word."""
 _BEFORE = 160
 _AFTER = 240
-"""In a line longer than `_LONGEST`, this number of bytes around a failure belong to its message."""
+"""The numbers of bytes before and after a failure that its message has in a line longer than `_LONGEST`."""
 _NOTE = 26
 """The length in bytes of the note with the number of the other lines of a kind."""
 _ELSEWHERE = ", files vary"
@@ -84,7 +84,7 @@ class Kind:
     """The common text of the lines."""
     count: int = 1
     last: bytes = b""
-    """The last line of the kind."""
+    """The last other line of the kind; empty if there is none."""
     above: bytes = b""
     """The heading above the first line; empty if there is none."""
     last_above: bytes = b""
@@ -96,7 +96,8 @@ class Kind:
 
     @property
     def place(self) -> bytes:
-        """The file that the first line or its heading names; empty if there is none."""
+        """The file that the heading or, without a heading, the first line names; the heading if there is
+        none."""
         found = _PLACE.match(self.above or self.line)
         return found[1] if found else self.above
 
@@ -113,8 +114,8 @@ class FailureLines:
     _keys: dict[bytes, bytes] = field(default_factory=dict)
     """The key in `kinds` of each line in `lines`."""
     _classes: dict[bytes, tuple[Severity, bytes] | None] = field(default_factory=dict)
-    """The severity and likeness of each examined line; None for a line without a failure. A text and its
-    shown part share this dict."""
+    """The severity and likeness of examined lines; None for a line without a failure. A text and its shown
+    part share this dict."""
 
     is_escaped: bool = False
     """True if line ends are escaped as in a JSON string."""
@@ -276,7 +277,7 @@ class Missing:
         return sorted(chosen, key=lambda kind: kind.severity), again
 
     def needs(self, space: int) -> int:
-        """Return the size in bytes of the form that fits into `space` bytes."""
+        """Return the upper limit, in bytes, of the size of the kinds that `fitting` returns."""
         kinds, again = self.fitting(space)
         return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 
@@ -298,7 +299,8 @@ class Missing:
         self.levels.append(list(merged.values()))
 
     def written(self, space: int) -> str:
-        """Return the text of the lines that fit, and the number of the others; empty if no heading fits."""
+        """Return the heading, the lines that fit, and a line with the number of the others; empty if the
+        heading does not fit."""
         kinds, again = self.fitting(space)
         space -= _OVERHEAD + _AGAIN * bool(again)
         if space < 0:
@@ -357,7 +359,7 @@ _ATTEMPTS = 3
 
 
 def _reasons(data: bytes) -> Iterator[Span]:
-    """Yield the offsets of the messages of failed Go tests: the lines just above each `--- FAIL:`."""
+    """Yield the offsets of the messages of failed Go tests: up to three lines just above each `--- FAIL:`."""
     for verdict in _VERDICT.finditer(data):
         end = verdict.start() - 1
         for _ in range(_REASONS):
@@ -443,8 +445,8 @@ def _noted(kind: Kind) -> str:
 
 
 def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:
-    """Return the positions of the lines that report a failure. Lines that only mention a failure are left
-    out. `critical` has the positions of the critical lines, if known."""
+    """Return the positions of the critical lines with a failure or an error. `critical` has the positions of
+    all critical lines, if known."""
     positions = critical_lines(lines) if critical is None else critical
     critical_ones = ((position, encode(lines[position][:_LONGEST])) for position in positions)
     return [position for position, line in critical_ones if severity(line) <= Severity.ERROR]
@@ -474,7 +476,7 @@ def _parts_of(kind: Kind) -> list[Kind]:
 
 
 def ranked(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the failure lines: the first of each kind, by severity, then the others."""
+    """Return the positions of the critical lines: the first of each kind, by severity, then the others."""
     first: list[tuple[Severity, int]] = []
     again: list[int] = []
     kinds: set[bytes] = set()

@@ -86,5 +86,5 @@ class LineFlags:
         return self._found[flag]
 
     def has(self, at: int, flag: Flag) -> bool:
-        """Return whether the line at a position has a flag. Other lines are not examined."""
+        """Return whether the line at a position has a flag."""
         return 0 <= at < len(self.lines) and _forms()[flag].is_of(self.lines[at])

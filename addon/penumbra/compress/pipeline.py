@@ -1,10 +1,9 @@
-"""The pipeline runs all stages on one tool result.
+"""The pipeline runs the stages on one tool result.
 
 redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 
-Truncation cuts a text that is still too long. The output of a structural stage is kept only if it has fewer
-estimated tokens and not more bytes. If a stage raises, its output is discarded and the next stage runs. If
-redaction raises, the pipeline ends.
+Truncation cuts a text that is still too long. The output of a structural stage is kept only if it is smaller.
+If a stage raises, its output is discarded and the next stage runs. If redaction raises, the pipeline ends.
 """
 
 from __future__ import annotations
@@ -54,7 +53,8 @@ _CLEARLY_WORTH = 1_000
 _WORTH = 100
 """The number of estimated tokens that the first lossy stage must save, because a reference is added."""
 _EXCERPT = "excerpt"
-"""The stage that may run on very large texts, but not if an external compressor will shorten the text."""
+"""The name of the stage that may run on very large texts, but not if an external compressor will shorten the
+text."""
 _BEGINNING = 20_000
 """The number of characters at the beginning of a text that are searched for the signs of a diff."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
@@ -75,9 +75,8 @@ def shorten(
 ) -> Shortened:
     """Return the form in which one tool result is forwarded.
 
-    The function is pure. `trace` receives the effect of each stage. `ref` returns the reference for a
-    redacted original. After `is_late` has returned True, only the mandatory stages run. Raises
-    RedactionError. After any other failure, the text before the failing stage is used.
+    `ref` returns the reference for a redacted original. After `is_late` has returned True, no further
+    structural stage runs. `trace` receives the effect of each stage. Raises RedactionError.
     """
     run = _Run(output, policy, redact, is_late, trace)
     run.clean()
@@ -123,12 +122,11 @@ class _Run:
 
     @property
     def is_standard(self) -> bool:
-        """True if the mode allows more than the stages that run on every result."""
         return self.policy.mode in (Mode.STANDARD, Mode.AGGRESSIVE)
 
     @property
     def call(self) -> Call:
-        """The call that produced the result. The first use classifies the call."""
+        """The call that produced the result."""
         if self.known is None:
             self.known = _classified(self.output)
         return self.known
@@ -194,9 +192,8 @@ class _Run:
         return True
 
     def opened(self) -> Envelope:
-        """Return the output and the text around it, without needless parts. Needless are lines or JSON that
-        the agent wrote around the output, and the folder of the file in an edit's confirmation. The text may
-        have any size."""
+        """Return the output and the text around it, without needless parts: the agent's lines or JSON around
+        the output, and the folder of the file in an edit's confirmation."""
         call = self.call
         if call.category != "read" and self.output.tool in tool_rules().envelopes.json.tools:
             self.apply("envelope", Loss.NONE, _alone)
@@ -447,7 +444,7 @@ def _allowed(
 
 
 def _shape_of(text: Text) -> Shape:
-    """Return the shape of a text by its beginning."""
+    """Return the shape of a text."""
     if text[:1] in ("{", "[") or text[:1].isspace():
         start = text.strip()
         if start[:1] in ("{", "[") and (

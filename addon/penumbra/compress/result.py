@@ -24,11 +24,11 @@ class Loss(IntEnum):
 
     NONE = 0
     """Nothing is lost. The new text is what a screen would show, the same data in fewer bytes, or the output
-    without needless lines around it."""
+    without needless lines."""
     REVERSIBLE = 1
     """Nothing is lost. A legend in the text, or earlier text of the request, restores the original."""
     LOSSY = 2
-    """Content is left out, so the original must be stored under a reference."""
+    """Content is left out. The original is stored under a reference if the model can ask for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Shortened:
     """A `Shortened` is the shortened form of one text, with facts about the changes."""
 
     text: str
-    """The text to forward, without the shadow prefix."""
+    """The text to forward, without the reference before it."""
     original: str
     """The redacted original, for the store."""
     loss: Loss = Loss.NONE
@@ -109,7 +109,7 @@ class Shortened:
     """The command family whose rules changed the text; empty if none."""
     redactions: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    """The names of the stages that did not run because the time for this text was over."""
+    """The names of the stages that the time or the size of this text kept from running or ending."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
 """The selection chooses the units of a text that fit into a limit, and writes a mark for each gap.
 
-    src/a.py:
+src/a.py:
     12:import os
     [41 lines left out]
     90:def total(cart):
 
 The units of a text are its lines, and pieces of long lines. The beginning, the end, failures and differences
 come first, each within a share of the limit. Then the units with the most new facts for their size are added.
-A unit is shown only together with the units that it needs, such as its heading. If a gap is not larger than
-its mark, the gap is shown.
+A unit is shown only together with the units that it needs, such as its heading. A gap that is about as short
+as its mark is shown.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def boundary(data: bytes, position: int) -> int:
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Yield the offsets of all pieces of a line but the first. No URL is cut, because the model would take
-    its beginning for the whole URL."""
+    """Yield the offsets of all pieces of a line but the first. A cut within a URL is avoided, because the
+    model would take its beginning for the whole URL."""
     while end - start > _LINE:
         cut = max(data.rfind(mark, start + _PIECE // 2, start + _PIECE) for mark in (b" ", b",", b";")) + 1
         start = _outside_address(data, start, cut or boundary(data, start + _PIECE), end)
@@ -191,8 +191,8 @@ class Selection:
         self.take(backwards, tail - taken, is_run=True)
 
     def fill(self, *, is_code: bool = False) -> None:
-        """Show further units up to the limit, by falling worth for their size. With `is_code`, a reserved
-        part of the limit is used to fill short gaps."""
+        """Show further units up to the limit: by falling worth for their size or, without facts, in the order
+        of the text. With `is_code`, a reserved part of the limit is used to fill short gaps."""
         for_gaps = self.space * _FOR_GAPS // 100 if is_code else 0
         self.left -= for_gaps
         if self.facts is None:
@@ -306,8 +306,8 @@ class Selection:
         self.take([unit for unit in around if 0 <= unit < len(self.units)], share)
 
     def written(self, mark: Callable[[int, int], str] | None = None) -> str:
-        """Return the text of the shown units. Each run of other units is replaced by the line `mark(first,
-        end)`, with the offsets of the run."""
+        """Return the text of the shown units. Each run of other units, unless it is very short, is replaced
+        by the line `mark(first, end)`, with the offsets of the run."""
         data, starts, shown = self.units.data, self.units.starts, self.shown
         mark = partial(left_out, data) if mark is None else mark
         parts: list[bytes] = []
@@ -345,8 +345,8 @@ def starts_line(data: bytes, place: int) -> bool:
 def ends_in_part(
     data: bytes, space: int, mark: Callable[[int, int], str], failures: FailureLines | None = None
 ) -> str:
-    """Return the beginning, the end and the surroundings of the failures of a text, in at most `space` bytes.
-    The text may have any size."""
+    """Return the beginning, the end and the surroundings of the failures of a text of any size, in about
+    `space` bytes."""
     failures = FailureLines.of(data) if failures is None else failures
     places = [start for start, _ in failures.ranked()[:_MOST]]
     selection = Selection(Units.near(data, places, space), space)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LEAST_CUT = 40
-"""The smallest number of characters or bytes that are cut out of a line. For fewer, a mark is too long."""
+"""The smallest number of characters or bytes that are cut out of a line."""
 _NEAR = 24
 """The greatest number of characters by which a cut moves to reach the end of a word."""
 
@@ -24,7 +24,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def exceeds(text: str, limit: int) -> bool:
-    """True if a text has more than `limit` UTF-8 bytes. The text is encoded only if necessary."""
+    """True if a text has more than `limit` UTF-8 bytes."""
     return len(text) > limit or (4 * len(text) > limit and size(text) > limit)
 
 

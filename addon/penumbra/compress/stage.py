@@ -13,7 +13,7 @@ from penumbra.compress.size import size
 
 
 class Shape(StrEnum):
-    """The format of a text, as its beginning shows."""
+    """The format of a text."""
 
     JSON = "json"
     DIFF = "diff"
@@ -67,8 +67,7 @@ Trace = Callable[[Trial], None]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A `Stage` is a named transform. `apply` returns None or the same text if there is nothing to do. A
-    lossy stage keeps or counts the critical lines."""
+    """A `Stage` is a named transform. `apply` returns None or the same text if there is nothing to do."""
 
     name: str
     loss: Loss
@@ -76,6 +75,7 @@ class Stage:
     quoted: bool = False
     """True if the stage also runs on text that the agent may quote later (the results of reads and edits)."""
     deletes: bool = False
-    """True if the stage only deletes text and adds a few markers. Fewer bytes are then fewer tokens."""
+    """True if the stage only deletes text and adds a few markers. Fewer bytes are then taken for fewer
+    tokens."""
     bares: bool = False
     """True if the stage removes markup. Excerpts then count lines without markup."""

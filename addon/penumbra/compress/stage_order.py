@@ -1,5 +1,4 @@
-"""This module lists, in their order, the stages that run only on some texts. The module `pipeline` has the
-others."""
+"""This module lists the structural stages in their order."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def _line_numbers(text: str, source: Source) -> str | None:
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
-    """True if a read's result begins at the line that the call asked for, and for all other calls."""
+    """True if the result of a read begins at the line that the call asked for. True for all other calls."""
     if source.call.shell or source.call.category != "read":
         return True
     first = line_numbers.first_number(text)

@@ -1,8 +1,4 @@
-"""This module classifies tool calls: category, command, family and path.
-
-The call determines the expected kind of its result. The result may be of another kind, so other modules
-examine its text. No function here raises.
-"""
+"""This module classifies tool calls: category, command, family and path."""
 
 from __future__ import annotations
 
@@ -21,9 +17,9 @@ from penumbra.compress.calls.tools import category, first_of, tool_rules, verb
 from penumbra.short_texts import forgettable
 
 MAX_LINE = 200_000
-"""The length in characters of the longest command line that is parsed."""
+"""The length in characters of the longest command line that is parsed, unless it is a list."""
 _REMEMBERED = 512
-"""The number of command lines whose calls are cached. Agents repeat command lines."""
+"""The greatest number of command lines whose calls are cached."""
 _QUOTED = frozenset({"read", "edit", "write"})
 _NUMBER = re.compile(r"[0-9]{1,8}")
 _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
@@ -39,46 +35,47 @@ _SHORT_LINE = 4_000
 
 @dataclass(frozen=True)
 class Call:
-    """A `Call` describes one tool call and so the expected kind of its result."""
+    """A `Call` is the classification of one tool call."""
 
     category: str = "other"
-    """A category of `tools.CATEGORIES`. A shell call that shows files is `read`."""
+    """A category of `tools.CATEGORIES`. Shell calls that show or edit files are `read` or `edit`."""
     command: tuple[str, ...] = ()
-    """The program and arguments of the command that shaped the output, without wrappers. In a chain, the last
-    command that printed something counts. Empty if no command is known."""
+    """The program and arguments, without wrappers, of the last of the `printing_parts`; empty if no command
+    is known."""
     family: str = ""
-    """The name of the command family (rules/commands); empty if there is no family or more than one."""
+    """The name of the command family (rules/commands); empty for no family, several families and shown files.
+    """
     path: str = ""
     """The file that the call read or edited, or the folder that it searched; empty if unknown."""
     mixed: bool = False
-    """True if commands of different families wrote parts of the output."""
+    """True if several commands without a common family wrote the output, unless all of them show files."""
     shell: bool = False
     """True if the call ran a command line."""
     cut: bool = False
-    """True if the output shows only some lines (`| tail -50`)."""
+    """True if a command's lines were cut to some of them (`| tail -50`)."""
     selected: bool = False
-    """True if the lines passed a filter (`| grep x`, `| sort`)."""
+    """True if a command's lines passed a filter (`| grep x`, `| sort`)."""
     parts: tuple[Part, ...] = ()
-    """All commands that printed something, in order, including `echo`."""
+    """The commands that print something, in order, including `echo`."""
     numbers: frozenset[int] = frozenset()
-    """The whole numbers among the arguments of a tool. The lines of a read may begin at such a number."""
+    """The whole numbers among the arguments of a read. The lines may begin at such a number."""
     signs: frozenset[str] = frozenset()
-    """The signs that the tool writes after line numbers. Files may contain the same signs."""
+    """The signs that the tool writes after line numbers."""
     line: str = ""
-    """The command line as the agent wrote it, for display."""
+    """The command line, for display."""
 
     @cached_property
     def is_quoted(self) -> bool:
-        """True if the result shows files that may be edited. A later edit then quotes the result."""
+        """True for reads, edits and writes, except for reads of files that nobody edits."""
         return self.category in _QUOTED and not self._shows(log_files.is_unedited)
 
     @cached_property
     def shows_data(self) -> bool:
-        """True if the result shows only logs, data and other files that programs write."""
+        """True if the call reads files, and programs write all of them (logs, data)."""
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
-        """True if `is_one` returns True for every file that the call reads."""
+        """True if the call reads files and `is_one` returns True for each."""
         if self.category != "read":
             return False
         paths = [part.path for part in printing_parts(self.parts) if part.read] or [self.path]
@@ -86,16 +83,16 @@ class Call:
 
     @cached_property
     def shows_files(self) -> bool:
-        """True if the result shows only text of files that may be edited."""
+        """True if `is_quoted`, and all `printing_parts` show files."""
         return self.is_quoted and all(part.read for part in printing_parts(self.parts))
 
     @cached_property
     def is_beside_files(self) -> bool:
-        """True if the result has text of files that may be edited and also outputs of other commands."""
+        """True if `is_quoted`, and another command's output is in the result."""
         return self.is_quoted and not self.shows_files
 
     def of(self, parts: Iterable[Part]) -> Call:
-        """Return the classification of a call that runs only the `parts` of this call."""
+        """Return the classification of a shell call with only these parts."""
         return _call("bash", tuple(parts), self.line)
 
     @cached_property
@@ -114,13 +111,13 @@ class Call:
 
     @cached_property
     def is_coloured(self) -> bool:
-        """True if the colours of the output carry information that its text lacks."""
+        """True if an option of a command gives the colours a meaning that the text lacks."""
         options = shell_rules().coloured
         return any(word.startswith(options) for part in self.parts for word in part.argv[1:])
 
     @cached_property
     def is_numbered(self) -> bool:
-        """True if the numbers before the result's lines are known to be line numbers."""
+        """True if numbers before the result's lines are taken for line numbers."""
         if self.shell:
             return self.category == "edit" or any(part.numbers for part in self.parts)
         return self.category in _QUOTED
@@ -194,7 +191,8 @@ def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _command_lines(source: str) -> list[str]:
-    """Return the command lines in calls of `tools.exec_command({cmd: "..."})` in JavaScript."""
+    """Return the command lines in JavaScript that calls `tools.exec_command({cmd: "..."})`; empty for other
+    texts."""
     call, member = _code_patterns()
     if f"{tool_rules().code.object}." not in source or not call.search(source):
         return []
@@ -222,8 +220,7 @@ def _are_lines(words: list[str]) -> bool:
 
 
 def printing_parts(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts that determine the kind of an output. Echoes are left out. Brief parts are also left
-    out, unless all parts are brief."""
+    """Return the parts without echoes, and without brief parts unless all are brief."""
     own = [part for part in parts if not part.echo]
     return [part for part in own if not part.brief] or own
 

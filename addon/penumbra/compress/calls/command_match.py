@@ -1,9 +1,9 @@
 """This module finds the family of a command by the `match` patterns in rules/commands.
 
 A pattern is written like a command line: `git diff`, `docker|podman compose logs`, `cargo build
---message-format`. The first word is the program and may be a glob. Further words are the first operands, in
-that order. Words that begin with `-` are options that the command must have. The most specific pattern of all
-families wins. If several are equally specific, the first in `families` wins.
+--message-format`. The first word names programs and may have globs. Further words are the first operands, in
+that order. Words that begin with `-` are options that the command must have. Patterns with the program's
+exact name come before globs, more specific ones before others, and then the first in `families`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Match:
 
     @property
     def weight(self) -> int:
-        """Return the specificity of the pattern, to which each operand and each option adds."""
+        """The specificity of the pattern. Operands and options add to it, operands without `*` twice."""
         named = sum("*" not in words for words in self.operands)
         return len(self.operands) + named + len(self.options)
 

@@ -14,16 +14,16 @@ from penumbra.compress.size import encode, size
 from penumbra.linear import Linear
 
 MAX_LINES = 16
-"""The greatest number of envelope lines that are split off at each end."""
+"""The greatest number of head patterns, and of tail patterns, that are split off."""
 TAIL_WINDOW = 1_000
-"""The last line of an envelope must begin in this number of characters at the end of a text."""
+"""The number of characters before the end in which a tail pattern is searched for."""
 _NOTICES = 4
-"""The shortened text repeats at most this number of notices in which the agent reports a cut."""
+"""The greatest number of the agent's notices of a cut that are added to a shortened text."""
 
 _LONGEST_NAMING = 800
 """The greatest length in characters of the line that names the edited file."""
 _AROUND_PATH = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
-"""The characters that may precede and follow a whole path."""
+"""The characters that may precede and follow a whole path; empty at the ends of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,8 @@ def _any(patterns: Sequence[str]) -> str:
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
-    """Return the three parts of a result: the head, the body and the tail. The body is the output. If the
-    body begins or ends with notices of a cut, these go to the head or the tail, because they would hide the
-    kind of the output."""
+    """Return the head, the body and the tail of a result. The body is the output. Notices of a cut at its
+    ends are in the head and the tail."""
     patterns = _patterns()
     start = 0
     for _ in range(MAX_LINES):
@@ -121,8 +120,8 @@ class Envelope(NamedTuple):
 
     def without_needless(self, is_quoted: bool = False) -> Envelope:
         """Return the envelope without its needless lines and without tags around the output. Without an
-        output, the line about success stays. With `is_quoted`, the output is a file's content and may look
-        like an envelope. Lines are then removed only if the head ends with an opening line."""
+        output, the line about success stays. With `is_quoted`, lines are removed only if the head ends with
+        an opening line, since a file may look like an envelope."""
         head, body, tail = self
         if is_quoted and not head.endswith(tuple(_patterns().openings)):
             return self
@@ -142,10 +141,9 @@ class Envelope(NamedTuple):
 
 
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
-    """Return the lines of a file that a tool read, without the tool's tags around them; None if there are no
-    such tags. If a line lacks the tool's line number, the tags may belong to the file and stay. `numbers` are
-    the numbers in the call. Tools count from 0 or from 1, so the first line's number must be 0 or 1, one of
-    `numbers`, or one more."""
+    """Return the numbered lines of a file that a tool read, without the tool's tags around them. Return None
+    without such tags, or if the numbers are not the tool's. `numbers` are the numbers in the call; the first
+    line's number is 0, 1, one of them, or one more."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
@@ -158,7 +156,7 @@ def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str
 
 def with_name(text: str, path: str) -> str | None:
     """Return the acknowledgement of an edit with the name of the file in place of its path. Return None if
-    the first line reports a failure, or does not contain the path exactly once."""
+    the first line reports a failure, is too long, or does not contain the whole path exactly once."""
     end = text.find("\n") + 1 or len(text)
     start = text.find(path, 0, end) if path else -1
     if start < 0 or end > _LONGEST_NAMING or text.find(path, start + 1, end) >= 0 or failing([text[:end]]):
@@ -179,8 +177,8 @@ def is_in_tags(text: str, path: str) -> bool:
 
 
 def has_own_tags(text: str) -> bool:
-    """Return whether the tags around the text belong to the file. The tags then look like a tool's, but the
-    first line lacks the tool's line number."""
+    """Return whether the tags around the text belong to the file: they look like a tool's, but no line number
+    of the tool follows."""
     return any(
         text.startswith(around.opening)
         and text.endswith(around.closing)
@@ -228,9 +226,9 @@ def tells_failure(head: str, tail: str) -> bool:
 
 
 def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
-    """Return `text`, the shortened form of `whole`. If the agent itself had cut `whole`, a line about this
-    cut is added, because the counts don't include it. The line repeats the agent's notices that are neither
-    in `text` nor in `around`. A line of more than `space` bytes is shortened or left out."""
+    """Return `text`, the shortened form of `whole`, with a line about the agent's own cut of `whole`, if
+    there is one. The line repeats some of the agent's notices that are neither in `text` nor in `around`. The
+    line has at most `space` bytes, or is left out."""
     notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:
         return text

@@ -12,7 +12,7 @@ _MOST = 4_000
 
 
 def hint(arguments: Any) -> str:
-    """Return the path or command of a call, which tells the search for secrets what text to expect."""
+    """Return the beginning of a call's command, path or freeform input; empty if there is none."""
     if isinstance(arguments, str):
         return arguments[:_MOST]
     if not isinstance(arguments, dict):

@@ -35,7 +35,7 @@ class Output:
 
 
 def outputs(text: str) -> list[Output]:
-    """Return the outputs in a JSON text, in order; empty if there are no outputs. Never raises."""
+    """Return the outputs in a JSON text, in order; empty if there are none, or if the text is data."""
     if text[:1] not in ("{", "[", " ", "\t", "\r", "\n"):
         return []
     body = text.strip(" \t\r\n")
@@ -67,7 +67,7 @@ def _needless() -> re.Pattern[str]:
 
 
 def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yield the outputs of a list. Items are content blocks or objects with a command or path."""
+    """Yield the outputs in a list of content blocks, or of objects with a command or path."""
     items = [bytes(item) for item in _ITEMS.decode(data)[: MAX_OUTPUTS + 1]]
     for item in items:
         asked = _asked(item)

@@ -1,9 +1,8 @@
 """This module has a lexer of shell source.
 
 The lexer knows the quoting, redirects, here-documents, comments and nested substitutions of POSIX shells and
-bash. The lexer never fails. If a shell would refuse the text (an open quote, a stray parenthesis), the lexer
-still yields tokens. Every character is read a bounded number of times, so the time is linear in the length
-of the command line.
+bash. If a shell would refuse the text (an open quote, a stray parenthesis), the lexer still yields tokens.
+The time is linear in the length of the command line.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ class Kind(Enum):
     OPERATOR = auto()
     """`&&`, `||`, `|&`, `;;`, `;&`, `;;&`, `;`, `|`, `&`, `(`, `)` or a newline."""
     REDIRECT = auto()
-    """A redirect. `text` is `1>`, `2>` or `<`, and `target` is the file, `&` with a number, or empty."""
+    """A redirect. `text` is `1>`, `2>` or `<`. `target` is the next word, with `&` before a descriptor, or
+    empty."""
 
 
 class Token(NamedTuple):

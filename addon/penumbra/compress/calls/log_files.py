@@ -92,14 +92,14 @@ def is_log(path: str, text: str) -> bool:
 @rules.until_changed
 @remembered(1_024)
 def is_data(path: str) -> bool:
-    """True if a program writes the file of this path: a log, a dump, a build product or a lock file."""
+    """True if programs write files with this path: logs, dumps, build products, lock files."""
     return _is_one(path, _rules().data)
 
 
 @rules.until_changed
 @remembered(1_024)
 def is_unedited(path: str) -> bool:
-    """True if nobody edits a file, because it is data or installed code."""
+    """True if nobody edits files with this path: data or installed code."""
     return is_data(path) or _is_one(path, _rules().installed)
 
 

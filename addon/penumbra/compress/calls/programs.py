@@ -1,4 +1,5 @@
-"""This module knows programs: their names, how much they print, and their effect after a pipe."""
+"""This module reads rules/shell.yaml: the names of programs, how much they print, and their effect after a
+pipe."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def shell_rules() -> ShellRules:
 
 
 def program_name(word: str) -> str:
-    """Return the name of a program in the spelling of the rules, without its folder, `.exe` and version."""
+    """Return the name of a program as the rules spell it, without folder and `.exe`, and without the version
+    if the program is in `versioned`."""
     name = word.replace("\\", "/").rstrip("/").rpartition("/")[2] or word
     name = _SUFFIX.sub("", name)
     bare = name.rstrip("0123456789.")
@@ -107,7 +109,8 @@ def options_of(argv: Sequence[str]) -> frozenset[str]:
 
 
 def reading_rule(argv: tuple[str, ...]) -> ReadRule | None:
-    """Return the rule of a command that prints files without changes; None for other commands."""
+    """Return the rule of a command that shows files, also in part or with line numbers; None for other
+    commands."""
     listed = _reads().get(argv[0], ()) if argv else ()
     options = options_of(argv) if listed else frozenset[str]()
     for rule in listed:

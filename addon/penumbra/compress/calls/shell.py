@@ -1,10 +1,9 @@
 """This module parses command lines and finds the commands that made the output.
 
 A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
-command that shaped its output: the last filter that makes other text, or else the first command. Filters that
-only pass, cut or select lines don't count. Programs that only run another program (sudo, timeout, npx, docker
-exec, bash -c, ...) are removed. Commands that print nothing are left out. No function here raises, and the
-time is linear in the length of the line.
+command that shaped its output: the last one that makes other text, or else the first. Filters that only pass,
+cut or select lines don't count. Programs that only run another program (sudo, timeout, npx, docker exec, bash
+-c, ...) are removed. Commands that print nothing are left out. The time is linear in the length of the line.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Part:
     """A `Part` is one command that printed something, without wrappers and options before the subcommand."""
 
     argv: tuple[str, ...]
-    """The name of the program without its folder, and the arguments as the shell would pass them."""
+    """The name of the program without its folder, and the arguments without their quotes."""
     cut: bool = False
     """True if the output shows only a range of the command's lines."""
     selected: bool = False
@@ -55,7 +54,7 @@ class Part:
     brief: bool = False
     """True if the command prints one or two lines."""
     read: bool = False
-    """True if the command prints a file without changes."""
+    """True if the command shows a file (see `programs.reading_rule`)."""
     numbers: bool = False
     """True if the command prints a line number before each line."""
     path: str = ""
@@ -91,7 +90,8 @@ _TERMINALS = {"/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"
 
 
 def parse(line: str, depth: int = 0) -> tuple[Part, ...]:
-    """Return the commands of `line` whose output is shown, in order, `echo` included."""
+    """Return the commands of `line` whose output is shown, in order, `echo` included. `depth` counts the
+    command lines around `line`."""
     return _remembered(line) if not depth and len(line) <= _SHORT_LINE else _parse(line, depth)
 
 
@@ -103,7 +103,7 @@ def _parse(line: str, depth: int = 0) -> tuple[Part, ...]:
 
 
 _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
-"""This function is `_parse` with a cache, since shortening and redaction parse the same line."""
+"""This function is `_parse` with a cache."""
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
@@ -296,7 +296,7 @@ def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
 
 
 def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:
-    """Return the parts after a filter; None if the filter turns their output into other text."""
+    """Return the parts after a filter; None if `node` makes other text of their output."""
     if not set(node.words).isdisjoint(shell_rules().each_line):
         return None
     does = effect(unwrap(tuple(node.words))[0])

@@ -1,4 +1,4 @@
-"""This module finds the category of a tool by its name, for every agent and every API."""
+"""This module reads rules/tools.yaml: the category of a tool by its name. It also normalises paths."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def _entry_matches(entry: str, name: str, kind: str) -> bool:
 
 
 def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
-    """Return the category of a call to a tool with several functions; None for other tools."""
+    """Return the category of a call to a tool with several functions; None for other tools and unknown
+    functions."""
     rule = _verbs().get(name)
     value = arguments.get(rule.argument) if rule is not None else None
     return rule.values.get(value) if rule is not None and isinstance(value, str) else None
@@ -100,8 +101,7 @@ def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 def one_spelling(path: str) -> str:
     """Return a path in the form in which paths are compared: with slashes, and without `.` and needless `..`.
-    All forms of an absolute Windows path get the same form. Upper and lower case stay different, as on many
-    disks."""
+    Absolute Windows paths get one form. Upper and lower case stay different, except in the drive."""
     drive = _DRIVE.match(path)
     if drive is not None:
         path = f"{(drive[1] or drive[2]).lower()}:/{path[drive.end() :]}"

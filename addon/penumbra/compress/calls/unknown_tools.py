@@ -1,8 +1,4 @@
-"""This module finds the category of a tool with an unknown name, by its arguments and the words of the name.
-
-Agents choose different names for their tools, but similar names for their arguments, such as a path or a
-pattern.
-"""
+"""This module finds the category of a tool with an unknown name, by its arguments and its name."""
 
 from __future__ import annotations
 
@@ -24,7 +20,8 @@ _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
 def category(name: str, arguments: Mapping[str, Any]) -> Category:
-    """Return the category of a tool by its arguments and its name; `"other"` if no rule fits."""
+    """Return the category of a tool by its arguments and its name; `"other"` without arguments or if no rule
+    fits."""
     texts = {_plain(key): text for key, value in arguments.items() if (text := _text(value)) is not None}
     if not texts:
         return "other"
@@ -63,7 +60,8 @@ def _plain(key: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Return an argument as text; None for an empty argument. Of a list, the first item counts."""
+    """Return an argument as text; None for an empty argument, `""` for a value without text. Of a list, the
+    first item counts."""
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, str):

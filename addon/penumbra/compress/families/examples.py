@@ -29,7 +29,7 @@ def call_of(line: str) -> Call:
 
 
 def problems(example: CommandExample) -> Iterator[str]:
-    """Yield a message for each key of the example that differs from the result."""
+    """Yield messages on the keys of the example that differ from the result."""
     call = call_of(example.call)
     if call.family != example.family:
         yield f"family: got {call.family or 'none'}, the example says {example.family}"

@@ -48,7 +48,7 @@ class Family:
 
     @classmethod
     def of(cls, rule: FamilyRule, pattern: MakePattern) -> Family:
-        """Return the family of a rule. Raises ValueError for a pattern that can't be used."""
+        """Return the family of a rule. Raises ValueError, `re.error` or `re2.error` for a bad pattern."""
         return cls(
             rule,
             steps=tuple(_step(at, any_step.rule, pattern) for at, any_step in enumerate(rule.steps)),
@@ -73,7 +73,8 @@ class Family:
         return "too few lines match shape.most"
 
     def known_lines(self, lines: Sequence[str]) -> list[int]:
-        """Return the positions of the lines that only this family writes, or that announce a command."""
+        """Return the positions of the lines that only this family writes, or that announce a command; empty
+        if the rule is not `distinct`."""
         if not self.rule.distinct:
             return []
         if self.some is not None:

@@ -1,4 +1,4 @@
-"""This module has the steps of a family rule that omit lines. Their marks count the omitted lines."""
+"""This module has the steps of a family rule that omit lines or parts of lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _Match = tuple[int, re.Match[str]]
 
 
 def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequence[str]]) -> list[str]:
-    """Return the lines without `gone`. Each mark is inserted before the line at its position."""
+    """Return the lines without `gone`, with each mark before the line at its position; all lines if there are
+    no marks."""
     if not marks:
         return lines
     out: list[str] = []
@@ -33,7 +34,7 @@ def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequen
 
 @dataclass(slots=True)
 class Fold:
-    """A step that replaces each run of lines that match a pattern by one line with a count."""
+    """A step that replaces the middle of each run of matching lines by one line with a count."""
 
     pattern: Pattern
     say: str
@@ -122,7 +123,7 @@ def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
 
 
 def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
-    """Return the values for a mark: counts, and the named groups of the first and the last line."""
+    """Return the values for a mark: counts, and values of the named groups."""
     values: dict[str, object] = {"n": len(matched)}
     first, last = matched[0][1], matched[-1][1]
     for name in first.re.groupindex:
@@ -180,7 +181,8 @@ class Block:
             yield match, min(position + self.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
-        """Return the first and the last place in a file that a block names, as values for a mark; or None."""
+        """Return the first and the last place in a file that a block names, as values for a mark; None if
+        there is no place."""
         values: dict[str, object] = {}
         for name, pattern in self.places.items():
             found = [match.group(name) for match in pattern.matches(left_out) if match is not None]
@@ -246,7 +248,8 @@ class Block:
         return dict(sorted(shown.items())), [at for at in range(len(left_out)) if at not in counted]
 
     def _failing(self, left_out: list[str], critical: set[int]) -> list[int]:
-        """Return the positions of the lines that report a failure or, if the rule says so, a warning."""
+        """Return the positions of the lines of a block that report a failure or, if the rule says so, a
+        warning. Unless the step is `safe`, there are none."""
         if not self.safe:
             return []
         failing = {

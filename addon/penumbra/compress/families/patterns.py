@@ -13,7 +13,7 @@ from penumbra.linear import LinearText
 from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
-"""The length in characters of the longest line that is matched. A longer line is data and stays unchanged."""
+"""The number of characters of a line that a pattern may match. Most steps leave longer lines unchanged."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)((?:\|[^{}|]*\|[^{}|]*)?)\}")
 """`{name}`, or `{name|line|lines}` for a count with its noun in singular and plural."""
@@ -69,7 +69,7 @@ class Pattern:
         return self._match(line) if len(line) <= LINE_LIMIT else None
 
     def matches(self, lines: Sequence[str]) -> Iterator[re.Match[str] | None]:
-        """Yield the match of each line, in order. This takes less time than `match` for each line."""
+        """Yield the match of each line, in order."""
         return map(self._match if max(map(len, lines), default=0) <= LINE_LIMIT else self.match, lines)
 
     def form(self, template: str) -> str:
@@ -98,7 +98,8 @@ MakePattern = Callable[[Regexes], Pattern]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A `Span` finds the parts of a text between a match of `begin` and the next match of `until`."""
+    """A `Span` finds the parts of a text between a match of `begin` and the next match of `until`, or the
+    end."""
 
     begin: Pattern
     until: Pattern | None

@@ -1,5 +1,4 @@
-"""This module has the steps of a family rule that lose nothing. They write repeated parts of lines once
-or in a shorter form."""
+"""This module has the steps of a family rule that group, join, rewrite or drop lines."""
 
 from __future__ import annotations
 
@@ -153,7 +152,7 @@ class Hoist:
 
 @dataclass(slots=True)
 class Same:
-    """The step `same` keeps only the first of equal lines in many places of a text."""
+    """The step `same` replaces the matching lines by one statement, if all of them are equal."""
 
     rule: SameRule
     pattern: Pattern

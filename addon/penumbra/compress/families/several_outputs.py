@@ -19,14 +19,15 @@ from penumbra.compress.text import Text
 from penumbra.short_texts import remembered
 
 MAX_ANNOUNCEMENTS = 64
-"""The greatest number of commands that a text may announce. A text with more is no script's output."""
+"""The greatest number of commands that a text may announce."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
 """A `Shorten` takes a text, the name of its family and whether its lines were filtered, and returns the
 shortened text; None if the family changes nothing."""
 
 
 def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:
-    """Shorten each part below a command's announcement by the command's family; None if nothing changes."""
+    """Shorten each part below a command's announcement by the command's family; None if nothing changes or
+    the announcements are too many."""
     starts = [
         (position, announced.group("command"))
         for position, announced in enumerate(inner.matches(lines))
@@ -59,7 +60,7 @@ def _announced(command: str) -> tuple[str, bool]:
 
 
 def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Shorten each output between the words that `echo` prints; None if nothing changes."""
+    """Shorten outputs of one command between the words that `echo` prints; None if nothing changes."""
     pieces: list[FamilyResult | str] = []
     done = 0
     for start, end, producers in _between_seams(lines, parts):
@@ -138,7 +139,7 @@ def _of_one(lines: Sequence[str], producers: list[Part], shorten: Shorten) -> Fa
 
 def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]]:
     """Return each part with the position of its echoed line, or with -1 if the part has no such line. In case
-    of doubt, return an empty list."""
+    of doubt, the list is empty."""
     wanted = [(part, _echoed(part)) for part in parts]
     literals = [literal for _, literal in wanted if literal is not None]
     places: dict[str, list[int]] = {literal: [] for literal in literals}

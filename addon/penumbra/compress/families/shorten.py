@@ -3,9 +3,6 @@
 The call determines the family of a text, and the text must have the family's shape. Then the steps of the
 family run on the lines. Steps that omit lines run only if allowed, and count only if they save enough. The
 rules are in rules/commands, and docs/rules.md describes their language.
-
-A step keeps critical lines unless its rule is `safe`. A safe rule may remove the line of a passed test named
-"reports an error". Therefore no later step checks the result for critical lines.
 """
 
 from __future__ import annotations
@@ -33,9 +30,9 @@ SCRIPT_LIMIT = 4
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
-    """Return the text as shortened by the rules of the call's family; None if there is no family or nothing
-    is saved. With `lossy`, steps that omit lines may run. The result has no more UTF-8 bytes than the text. A
-    text without the shape of the family is not changed. Never raises."""
+    """Return the text as shortened by the rules of the call's family; None if no rule applies. With `lossy`,
+    steps that omit lines may run. The result has no more UTF-8 bytes than the text. Raises
+    `time_budget.Overrun`."""
     output = Text.of(text)
     outputs = partial(_shortened, lossy=lossy, depth=0)
     if call.is_beside_files:
@@ -78,7 +75,8 @@ def _shortened(
 
 
 def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
-    """Return the result of the steps; None if nothing changes. Lossy steps count only if they save enough."""
+    """Return the result of the steps; None if nothing changes or the text is too small. Lossy steps count
+    only if they save enough."""
     if body.size < of.rule.min_bytes:
         return None
     lines = body.lines

@@ -1,8 +1,5 @@
-"""This module makes the steps of a family rule. Each step takes lines and returns lines.
-
-docs/rules.md describes the rules for steps. A rule also says whether its step loses information. Each step
-reads the lines once. Of a line above `LINE_LIMIT` characters, only `group` and `member` match the beginning.
-"""
+"""This module makes the steps of a family rule. Each step takes lines and returns lines. docs/rules.md
+describes the rules for steps."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _SOME = 2
 _WORD = 3
 """The smallest number of characters in a readable line that ends a binary region."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
-"""The control characters that no text contains."""
+"""NUL and the control characters that count as unreadable."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
 _LONG_ENOUGH = 1_200
 """The length in characters of the longest text that stays unchanged."""
