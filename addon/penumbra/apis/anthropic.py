@@ -1,9 +1,9 @@
 """This module has the format of Anthropic Messages.
 
 In a request, a tool result is a `tool_result` block of a user message. Its content is a string or a list of
-blocks. Only `text` blocks in this list may change. Some tools run at the provider. Their results are in
-assistant messages and never change. A response is a list of content blocks, in a stream or in a document
-(`content_blocks.py`).
+blocks. Only this string and the `text` blocks of this list are shortened. Results of tools that the provider
+runs are in assistant messages and stay whole. A response is a list of content blocks, in a stream or in a
+document (`content_blocks.py`).
 """
 
 from __future__ import annotations
@@ -230,7 +230,8 @@ class AnthropicFormat(ApiFormat):
         return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
-        """Return `text` with the cache breakpoint of `message`, if `message` has one."""
+        """Return `text` with the cache breakpoint of `message`, if `message` has one and the last block of
+        `text` may have one."""
         mark = _cache_mark(request, message)
         document = Document(text)
         blocks = document.items(document.top.get("content"))
@@ -242,13 +243,14 @@ class AnthropicFormat(ApiFormat):
         return document.render()
 
     def _without_thinking(self, message: bytes) -> bytes:
-        """Return a message without its thinking; empty if the message has no other content."""
+        """Return a message without its thinking. A message that has only thinking stays unchanged."""
         document = Document(message)
         self._remove_thinking(document, document.root)
         return document.render() if document.top else b""
 
     def _remove_thinking(self, document: Document, message: Raw) -> bool:
-        """Remove a message's thinking and return True; return False if the message has no other content."""
+        """Remove a message's thinking. Return False if there is none, or no other content, or if the message
+        has edits."""
         content, left = self.blocks(document, message), self.without_reasoning(document, message)
         if content is None or not left or document.is_edited(*document.place(message)):
             return False
@@ -330,7 +332,7 @@ _KINDS = {
     "message_stop": EventKind.END,
 }
 _WHOLE = ("type", "encrypted_content")
-"""The members whose value in a delta replaces the earlier value. The values of other members are appended."""
+"""The members whose string in a delta replaces the earlier value. Strings of other members are appended."""
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 

@@ -39,7 +39,7 @@ class Pairing:
     named: bool
     """True if every result names its call."""
     wait: bool
-    """True if a result may answer a call of any message; False if only calls of the model's last message."""
+    """True if a result may answer a call of any message; False if the call is in the model's last message."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Results:
     _last_thinking: int = -1
 
     def __len__(self) -> int:
-        """Return the number of calls with an id."""
+        """Return the number of calls with different ids."""
         return len(self._by_id)
 
     def copy(self) -> Results:
@@ -121,7 +121,7 @@ class ApiFormat(ABC):
     """True if the opening of a conversation is the user's first message. False if the opening is all messages
     before the first response."""
     calls_wait = False
-    """True if a result may answer a call of any message; False if only calls of the model's last message."""
+    """True if a result may answer a call of any message; False if the call is in the model's last message."""
     names_calls = True
     """True if every result names the call that it answers."""
     breaks_off = True
@@ -134,7 +134,7 @@ class ApiFormat(ABC):
     """The member of a request that forbids calls, and its JSON value."""
 
     def __init__(self, readers: Responses | None = None) -> None:
-        """Make a format. `readers` make the readers of responses; None if responses can't be read."""
+        """`readers` read the API's responses; None if responses can't be read."""
         self.readers = readers
 
     # Facts about an API
@@ -153,7 +153,7 @@ class ApiFormat(ABC):
         return self.error_body(DescribedError(status, message))
 
     def members(self, document: Document) -> Mapping[str, Raw]:
-        """Return the members of the request itself."""
+        """Return the members of the request. Some APIs wrap the request in another object."""
         return document.top
 
     def model(self, document: Document) -> str:
@@ -216,7 +216,7 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        """Insert a hidden exchange before and into a message. Return False if that is impossible."""
+        """Put a hidden exchange back at a visible message. Return False if that is impossible."""
 
     def user_message(self, text: str) -> bytes:
         """Return a message of the user as JSON."""
@@ -254,9 +254,8 @@ class ApiFormat(ABC):
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        """Make a request valid again, and return whether this changed the request. The reasoning from message
-        `first` on belongs to another prefix. With `offered`, the request may ask the provider to drop this
-        reasoning. Otherwise the reasoning is removed, if the API allows it."""
+        """Drop the reasoning from message `first` on, which belongs to another prefix. With `offered`, the
+        provider can be asked to drop this reasoning. Return False if the reasoning stays."""
         return False
 
     # Derived from these facts
@@ -337,7 +336,7 @@ class ApiFormat(ABC):
                     yield part.arguments
 
     def past_calls(self, document: Document) -> Iterator[PastCall]:
-        """Yield the calls of the client's tools, with or without a result, in order."""
+        """Yield the calls of the client's tools that have arguments, in order."""
         for message in self.prompt(document).messages:
             for part in message.of(Kind.CALL):
                 if part.arguments is not None:

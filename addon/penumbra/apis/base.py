@@ -23,7 +23,7 @@ from penumbra.wire.json_values import NotJson, encode
 
 @dataclass(slots=True)
 class Event:
-    """An `Event` is an event of a stream, with its JSON and its edits."""
+    """An `Event` is an event of a stream, or a whole body, with its JSON and its edits."""
 
     piece: Piece
     document: Document | None
@@ -121,7 +121,7 @@ class Failure:
     status: int | None
     """HTTP status; None if there was no response."""
     body: bytes
-    """The decoded body of this response, or the error event, for the log."""
+    """The decoded body of this response, or the error event."""
     message: str
     """The message for the client, in Penumbra's own words."""
     retry_after: float | None = None
@@ -234,11 +234,11 @@ class Visible:
     last_call: str
     """Id of the last tool call before this message; empty if there is none."""
     since: int
-    """The number of assistant messages between that call and this message."""
+    """The number of assistant messages after that call (or from the beginning) and before this message."""
     signed: bool = False
-    """True if the message has reasoning with a signature."""
+    """True if the message has reasoning and the API signs reasoning."""
     signature: str = ""
-    """Signature of the last block of reasoning."""
+    """Signature of the last block of reasoning; empty if there is none."""
     response_id: str = ""
     """The id of a response that the request names without its content. All other fields are then empty."""
     tokens: tuple[str, ...] = ()
@@ -262,7 +262,7 @@ class Hidden(msgspec.Struct, frozen=True):
     signed: bool = False
     """True if signed reasoning was sent to the client."""
     response_id: str = msgspec.field(default="", name="answer_id")
-    """The id of the last turn's response, if the client knows another. Stored records call it `answer_id`."""
+    """The id of the last turn's response, if the client knows another id; otherwise empty."""
     broken: bool = False
     """True if the response was never completed. No message then follows the last message."""
 

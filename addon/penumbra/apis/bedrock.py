@@ -2,8 +2,8 @@
 
 Converse messages are lists of blocks, as in Anthropic's API, but the blocks have other members. A tool result
 is a `toolResult` block of a user message. Its content is a list of blocks. Each block has one member that
-names its kind. Texts and the strings in `json` may change. Images, documents, videos and search results don't
-change. InvokeModel takes Anthropic's requests, but its errors have Bedrock's form.
+names its kind. Texts and the strings in `json` may be shortened. InvokeModel takes Anthropic's requests, but
+its errors have Bedrock's form.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _ERRORS = {
 
 
 def write_error(error: DescribedError) -> bytes:
-    """Return an error as the API writes it. The API names the error in a header. This function can't set that
-    header. The API's clients also read the object."""
+    """Return an error as the API writes it, without the header that names the error. The API's clients also
+    read this object."""
     status = error.status or 502
     other = "ValidationException" if status < 500 else "InternalServerException"
     return encode({"__type": _ERRORS.get(status, other), "message": error.message})

@@ -217,7 +217,7 @@ _ERROR = b'{"type":"error"}'
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A `Chunk` is a message that contains one of Anthropic's events."""
+    """A `Chunk` is a message of InvokeModel, with the JSON of Anthropic's event in it."""
 
     message: StreamMessage
     data: bytes | None
@@ -248,7 +248,7 @@ class ChunkReader:
 
 
 class InvokeTurns(AnthropicTurns):
-    """A `InvokeTurns` reads a response of InvokeModel: an event stream, or one document."""
+    """An `InvokeTurns` reads a response of InvokeModel: an event stream, or one document."""
 
     usage = INVOKE_USAGE
     error_body = staticmethod(write_error)
@@ -261,7 +261,7 @@ class InvokeTurns(AnthropicTurns):
 
 
 def _event(message: StreamMessage) -> bytes | None:
-    """Return the event in a message; None if there is none."""
+    """Return the event in a message; an error for an exception; None if there is none."""
     if message.is_exception:
         return _ERROR
     if message.data is None:

@@ -103,14 +103,15 @@ class BlockTurns(Turns):
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._started = False
         self._before = self._next = 0
-        """The number of blocks that the client got from earlier turns, and from all turns so far."""
+        """`_before` counts the blocks that the client got from earlier turns; `_next`, from all turns so far.
+        """
         self._shown: list[bytes] = []
         """The visible blocks of documents whose turns were continued."""
         super().__init__(framing, injected_tool, before)
 
     @abstractmethod
     def kind(self, event: Event) -> EventKind | None:
-        """Return the subject of an event; None if the event is about no block or message."""
+        """Return the kind of an event; None if the event is about no block or message."""
 
     @abstractmethod
     def note(self, event: Event, document: Document) -> None:
@@ -246,8 +247,8 @@ class BlockTurns(Turns):
         return content.call is not None and content.call.name == self.injected_tool
 
     def _complete(self, places: Iterable[int], contents: dict[int, Content]) -> list[int]:
-        """Return the blocks of a cut-off message that a request may contain. Three kinds of blocks are left
-        out: unfinished blocks other than texts, unanswered calls, and reasoning at the end."""
+        """Return the positions of the blocks of a cut-off message that a request may contain. Calls of the
+        injected tool, unfinished blocks other than texts, and reasoning at the end are left out."""
         seen = self.seen
         kept = [at for at in places if at not in seen.hidden and (at != seen.open or contents[at].is_text)]
         while kept and contents[kept[-1]].signature is not None:

@@ -26,9 +26,9 @@ REQUESTS: dict[str, ApiFormat] = {
     "openai_chat": openai_chat.ChatFormat(openai_chat.RESPONSES),
     "openai_responses": openai_responses.ResponsesFormat(openai_responses.RESPONSES),
 }
-"""All formats whose requests can be read, by name."""
+"""The formats of HTTP requests, by name."""
 FORMATS: dict[str, ApiFormat] = {
     **{name: api for name, api in REQUESTS.items() if api.readers is not None},
     "openai_responses_socket": responses_socket.SocketFormat(responses_socket.RESPONSES),
 }
-"""All formats whose responses can also be read, by name."""
+"""The formats whose responses can be read, by name. One of them is for WebSockets."""

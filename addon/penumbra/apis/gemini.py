@@ -1,7 +1,7 @@
 """This module has the format of Google Gemini, which AI Studio, Vertex and Code Assist use.
 
-A tool result is a `functionResponse` part. Its response is an object of any shape, in which every string may
-change. Ids are optional: a result without an id answers the first call of its name that has no result yet.
+A tool result is a `functionResponse` part. Its response is an object of any shape, whose strings may be
+shortened. Ids are optional: a result without an id answers the first call of its name that has no result yet.
 Names of members may be in camel or snake case. Some clients store the pieces of a response as separate
 contents, so adjacent contents of the model count as one assistant message. Results of parallel calls must be
 in one content.

@@ -32,8 +32,8 @@ from penumbra.wire.json_values import NotJson, decode
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
-"""The greatest length of a name, and the greatest number of names in a request. No client reaches these
-limits. A longer name counts as a credential; with more names, all of them do."""
+"""The greatest length of a name, and the greatest number of names in a request. A longer name counts as a
+credential; with more names, all of them do."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Each call arrives in one piece, often together with the end of the turn. After a call of the injected tool,
 the end is delayed until the hidden calls are answered. The client sees the texts of two turns as one text,
-with an empty line between them.
+with white space between them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penumbra.wire.document import Document
 
 @dataclass(slots=True)
 class Seam:
-    """A `Seam` puts an empty line between the texts of two turns."""
+    """A `Seam` puts an empty line between the texts of two turns, unless there is white space."""
 
     due: bool = False
     _last: str = ""

@@ -1,13 +1,14 @@
 """This module has the format of OpenAI Chat Completions and of compatible APIs.
 
 A tool result is a message of role `tool` (or `function`, the legacy form). Its content is a string or a list
-of parts. Only `text` parts may change. A result without an id answers the first call that has no result.
+of parts. Only strings and `text` parts are shortened. A result without an id answers the first call without a
+result, or the first such call of the tool that the result names.
 
-A stream is a list of chunks. Each chunk has a delta for each choice. Tool calls arrive in fragments with an
-index. The fragments of the injected tool are removed, and the other calls get new numbers. A call is delayed
-while its name may still become the injected tool's name. After a call of the injected tool, everything that
-ends a turn (finish reason, usage, `[DONE]`) is delayed. A response with several choices is not continued. The
-client sees the texts of two turns as one text, with an empty line between them.
+A stream is a list of chunks. A chunk has deltas of choices. Tool calls arrive in fragments with an index. The
+fragments of the injected tool are removed, and the other calls get new numbers. A call is delayed while its
+name may still become the injected tool's name. After a call of the injected tool, everything that ends a turn
+(finish reason, usage, `[DONE]`) is delayed. A response with several choices is not continued. The client sees
+the texts of two turns as one text, with white space between them.
 
 For later requests, an assistant message is assembled from its deltas. Compatible APIs add members of their
 own (`reasoning_content`, `reasoning_details`, thought signatures in tool calls) and expect them in later
@@ -67,7 +68,7 @@ class ChatCall:
 
     @property
     def arguments(self) -> str:
-        """The JSON text of the arguments, as the model wrote it."""
+        """The text of a function's arguments, as the model wrote it."""
         return "".join(self.pieces)
 
     @property
@@ -170,7 +171,8 @@ class ChatMessage:
 
 
 def is_another(name: object, before: str, *, begun: bool) -> bool:
-    """Return whether a fragment with this name begins another call. No name continues after the arguments."""
+    """Return whether a fragment with this name begins another call. After arguments have begun, no name
+    continues."""
     return begun and bool(name) and name != before
 
 
@@ -312,7 +314,7 @@ def _call(document: Document, value: Raw) -> Part:
 
 
 def _arguments_text(document: Document, arguments: Raw | None) -> str:
-    """Return a call's arguments as text. If they are an object, return its JSON."""
+    """Return a call's arguments: the string, or the JSON of another value; empty without arguments."""
     text = document.string(arguments)
     return text if text is not None else document.source(arguments).decode() if arguments is not None else ""
 

@@ -1,9 +1,8 @@
 """This module has the format of OpenAI Responses.
 
-The input is a string or a list of items. Each result of a client's tool is a separate item. Results of the
-provider's tools, reasoning, compaction and encrypted content never change. With `previous_response_id` the
-provider has the history, and the request has only new items. The request names the last response by the id
-that the client got. The provider's id may be another id.
+The input is a string or a list of items. Each result of a client's tool is a separate item. Only these
+results are shortened. With `previous_response_id` the provider has the history, and the request has only new
+items. The request names the last response by the id that the client got. The provider's id may be another id.
 
 A response is a list of output items. Events of a stream name the index of their item. Calls of the injected
 tool are removed, and the other items and the events get new numbers. The last event repeats the whole
@@ -54,8 +53,8 @@ CALLS = {
     "shell_call": ("shell", "action"),
     "apply_patch_call": ("apply_patch", "operation"),
 }
-"""The types of calls that the client answers. The first value is the name of the tool if the item has no
-name. The second value is the member with the arguments."""
+"""The types of calls that the client answers and whose arguments are read. The first value is the name of the
+tool if the item has no name. The second value is the member with the arguments."""
 _RESULTS = {
     "function_call_output",
     "custom_tool_call_output",
@@ -72,7 +71,7 @@ _FROM_CLIENT = {
     "mcp_approval_response",
     "tool_search_output",
 }
-"""The types of the client's items other than messages and results."""
+"""The types of the client's items other than messages and `…_call_output`."""
 _OWN_TOOLS = ("function", "custom", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview")
 _BEFORE = "previous_response_id"
 _ELSEWHERE = -1
@@ -296,7 +295,7 @@ def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
-    """Return an identifier of a reasoning item, from members that clients never omit."""
+    """Return the encrypted content of a reasoning item, or else its id."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.text_of(item.get("id"))
 
@@ -350,7 +349,8 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
 
 
 def storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
-    """Return the items that this request may send. An id may replace an item only if the item is stored."""
+    """Return the items that a request may repeat. If the request forbids the provider to store responses,
+    reasoning without encrypted content is left out."""
     if request.plain(request.top.get("store")) is not False:
         return list(messages)
     kept: list[bytes] = []
@@ -639,8 +639,8 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
 
 
 def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
-    """Return the items of a cut-off turn. Unanswered calls, and reasoning at the end, are left out, because
-    no request may contain them."""
+    """Return the items of a cut-off turn. Calls of the injected tool, and reasoning at the end, are left out,
+    because no request may contain them."""
     kept: list[bytes] = []
     for source in reversed(items):
         document = Document(source)
@@ -681,7 +681,7 @@ class ResponsesArguments(NumberedArguments):
     def __init__(self, open_: Open) -> None:
         super().__init__(open_)
         self._added = 0
-        """The number of events that the provider did not send."""
+        """The number of events that this filter has added."""
         self._number = 0
         """The next sequence number."""
 

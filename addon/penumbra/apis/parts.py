@@ -1,4 +1,4 @@
-"""This module derives the tool results of a conversation, their calls, and their arguments from a prompt.
+"""This module has the classes for tool results and tool calls, and reads their texts and arguments.
 
 Positions are message indexes in the order of the request. Texts and arguments are `Raw` views of the document
 until a stage needs their values.
@@ -38,8 +38,8 @@ class ToolCall:
 
 
 class OpenCalls:
-    """An `OpenCalls` has the calls without a result, in order. A request may have very many calls, so no
-    method takes longer with more calls."""
+    """An `OpenCalls` has the calls without a result, in order. A request may have very many calls, so finding
+    or closing a call takes constant time."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[int, ToolCall] = OrderedDict()
@@ -112,7 +112,7 @@ class Conversation:
     last_thinking: int
     """The index of the last message with a thinking block that the API may bind to its prefix; -1 if none."""
     opening: str
-    """The text of the first user message, which distinguishes conversations without ids."""
+    """The opening of the conversation, which distinguishes conversations without ids."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
     """The calls that have an id, by id."""
 
@@ -144,7 +144,8 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield the strings in a value but keys, in order. An object with a MIME type yields only its text."""
+    """Yield the strings in a value, in order, but no keys. An object with a MIME type yields only its text.
+    """
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()
@@ -188,8 +189,8 @@ def is_elsewhere(request: Document) -> bool:
 
 
 def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool = False) -> Any:
-    """Return the arguments of a call. Text that is no JSON is returned as text; None if nothing can be read.
-    With `came`, the arguments are returned as the client sent them, without edits."""
+    """Return the decoded arguments of a call, or free text as a string; None if there are none. With `came`,
+    the document's edits are ignored."""
     if call is None or (call.arguments is None and call.cached is None):
         return None
     try:
@@ -206,7 +207,7 @@ def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool =
 
 
 def argument_strings(value: Any) -> Iterator[str]:
-    """Yield every string within decoded arguments, in order."""
+    """Yield the strings within decoded arguments, in order, but no keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

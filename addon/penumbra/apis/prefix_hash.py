@@ -43,7 +43,7 @@ class Chain:
     """A `Chain` has the hash of the messages before each message, and then the hash of all messages."""
 
     history: tuple[bytes, ...] = (START,)
-    """The hashes of all texts, calls and results."""
+    """The hashes of texts, calls and results."""
     calls: tuple[bytes, ...] = (START,)
     """The hashes of the calls alone, which stay the same when a client clears old results."""
     responses: bool = True
@@ -124,7 +124,7 @@ def read(document: Document, messages: Raw | None, start: bytes = START) -> Chai
 
 
 def of(document: Document, start: bytes = START) -> Chain:
-    """Return the hashes of a request of any API. The name of a member shows that it has the messages."""
+    """Return the hashes of a request of any API."""
     top = document.top
     messages = top.get("messages", top.get("input"))
     return read(document, inner(document).get("contents") if messages is None else messages, start)
@@ -336,7 +336,7 @@ _HEADS: LRUCache[bytes, bytes] = LRUCache(512)
 
 @dataclass(frozen=True, slots=True)
 class PromptHead:
-    """The hashes of tools and system text. Times and other parts that change every turn are left out."""
+    """The hashes of tools and system text. Times and other changing parts of the system text are left out."""
 
     tools: bytes = b""
     system: bytes = b""

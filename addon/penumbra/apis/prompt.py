@@ -48,7 +48,8 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """The whole result if it is JSON; None if the result is a text."""
     is_error: bool = False
     signature: str | None = None
-    """The signature of reasoning; empty for unsigned reasoning; None if the API has no signatures."""
+    """The signature of reasoning; empty for unsigned reasoning; None for other parts and in APIs without
+    signatures."""
     counts: bool = True
     """True if hidden exchanges are recognised by the call's id."""
     checked: bool = False
@@ -87,7 +88,7 @@ class Prompt(msgspec.Struct, frozen=True):
     system: tuple[Part, ...]
     """The texts outside of the messages."""
     place: Raw | None
-    """The value that contains the messages: an array, or the only message itself."""
+    """The value that contains the messages: an array, or the only message itself; None if there is none."""
     messages: tuple[Message, ...]
     tools: tuple[Raw, ...]
     """The arrays that declare tools."""

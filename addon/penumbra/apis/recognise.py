@@ -1,10 +1,10 @@
-"""This module recognises LLM calls: by host, method, path and content type, then by members of the body.
+"""This module recognises LLM calls: by host, method and path, then by members of the body.
 
 `rules/providers.yaml` describes the calls, the other paths of LLM hosts, WebSockets, and the formats of
 errors. Requests to the other paths are sent on unchanged or searched for secrets.
 
-If an upgrade to a WebSocket is refused with status 426, the client changes to HTTP at once. Every request
-then has the whole history. After any other refusal, the client tries the WebSocket again for some seconds.
+After a refusal with status 426, a client of a WebSocket changes to HTTP at once, and each request has the
+whole history. After any other refusal, the client tries the WebSocket again for some seconds.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
 
 
 def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """Return whether a host serves only LLM calls. A local host may serve anything."""
+    """Return whether a host is one of the providers' hosts or fits one of the operator's globs (`extra`)."""
     return _is_one(host, (*_hosts()[0], *extra))
 
 
@@ -114,7 +114,7 @@ def provider(host: str) -> str:
 
 
 def is_signed(host: str, api: Api | None) -> bool:
-    """Return whether a host checks signatures. `api` is None if the request is no LLM call."""
+    """Return whether a host checks signatures of requests. `api` is None if the request is no LLM call."""
     signed, owner = rules.load_as("providers.yaml", Providers).signed, provider(host)
     return owner in signed["providers"] or (not owner and api is not None and api.format in signed["formats"])
 
@@ -141,7 +141,7 @@ def by_request_line(method: str, path: str) -> Api | None:
 
 
 def claims_json(content_type: str) -> bool:
-    """Return whether a body of this content type should be JSON. The content type may be empty."""
+    """Return whether a body of this content type should be JSON; True for an empty content type."""
     return not content_type or "json" in content_type.lower()
 
 

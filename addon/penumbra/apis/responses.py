@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 class Response:
     """A `Response` makes one message for the client, a stream or a document, from one or more turns. `feed`
     takes the decoded bytes of each turn and returns bytes for the client. A document is returned when it is
-    complete. Without `turns`, no part is hidden. No method raises on unexpected input."""
+    complete. Without `turns`, no part is hidden."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Response:
         return out
 
     def _edited(self, filter: Filter, event: Event) -> Iterable[Event]:
-        """Filter an event. An event that can't be read is not changed, and no exception is raised."""
+        """Return the events from a filter; on an error, the unchanged event."""
         event.settle()
         try:
             events = [event]
@@ -146,13 +146,13 @@ Count = Callable[[int], int]
 
 
 class ScaledUsage:
-    """A filter that changes the token counts in one response."""
+    """A filter that changes the counts of input tokens in one response."""
 
     def __init__(self, table: UsageTable, count: Count) -> None:
         self._table = table
         self._count = count
         self.real: dict[str, int] = {}
-        """The provider's token counts in the last event that had counts."""
+        """The provider's input counts in the last event that had counts."""
 
     def event(self, event: Event) -> Iterable[Event]:
         if event.document is not None:

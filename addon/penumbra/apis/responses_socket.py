@@ -35,11 +35,12 @@ _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed
 _BEFORE = "previous_response_id"
 _NAMED = (_BEFORE, "response_id")
 _MOST_BYTES = 64 << 20
-"""The size in bytes of the largest history that is kept. No model has a larger context."""
+"""The size in bytes of the largest history that is kept."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An `Envelope` has some members of a frame that is not parsed as a whole. Missing members are empty."""
+    """An `Envelope` has some members of a frame that is not parsed as a whole. Missing members are empty or
+    None."""
 
     type: str = ""
     stream_id: str | None = None
@@ -134,8 +135,8 @@ class History:
         """The items of the conversation; None if some are unknown."""
 
     def before(self, response_id: str) -> list[bytes] | None:
-        """Return the known items before a request that continues this response or begins a conversation, or
-        None."""
+        """Return the items before a request that continues a response. No items are before a request without
+        such an id. None if some items are unknown."""
         if not response_id:
             return []
         return self._items if response_id == self._response_id else None
@@ -258,7 +259,7 @@ class SocketRequest:
 
     @property
     def is_stored(self) -> bool:
-        """True if the provider has stored the response that the request continues."""
+        """True unless the request forbids the provider to store responses."""
         document = Document(self.frame)
         return document.plain(document.top.get("store")) is not False
 

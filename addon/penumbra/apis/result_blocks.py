@@ -60,9 +60,9 @@ class Block:
     message: Raw
     """Message that the block is in."""
     text: str
-    """The result as JSON without white space. Texts that are left out are missing or empty."""
+    """The result as JSON. Texts that are left out are missing or empty."""
     places: tuple[tuple[int, int] | None, ...]
-    """The offsets in the message of the strings, numbers and literals in `text`; None for a fixed one."""
+    """Start and end in the message of each item of `values(text)`; None for an item that must not change."""
     call_id: str
     answered: bool
     """True if the model or its provider wrote the message."""
@@ -94,9 +94,8 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> list[Block
 
 @cache
 def _signs() -> Any:
-    """Return a pattern that matches in each message with results. Messages without a match are not parsed.
-    The pattern may also match in other messages. Names match in upper and lower case and with any underscores
-    and dashes, but not if they are escaped."""
+    """Return a pattern that matches in each message with results, if the message has no `\\u` escapes. The
+    pattern may also match in other messages."""
     known = knowledge()["blocks"]
     names = ("[_-]*".join(("", *map(re.escape, name), "")) for name in (*known["roles"], *known["members"]))
     types = (max(re.split(r"[*?]|\[[^]]*\]?", glob), key=len) for glob in known["types"])
@@ -263,7 +262,7 @@ class _Reader:
 
 
 def is_binary(raw: bytes) -> bool:
-    """Return whether a JSON string is the base64 of an image, an archive or other binary data."""
+    """Return whether a JSON string is the base64 of binary data, such as an image. DER does not count."""
     if len(raw) < 8:
         return False
     match = _BASE64.fullmatch(raw)

@@ -2,8 +2,7 @@
 
 The client may give the name. Otherwise the name is derived from the opening of the conversation. If the
 provider stores the history and the client gives no name, all such conversations of a caller count as one
-conversation. The name is used only in a hash with the caller. The folder is found in the texts before the
-model's first message.
+conversation. The folder is found in the texts before the model's first message.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ _LONGEST_OPENING = 100_000
 
 
 def identify(headers: Mapping[str, str], document: Document, opening: str) -> str:
-    """Return the name that all requests of a conversation share. The names in `headers` are in lower case.
-    `opening` is the text of the request's first user message."""
+    """Return the name that all requests of a conversation share. The names in `headers` are in lower case."""
     if named := _named(headers, document):
         return f"id {named}"
     if _may_continue_elsewhere(document):
@@ -40,7 +38,8 @@ def identify(headers: Mapping[str, str], document: Document, opening: str) -> st
 
 
 def stable(text: str) -> str:
-    """Return a text without the parts that may change between requests. Each run of blanks is one space."""
+    """Return the first 100,000 characters of a text, with single spaces and without parts that change between
+    requests."""
     return _stable(text[:_LONGEST_OPENING])
 
 

@@ -9,7 +9,8 @@
 
 READING and CONTINUED: the client gets events as they arrive. WAITING: the end of the turn is delayed, because
 the response may be continued. ASKING: the turn is over, and the tool loop gets the results. FAILED: the
-provider sent an error that the client did not get. The client gets no further events of the provider.
+provider sent an error, or the continuation failed. If an earlier turn was continued, the client gets no
+further events of the provider.
 
 Subclasses edit the events of their API. A response in one JSON document is treated as a stream with one event
 (`Framing.is_whole`). This event is delayed like the end of a turn.
@@ -124,8 +125,8 @@ class HiddenNames:
         return any(name in data for name in self._names.values()) if self._names else False
 
     def take_out(self, document: Document, value: Raw) -> None:
-        """Remove the parts of a value that name a hidden id. These are members with the id as key or string.
-        In an array, these are items that equal the id or have such a member."""
+        """Remove members whose key or string is a hidden id. Also remove items of arrays that are such an id
+        or have a member with such a string."""
         if not self.are_in(document.source(value)):
             return
         members, items = document.members(value), document.items(value)
@@ -155,7 +156,7 @@ class HiddenNames:
 
 
 class Turns(ABC):
-    """A `Turns` has the turns of one response. No method raises on unexpected input."""
+    """A `Turns` has the turns of one response."""
 
     usage: ClassVar[UsageTable]
     ends: ClassVar[EndingTable]
@@ -252,7 +253,8 @@ class Turns(ABC):
         return self._unnamed(delayed)
 
     def fail(self, failure: Failure) -> Event | None:
-        """Return the event that reports a failure; None if the client already got the provider's error."""
+        """Return the event that reports a failure. In a stream, return None unless the provider reported the
+        error as an event that the client does not have."""
         error = described(failure, self.injected_tool)
         if self.framing.is_whole:
             self.state = State.FAILED

@@ -1,7 +1,7 @@
 """This module converts errors of hidden requests to errors for the client.
 
 The provider's message is about a request that the client did not make, and may quote that request. Therefore
-the client does not get the message. The client gets only the status, the type of error, and the delay.
+the client gets the status, the names of the error, the delay, and a message in Penumbra's words.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ AMAZON = {
     "serviceUnavailableException": 503,
 }
 _STATUS: Mapping[str, int] = {**ANTHROPIC, **_OPENAI, **GOOGLE, **AMAZON}
-"""The HTTP status for each name of an error that a provider uses."""
+"""HTTP statuses by the providers' names of errors."""
 
 
 def by_status(names: Mapping[str, int]) -> dict[int, str]:
@@ -81,8 +81,8 @@ def described(failure: Failure, hidden: str) -> DescribedError:
     """Return the error for the client. `hidden` is the name of a tool that the client does not know.
 
     The client's own request was accepted, so a final refusal is about a hidden request. The client then gets
-    "bad gateway" instead, so that it tries again. An error that the provider reported in a stream stays
-    unchanged.
+    "bad gateway" instead, so that it tries again. An error that the provider reported in a stream keeps its
+    status.
     """
     error = _described(failure, hidden)
     keeps = failure.reported or error.status in PASSING

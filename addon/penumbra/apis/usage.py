@@ -17,7 +17,7 @@ from msgspec import Raw
 from penumbra.wire.document import Document
 
 _MOST, _LONGEST, _LEVELS = 100, 100, 4
-"""The greatest number of counts, length of a name, and depth of objects. No provider reaches these limits."""
+"""The greatest number of counts, length of a name, and depth of objects."""
 
 Metrics = dict[str, dict[str, int]]
 """Numbers by name, for each object with counts. Nested numbers have names such as `outer.inner`."""
@@ -58,7 +58,7 @@ class UsageTable:
         return {name: only(each, self.names or ("",)) for name, each in metrics.items()}
 
     def of_turn(self, metrics: Metrics) -> dict[str, int]:
-        """Return the provider's own counts of a turn. Nested counts have names such as `outer.inner`."""
+        """Return the provider's own counts of a turn."""
         return {name: number for holder in self.holders for name, number in metrics.get(holder, {}).items()}
 
     def summed(self, metrics: Metrics) -> Metrics:
@@ -97,7 +97,8 @@ def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str
 
 
 def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
-    """Return the whole numbers in a usage object. Nested numbers are named like `outer.inner`."""
+    """Return the whole numbers in a usage object, at most 100. Nested numbers are named like `outer.inner`.
+    """
     found: dict[str, int] = {}
     for key, value in islice(usage.items(), _MOST) if isinstance(usage, dict) and levels else ():
         if len(key) > _LONGEST or not key.isprintable():

@@ -37,17 +37,17 @@ class Passage:
     value: Raw
     start: int
     end: int
-    """The offset of the end of the passage in the string. `start` is the offset of its beginning."""
+    """`start` and `end` are offsets in the string."""
     turn: int
     certain: bool
     """True if the passage is a result and nothing else."""
     tool: str = ""
     command: str = ""
     written: str = ""
-    """The arguments of the call that the result answers, as the model wrote them."""
+    """The arguments of the call that the result answers, as JSON; empty if unknown."""
 
     def arguments(self) -> str | None:
-        """Return the arguments of the passage's call; None if the command of the call is not known."""
+        """Return the arguments of the passage's call as JSON; None if unknown."""
         if self.written:
             return self.written
         return encode({"command": self.command}).decode("utf-8") if self.command else None
@@ -207,7 +207,8 @@ class _Reader:
     def _passage(
         self, value: Raw, start: int, end: int, rule: _Rule, head: Any, number: tuple[int, int] | None = None
     ) -> Passage:
-        """Return a passage. In a text of results alone, `number` is the index and the number of results."""
+        """Return a passage. In a text of results alone, `number` is the result's index and the number of
+        results; otherwise None."""
         groups = head.groupdict()
         tool, command = groups.get("tool") or "", groups.get("command") or ""
         written = ""
@@ -225,7 +226,8 @@ class _Reader:
         return LinearText(pattern).search(self._words_before()) is not None
 
     def _call(self, rule: _Rule, index: int, count: int) -> tuple[str, str, str]:
-        """Return tool, command and arguments of the call that a result answers, as the model wrote them."""
+        """Return tool, command and arguments (JSON) of the call that a result answers. Unknown values are
+        empty."""
         calls = [match[1] for match in rule.calls.finditer(self._words_before())]
         if len(calls) != count:
             return "", "", ""

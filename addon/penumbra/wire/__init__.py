@@ -1,1 +1,1 @@
-"""This package reads and edits JSON, streams and content codings, without I/O and mitmproxy."""
+"""This package handles JSON, streams, content codings, paths and signatures, without mitmproxy."""

@@ -16,7 +16,7 @@ import brotli
 import zstandard
 
 MOST_CODINGS = 3
-"""The greatest number of nested codings of a body. No server needs more, and each coding takes time."""
+"""The greatest number of nested codings of a body."""
 _PIECE = 65_536
 """The greatest number of decoded bytes in one step, if the library accepts such a limit."""
 _ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32

@@ -2,8 +2,7 @@
 
 Containers are parsed one level at a time with `msgspec.Raw`, so every value is a view of the original bytes.
 The offset of a value is the difference between the memory addresses of the value and the document. An edit
-replaces the bytes in a range. Outside of an edited value, key order, white space, the spelling of numbers,
-duplicate keys and escapes do not change.
+replaces the bytes in a range.
 
 If an object has a key twice, the last value counts, as in nearly every JSON parser.
 
@@ -334,7 +333,8 @@ class Document:
         return known[1]
 
     def listed(self, value: Raw | None) -> list[Raw]:
-        """Return the items of an array. Any other value, or an empty array, is the only item."""
+        """Return the items of an array. Any other value, or an empty array, is the only item. None has no
+        item."""
         return [] if value is None else self.items(value) or [value]
 
     def repeats(self, value: Raw) -> bool:
@@ -379,8 +379,8 @@ class Document:
         ]
 
     def plain(self, value: Raw | None) -> Any:
-        """Return the value as Python objects, or None. The result must not be written back, because big
-        numbers may lose digits."""
+        """Return the value as Python objects; None without a value. The result must not be written back,
+        because big numbers may lose digits."""
         return None if value is None else decode(self.source(value))
 
     def source(self, value: Raw) -> bytes:
@@ -493,7 +493,8 @@ class Document:
         return memoryview(value)[0] == BRACE
 
     def is_filled(self, value: Raw) -> bool:
-        """Return whether a value is an object or array that may not be empty."""
+        """Return whether a value is an object or an array that is not `{}` or `[]`, or that may have an
+        amendment."""
         view = memoryview(value)
         return view[0] in (BRACE, BRACKET) and (len(view) > 2 or bool(self._amended))
 

@@ -20,7 +20,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from penumbra.wire.request_path import normal
 
 MOST_EVENT_BYTES = 32 * 1024 * 1024
-"""Greatest number of bytes in one event. The largest images are smaller."""
+"""Greatest number of bytes in one event."""
 MOST_BLANK_BYTES = 4_096
 """Greatest number of white space bytes that are skipped at the beginning of a stream to find its format."""
 _STREAMS = ("event-stream", "vnd.amazon.eventstream", "ndjson")
