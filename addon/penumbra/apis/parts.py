@@ -144,8 +144,8 @@ def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def string_values(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield the strings in a value, in order, but no keys. An object with a MIME type yields only its text.
-    """
+    """Yield the strings in a value, in order, without keys. Of an object with a MIME type, yield only the
+    text."""
     waiting = [] if value is None else [value]
     while waiting:
         one = waiting.pop()

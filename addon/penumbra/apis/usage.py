@@ -97,8 +97,7 @@ def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str
 
 
 def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
-    """Return the whole numbers in a usage object, at most 100. Nested numbers are named like `outer.inner`.
-    """
+    """Return up to 100 whole numbers of a usage object. Nested numbers are named like `outer.inner`."""
     found: dict[str, int] = {}
     for key, value in islice(usage.items(), _MOST) if isinstance(usage, dict) and levels else ():
         if len(key) > _LONGEST or not key.isprintable():

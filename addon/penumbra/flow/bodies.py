@@ -114,7 +114,7 @@ def let_go(flow: Flow) -> None:
 
 class LiveDecoding:
     """A `LiveDecoding` decodes a stream as it arrives. A response that is too large or can't be decoded
-    breaks off for the client. No exception is raised."""
+    breaks off for the client."""
 
     def __init__(self, decode: content_encoding.Decode, state: FlowState) -> None:
         """Make a decoder. `state` is the state of the response's flow."""
@@ -122,7 +122,7 @@ class LiveDecoding:
         self._state = state
 
     def feed(self, data: bytes, then: Callable[[bytes], bytes] = bytes) -> bytes:
-        """Decode the next bytes, and return the result of `then` for them. `then` must not raise."""
+        """Decode the next bytes, and return the result of `then` for them."""
         if self._state.broken:
             return b""
         try:
@@ -150,7 +150,7 @@ def plain_body(flow: Flow, body: bytes) -> bytes | None:
 
 
 def content(flow: Flow) -> bytes:
-    """Return the decoded body of a flow's response; empty if there is no response."""
+    """Return the decoded body of a flow's response; empty if there is none or if decoding fails."""
     body = flow.response.raw_content if flow.response else None
     return plain_body(flow, body or b"") or b"" if flow.response else b""
 

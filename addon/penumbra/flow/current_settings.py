@@ -153,7 +153,7 @@ class CurrentSettings:
         self._logged: set[str] = set()
 
     def report_unknown(self) -> None:
-        """Log unknown options. A misspelt option would otherwise have no effect."""
+        """Log unknown and retired options, and unknown environment variables."""
         names = ctx.options.deferred
         for line in unknown_options(names) + unprefixed_options(names, ctx.options.keys()):
             _log.error(line)
@@ -201,7 +201,8 @@ class CurrentSettings:
         return self._filter is None or bool(flowfilter.match(self._filter, flow))
 
     def _use_rules(self, settings: Settings, loaded: ruleset.Loaded | None) -> None:
-        """Use the user's folder of rules, if the entries of `penumbra_secrets_allow` fit these rules."""
+        """Use the user's folder of rules, if the entries of `penumbra_secrets_allow` fit these rules. Raises
+        SettingsError."""
         before = self._rules
         self._use_folder(settings)
         try:

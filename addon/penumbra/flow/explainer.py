@@ -71,7 +71,7 @@ class Explainer:
         return PRIORITY if isinstance(flow, http.HTTPFlow) and self._is_ours(flow, message) else NOT_OURS
 
     def lines(self, flow: object, message: object, body: bytes) -> list[Line]:
-        """Return the text about a message. `body` is its decoded body. Never raises."""
+        """Return the text about a message. `body` is its decoded body."""
         if not isinstance(flow, http.HTTPFlow) or (api := _api(flow)) is None:
             return [note("Penumbra: this is no call of an LLM.")]
         if isinstance(message, WebSocketMessage):
@@ -198,7 +198,7 @@ def _content(message: http.Message) -> bytes:
 
 
 def _described(flow: http.HTTPFlow, name: str = "penumbra") -> dict[str, Any]:
-    """Return the metadata that Penumbra wrote into a flow. In an untrusted file, it may have any type."""
+    """Return the metadata that Penumbra wrote into a flow; empty if there are none."""
     described = flow.metadata.get(name)
     return described if isinstance(described, dict) else {}
 
@@ -260,12 +260,12 @@ class View:
         return self.explainer.priority(facts.get("flow"), _message(facts)) if data else NOT_OURS
 
     def prettify(self, data: bytes, metadata: Metadata) -> str:
-        """Return the text for mitmproxy 12. Never raises."""
+        """Return the text for mitmproxy 12."""
         lines = self.explainer.lines(metadata.flow, _message(vars(metadata)), data)
         return "\n".join(line.text or _EMPTY for line in lines)
 
     def __call__(self, data: bytes, **metadata: Any) -> tuple[str, Iterator[list[tuple[str, str]]]]:
-        """Return the view's name and its lines for mitmproxy 11. Never raises."""
+        """Return the view's name and its lines for mitmproxy 11."""
         lines = self.explainer.lines(metadata.get("flow"), _message(metadata), data)
         return NAME, iter([[(_STYLES[line.mark], line.text or _EMPTY)] for line in lines])
 
@@ -298,7 +298,7 @@ _log = logging.getLogger(__name__)
 
 
 class Commands:
-    """A child addon with the commands."""
+    """A child addon with the commands `penumbra.*`."""
 
     def __init__(
         self,

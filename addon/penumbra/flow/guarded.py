@@ -32,7 +32,8 @@ _log = logging.getLogger(__name__)
 
 
 class Guarded:
-    """A base class for addons whose hooks raise no exception. Making a subclass wraps all its hooks."""
+    """A base class for addons. Exceptions of a subclass's hooks go to `failed`, except in the hooks of
+    `LIFE`."""
 
     def __init_subclass__(cls) -> None:
         for name, method in list(vars(cls).items()):
@@ -96,7 +97,7 @@ def _caught(addon: Guarded, hook: str, subject: Any, error: BaseException) -> No
 
 
 def stop(subject: Any) -> None:
-    """Keep the flow or connection of a hook away from all servers. This code can't fail."""
+    """Keep the flow or connection of a hook away from all servers."""
     if isinstance(subject, layer.NextLayer):
         subject.layer = Closed(subject.context)
     elif isinstance(subject, ServerConnectionHookData):

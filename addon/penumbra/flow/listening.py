@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 
 
 class Listening(Guarded):
-    """A child addon that reports if other machines can reach the proxy, and closes connections to mitmweb
-    through the proxy, because mitmweb would take each of their clients for a client on this machine."""
+    """A child addon that reports if other machines can reach the proxy, and refuses connections to mitmweb
+    through the proxy. mitmweb would take such a client for a client on this machine."""
 
     def running(self) -> None:
         """Report addresses that other machines can reach, once all servers listen."""
@@ -112,7 +112,7 @@ async def leads_here(host: str) -> bool:
 
 
 async def _lookup(host: str, port: int) -> list[str]:
-    """Return the addresses of a host. Without an address, no connection can be made."""
+    """Return the addresses of a host; none if the lookup fails."""
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

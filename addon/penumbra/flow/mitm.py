@@ -1,8 +1,4 @@
-"""This module has mitmproxy's flows, messages, options and addons for the steps of requests and responses.
-
-The modules that take part in mitmproxy's connections use more: `splice.py`, `guarded.py`, `only_http.py`,
-`hidden_requests.py`, `websocket_streams.py` and the child addons.
-"""
+"""This module has mitmproxy's flows, messages, options and addons for the steps of requests and responses."""
 
 from __future__ import annotations
 

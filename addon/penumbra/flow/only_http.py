@@ -37,7 +37,7 @@ class OnlyHttp:
     ) -> None:
         """Each function takes a host. `is_llm_host` returns whether LLM calls to the host are read.
         `is_searched` returns whether the host's requests are searched for secrets. `is_provider` returns
-        whether the host serves only LLM calls."""
+        whether the host is a provider's."""
         self._is_llm_host = is_llm_host
         self._is_searched = is_searched
         self._is_provider = is_provider
@@ -80,7 +80,7 @@ class OnlyHttp:
 
 
 class FirstLine(layer.Layer):
-    """A layer that reads HTTP or TLS from a client's first bytes on, which may arrive in any pieces."""
+    """A layer that delays a client's first bytes until they show the protocol."""
 
     def __init__(self, context: Context, other: layer.Layer | None) -> None:
         """`other` is the layer for other protocols; None if they are not allowed."""

@@ -1,8 +1,8 @@
 """If the provider refuses a request as too large or unacceptable, this module sends another request instead.
 
 Such a response is read before any of its bytes reach the client. Streams are delayed until their first events
-(`retry/first_events.py`), and other responses until they are complete. If no other request could work, the
-client gets the first response, byte for byte.
+(`retry/first_events.py`) or for some seconds, and other responses until they are complete. If no other
+request could work, the client gets the first response, byte for byte.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 def _patience(accepted: Accepted) -> float:
-    """Return the seconds by which the beginning of a stream may be delayed; 0 if the request is small."""
+    """Return the seconds by which the beginning of a stream may be delayed; 0 if no refusal is expected."""
     body = accepted.rewritten.body
     if not accepted.bounds.is_near(body) and not is_elsewhere(accepted.request.document):
         return 0.0
@@ -142,7 +142,8 @@ class OverflowRetry(Step):
             return None
 
     def _error_in(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bytes | None:
-        """Return the error object in a response; None if the response is no error or can't be read."""
+        """Return the part of a response that may be an error; None if the response is too large for an error
+        or can't be read."""
         if watched.events is not None and watched.events.error:
             return watched.events.error
         if response.status_code == 200 and len(body) > _SMALL_RESPONSE:

@@ -258,8 +258,8 @@ class Reports:
 
 
 def do_afterwards(steps: Iterator[None]) -> None:
-    """Run steps after the current data has been written to its connection and before later input is read.
-    Without an event loop, run the steps at once. Other work of the loop runs between two steps."""
+    """Run steps soon on the event loop, with the loop's other work between them. Without an event loop, run
+    them at once."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -389,7 +389,8 @@ def _tools(incoming: Incoming, request: Request, show: ShowName) -> tuple[Declar
 
 
 def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
-    """Return the digests of a prompt's messages if the client asks the provider to compare the prompt."""
+    """Return the digests of a prompt's messages if the client asks the provider to compare the prompt;
+    otherwise None."""
     document, wire = request.document, FORMATS[incoming.api.format]
     if (named := wire.compared_with(document)) is None:
         return None
@@ -539,7 +540,7 @@ class Observation:
                 )
 
     def forget(self) -> None:
-        """Forget all observations."""
+        """Delete the content of the observations' engine."""
         self._engines.forget()
 
     def close(self, *, at_once: bool) -> None:

@@ -3,7 +3,7 @@
 `request` undoes all changes after a failure. `_decide` checks whether the request concerns Penumbra, has an
 unambiguous head, switches Penumbra off, opens a WebSocket or calls an LLM. `_call` decodes the body and lets
 the engine rewrite it. `_send` puts the new body into the request and signs the request. `OtherRequests`
-searches all other requests for secrets. `Signing` knows Amazon's signatures.
+searches other requests to LLM hosts for secrets. `Signing` knows Amazon's signatures.
 """
 
 from __future__ import annotations
@@ -334,7 +334,7 @@ _MOST_WARNINGS = 1_000
 
 class OtherRequests:
     """An `OtherRequests` removes secrets from requests to LLM hosts that are no LLM calls or don't look like
-    LLM calls. The setting `unknown_paths` decides about unknown paths. The log names each path once."""
+    LLM calls. The setting `unknown_paths` decides about unknown paths."""
 
     def __init__(self, handle: Callable[[], EngineHandle], signing: Signing, journal: Journal) -> None:
         """`handle` returns a handle on the rules for a frame that arrives now."""
@@ -447,7 +447,7 @@ class OtherRequests:
 
     def _warn(self, flow: Flow, policy: str) -> None:
         """Warn about an unknown path, once for each host and kind of path. A part that is long or contains
-        digits counts as an id."""
+        digits counts as an id, but not a version such as `v1`."""
         pattern = "/".join(
             "*" if _VARIABLE.fullmatch(part) else part for part in normal(flow.request.path).split("/")
         )
@@ -476,7 +476,7 @@ class Signing:
 
     def forbids_changes(self, flow: Flow, api: Api | None, settings: Settings) -> bool:
         """Return whether a signature forbids every change. If so, warn once for each host. Only Amazon reads
-        such signatures. For all other hosts, the signature's header has no meaning."""
+        such signatures."""
         request = flow.request
         if not sigv4.covers_body(request.headers) or not recognise.is_signed(destination.host(flow), api):
             return False
@@ -495,7 +495,8 @@ class Signing:
 
 
 def sign(request: HttpRequest, settings: Settings, date: str = "") -> None:
-    """Sign a changed request with the keys of the client's signature. An empty `date` changes no date."""
+    """Sign a changed request again, if the client signed the body and the keys are known. An empty `date`
+    keeps the old date."""
     if sigv4.covers_body(request.headers) and (keys := _keys(settings)) is not None:
         request.headers.update(keys.sign(_signable(request), date))
 

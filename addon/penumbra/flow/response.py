@@ -177,7 +177,8 @@ class ResponseUsage(Step):
 
 
 def _read(flow: Flow, state: FlowState) -> Turn:
-    """Return a whole response as a turn, with the provider's token figures and not the scaled figures."""
+    """Return a whole response as a turn, with the provider's token figures and not the scaled figures. A
+    response that is too large or can't be read gives an empty turn."""
     try:
         body = bodies.content(flow)
         if len(body) > _MOST_BYTES:

@@ -1,8 +1,7 @@
 """This module edits responses on their way to the client. One filter puts secrets back into the model's edits
 of files (`redaction/restore`). Another filter scales the reported input tokens
 (`conversation/context_windows.py`). In a stream that the tool loop reads, the filters follow the loop. Other
-streams are edited as they arrive, and documents before they are sent. A response without edits is forwarded
-unchanged."""
+streams are edited as they arrive, and documents before they are sent."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ class EditedResponse:
     usage: ScaledUsage | None = None
     """The filter for the scale, which also has the unscaled figures."""
     looped: HttpResponse | None = None
-    """The stream that the tool loop reads; None if it reads none."""
+    """The response whose stream the tool loop reads; None if there is none."""
     live: bytearray | None = None
     """The bytes that were sent so far, of a stream that is edited as it arrives."""
 

@@ -217,7 +217,7 @@ class Turns:
             self._journal.responded(turn, 200, loop.turns)
 
     def recovered(self, flow: Flow, rule: str, level: int) -> None:
-        """Report a request that was refused and then accepted in the form with the number `level`."""
+        """Report a request that was refused and then accepted after `level` other requests."""
         state = states.of(flow)
         self._journal.recovered(state.turn if state is not None else None, rule, level)
         host = destination.shown(flow)
@@ -253,7 +253,7 @@ def _asked(answered: Answered) -> str:
 
 
 async def _remember(looped: LoopedResponse, done: Done) -> None:
-    """Store hidden exchanges. If this fails, only the next request loses its cached prefix."""
+    """Store hidden exchanges. Errors are logged."""
     try:
         await looped.expansions.remember(looped.prepared, done)
     except Exception as error:

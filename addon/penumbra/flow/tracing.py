@@ -46,8 +46,8 @@ class Tracing(Step):
             self.ended(state.turn, flow.request.headers)
 
     def ended(self, turn: TurnRecord, headers: Mapping[str, str]) -> None:
-        """Record one span for a client's request that has ended and for its hidden requests. Errors are
-        logged. No request waits for the span."""
+        """Record one span for a client's request that has ended, together with its hidden requests. Errors
+        are logged. Observed requests have no span."""
         self.follow()
         if self._provider is None or turn.is_observed:
             return
