@@ -1,22 +1,25 @@
 """This module sends spans of LLM calls by OpenTelemetry, which is imported when the setting is on.
 
-OpenTelemetry's own environment variables set the destination and the sampling.
+OpenTelemetry's own environment variables set the destination and the sampling. Spans have no content. Their
+attributes follow https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from penumbra import __version__, errors
+from penumbra.apis import recognise
 from penumbra.errors import one_line
 from penumbra.flow.mitm import Flow, HttpResponse
 from penumbra.flow.state import FlowState, Step
-from penumbra.metrics import span_attributes
 from penumbra.metrics.sessions import TurnRecord
+from penumbra.redaction import placeholder
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -84,14 +87,15 @@ class Tracing(Step):
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         lower = {key.lower(): value for key, value in headers.items()}
+        parent = {key: lower[key] for key in ("traceparent", "tracestate") if key in lower}
         span = provider.get_tracer(_NAME, __version__).start_span(
-            span_attributes.name(turn),
-            TraceContextTextMapPropagator().extract(span_attributes.parent(lower)),
+            f"{operation(turn)} {turn.model}".rstrip(),
+            TraceContextTextMapPropagator().extract(parent),
             SpanKind.CLIENT,
-            span_attributes.attributes(turn),
+            attributes(turn),
             start_time=int(turn.time * _SECOND),
         )
-        if span_attributes.error(turn):
+        if error_type(turn):
             span.set_status(StatusCode.ERROR)
         span.end(time.time_ns())
 
@@ -108,3 +112,79 @@ def tracer_provider() -> TracerProvider:
     made = TracerProvider(resource=resource, shutdown_on_exit=False)
     made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return made
+
+
+Value = str | int | float | tuple[str, ...]
+_PROVIDERS = {
+    "azure-openai": "azure.ai.openai",
+    "google": "gcp.gen_ai",
+    "aws-bedrock": "aws.bedrock",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+}
+"""The conventions' names of providers that have another name in `rules/providers.yaml`."""
+_FAMILIES = {"gemini": "gcp.gen_ai", "bedrock": "aws.bedrock"}
+"""Names of providers by the family of the API, for hosts of unknown providers."""
+_SAFE_NAME = re.compile(r"[\w./:@+-]{1,100}", re.ASCII)
+"""The form of names of models and reasons that are recorded. Other texts may contain anything."""
+_BROKEN_OFF = "broken off"
+
+
+def operation(turn: TurnRecord) -> str:
+    """Return the conventions' name of a request's operation."""
+    return "generate_content" if turn.api.startswith("gemini") else "chat"
+
+
+def error_type(turn: TurnRecord) -> str:
+    """Return the value of `error.type`; empty if there is no error."""
+    if turn.status == _BROKEN_OFF:
+        return "broken_off"
+    if turn.status.isdigit():
+        return turn.status if int(turn.status) >= 400 else ""
+    return "error_in_response" if turn.status else ""
+
+
+def attributes(turn: TurnRecord) -> dict[str, Value]:
+    """Return the known attributes of the conventions, and Penumbra's own with the prefix `penumbra.`."""
+    amounts = turn.amounts
+    found: dict[str, Value] = {
+        "gen_ai.operation.name": operation(turn),
+        "gen_ai.provider.name": _provider(turn),
+        "gen_ai.request.model": turn.model,
+        "gen_ai.response.model": _response_model(turn),
+        "gen_ai.response.finish_reasons": tuple(filter(_SAFE_NAME.fullmatch, turn.ending.reasons)),
+        "server.address": turn.host,
+        "error.type": error_type(turn),
+        "penumbra.agent": turn.agent,
+        "penumbra.tool_results": turn.carried,
+        "penumbra.tool_results.new": amounts.new_results,
+        "penumbra.tool_results.tokens_before": amounts.sent_before,
+        "penumbra.tool_results.tokens_after": amounts.sent_after,
+        "penumbra.secrets": sum(amounts.secrets.values()),
+        "penumbra.secrets.rules": tuple(sorted(amounts.secrets)),
+        "penumbra.originals_asked": amounts.asked,
+        "penumbra.hidden_requests": amounts.hidden_calls,
+        "penumbra.added_seconds": round(amounts.seconds, 4),
+    }
+    if turn.is_billed:
+        found |= {
+            "gen_ai.usage.input_tokens": amounts.input,
+            "gen_ai.usage.output_tokens": amounts.output,
+            "gen_ai.usage.cache_read.input_tokens": amounts.cached,
+            "gen_ai.usage.cache_creation.input_tokens": amounts.written,
+        }
+    return {key: value for key, value in found.items() if value not in ("", ())}
+
+
+def _response_model(turn: TurnRecord) -> str:
+    """Return the model that answered; empty if its name or the requested one may not be recorded."""
+    model = turn.ending.model
+    return model if _SAFE_NAME.fullmatch(model) and not placeholder.PATTERN.search(turn.model) else ""
+
+
+def _provider(turn: TurnRecord) -> str:
+    known = recognise.provider(turn.host)
+    if known:
+        return _PROVIDERS.get(known, known)
+    family = turn.api.partition("-")[0]
+    return _FAMILIES.get(family, family)
