@@ -174,7 +174,7 @@ def is_stated(line: bytes, is_part: bool = False) -> bool:
     """Return whether a line states a failure as programs do. A line that only mentions a failure does not
     count. In a part of a very long line (`is_part`), the statement may be anywhere.
 
-    src/a.c:120:9: error: expected ';'                     states a failure
+            src/a.c:120:9: error: expected ';'                     states a failure
             We still can't tell conflicts from failed merges.      only mentions failures
     """
     patterns = _patterns()

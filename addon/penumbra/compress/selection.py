@@ -1,6 +1,6 @@
 """The selection chooses the units of a text that fit into a limit, and writes a mark for each gap.
 
-src/a.py:
+    src/a.py:
     12:import os
     [41 lines left out]
     90:def total(cart):

@@ -11,7 +11,7 @@ from penumbra.compress.size import encode
 _LONGEST = 8_000_000
 """The length in characters of the longest text whose lines the stages read."""
 MOST_LINES = 400_000
-"""The greatest number of lines that the stages read. Each line is an object in memory."""
+"""The greatest number of lines that the stages read."""
 
 
 class Text(str):

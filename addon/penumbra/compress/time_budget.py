@@ -1,13 +1,11 @@
 """This module limits the time of the stages for one result.
 
-All stages take linear time and are limited by counts, so only very large or unforeseen texts take long. When
-the time is over, the remaining stages are skipped. The form then depends on a clock, but the stored decision
-makes the form final, and names the skipped stages. Small texts get all stages, on any machine.
+When the time is over, the remaining stages are skipped. The form then depends on a clock, but the stored
+decision makes the form final, and names the skipped stages.
 
-A running stage ends itself. Stages that visit lines, rows or nodes in Python call `check` between pieces of
-work. If `check` raises, the output of the stage is discarded. Work in C (one search, decoding or parse) is
-linear and not interrupted. Other ways to end a stage are worse. A process for each stage needs a copy of
-every text. An exception from another thread could leave a lock locked or a cache half written.
+A running stage ends itself. Stages that visit lines, rows or nodes in Python call `check` between pieces
+of work. If `check` raises, the output of the stage is discarded. Work in C (one search, decoding or parse)
+is not interrupted.
 """
 
 from __future__ import annotations
@@ -35,15 +33,15 @@ Clock = Callable[[], float]
 def budget(
     text: str, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
 ) -> IsLate:
-    """Return a function that returns True after a thread has worked for `seconds` on a large text; None if
-    `seconds` is 0. `around` is a clock that is never slower than `clock` and takes less time to read.
-    Reading a thread's own time is a system call, during which another thread may get the processor."""
+    """Return a function that returns True after the thread has worked for `seconds`; None for a small text
+    or if `seconds` is 0. `around` is a clock that is never slower than `clock` and takes less time to
+    read."""
     return None if len(text) < SMALL else of_request(seconds, clock, around)
 
 
 def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic) -> IsLate:
-    """Return a function like that of `budget`, for all results of one request together. The size of the texts
-    does not matter."""
+    """Return a function like that of `budget`, for all results of one request together, whatever their
+    size."""
     if not seconds:
         return None
     end, possible = clock() + seconds, around() + seconds
@@ -108,9 +106,8 @@ class Allowance:
 def check() -> None:
     """Let other threads run between two pieces of a stage's work. Raises Overrun if the time is over.
 
-    Python takes its global lock away from a thread that keeps the lock for some milliseconds. A search of RE2
-    releases the lock and so restarts that interval. The release is too short for another thread to wake up.
-    Without a pause here, the event loop could wait for half a second.
+    A search of RE2 releases Python's global lock too shortly for another thread to wake up. Without a
+    pause here, the event loop could wait for half a second.
     """
     is_late: IsLate = getattr(_watch, "is_late", None)
     if is_late is not None and is_late():

@@ -15,7 +15,7 @@ import string
 from penumbra.short_texts import forgettable
 
 BYTES_PER_TOKEN = 3.6
-"""The average over whole requests. An estimate of a whole request would take too long."""
+"""The average over whole requests."""
 _CHUNK = 32_768
 """The number of characters in a piece of text. The masks of a piece fit into the processor's cache."""
 _SHORT = 200_000
@@ -65,7 +65,7 @@ def _estimate(text: str) -> int:
 
 
 _remembered = forgettable(16)(_estimate)
-"""This function is `_estimate` with a cache, since several callers soon estimate the same text."""
+"""This function is `_estimate` with a cache."""
 
 
 def _weigh(text: str) -> int:

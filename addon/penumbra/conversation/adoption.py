@@ -1,9 +1,8 @@
 """This module decides about results and reasoning that reached the provider without Penumbra.
 
 If a cached prefix changes, the provider writes the prefix to its cache again. Newer Anthropic models also
-refuse thinking blocks whose prefix has changed (`rules/thinking.yaml`). Some results come before a response
-that did not pass through Penumbra. Such a result keeps its form if a cached prefix or thinking depends on the
-form. After a pause that no cache outlives, only thinking matters. All other results then get Penumbra's form.
+refuse thinking blocks whose prefix has changed (`rules/thinking.yaml`). A result before a response that
+did not pass through Penumbra therefore keeps its form if a cached prefix or thinking depends on the form.
 
 If the prefix of reasoning has changed, the request asks the provider to drop the reasoning. If the request
 can't ask for this, the block is left out, as far as the API allows.
@@ -34,7 +33,7 @@ _BETA = "thinking-binding-controls-2026-08-01"
 _FAMILY = "thinking-binding-controls"
 _FORMAT = "anthropic"
 _OWN_HOSTS = (".anthropic.com",)
-"""Hosts that know all betas of the API. Another host may refuse a beta that the client does not use."""
+"""Hosts that know all betas of the API."""
 table = partial(rules.table, "thinking.yaml")
 
 
@@ -103,9 +102,9 @@ def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
 
 
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
-    """Return the keys of the results whose form may change with a cold cache. Adopted forms may change. In a
-    conversation without an injected tool, all forms may change. A form stays if thinking is bound to it or
-    another result refers to it."""
+    """Return the keys of the results whose form may change with a cold cache: adopted results and, in a
+    conversation without an injected tool, others. A form stays if the form is small, thinking is bound to
+    it, or another result refers to it."""
     conversation = request.conversation
     first = conversation.last_thinking + 1 if binds(request.format, conversation.model) else 0
     fixed = referents(past)

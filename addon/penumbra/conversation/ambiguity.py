@@ -36,7 +36,7 @@ _WAY = frozenset(
 _TEXT_WAY = _WAY | {"instructions", "system", "systeminstruction"}
 """Plain names of members that contain any text."""
 _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", "operation"))
-"""Plain names of the members of a message that contain no result. Most are arguments of calls."""
+"""Plain names of the members of a message that contain no result."""
 _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
 """Plain names of members with data of a tool. Names in such data are case-sensitive."""
 
@@ -85,7 +85,7 @@ def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
 
 
 class _Object(NamedTuple):
-    """An `_Object` tells whether an object, including its content, is ambiguous."""
+    """An `_Object` has the ambiguity of an object with its content."""
 
     in_data: bool
     """True if a name occurs twice in one object."""
@@ -94,8 +94,8 @@ class _Object(NamedTuple):
 
 
 def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> bool:
-    """Return whether a member with one of these names occurs twice within a message. The time does not depend
-    on how deeply objects are nested. Raises NotJson for a message that is nested deeper than Python reads."""
+    """Return whether a member with one of these names occurs twice within a message. Raises NotJson for a
+    message that is nested deeper than Python reads."""
 
     def read(pairs: list[tuple[str, Any]]) -> _Object:
         members = dict(pairs)

@@ -7,8 +7,8 @@
     src/d.py:
     7:import re
 
-Each kind of result has its own limit and its own order in which parts are chosen. An excerpt exceeds its
-limit only for failure lines. Missing parts are counted.
+The kind of a result determines its limit and the order in which parts are chosen. Failure lines may exceed
+the limit. Missing parts are counted.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ _LIMITS = {
     Kind.REPORT: (32_000, 0),
     Kind.OTHER: (4_500, 30),
 }
-"""The limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is the
-smallest limit. The second number times the square root of the original's bytes is the limit of larger
-originals. If a text has too many lines to compare, its limit is smaller."""
+"""The usual limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is
+the smallest limit. The second number times the square root of the original's bytes is the limit of larger
+originals, up to `_MOST`. Beyond `facts.LONGEST`, the limit falls again."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
 """The limit of a file in aggressive mode, with two numbers as in `_LIMITS`. Other modes use `_FILE`."""
 _LEAST_NEW = 1_000
@@ -76,8 +76,7 @@ _OF_ROWS = (Kind.COMMAND, Kind.LIST, Kind.DATA, Kind.OTHER)
 _MOST = 24_000
 """The limit, in bytes, at which the growth with the size of the original ends."""
 _FILE = 5 / 8
-"""The limit of a file as a fraction of the hard limit. An agent usually needs only a part of a large file and
-can ask for other parts."""
+"""The limit of a file as a fraction of `max_output_bytes`."""
 _AS_NEW = {Kind.COMMAND: (_LEAST_NEW, 0.15), Kind.OTHER: (_LEAST_NEW, 0.15)}
 _AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
 """The smallest limit of a text with nothing new: a number of bytes, and a fraction of the usual limit."""
@@ -86,7 +85,7 @@ _NEW_OR_NOT = (Kind.FILE, Kind.REPORT)
 _SHARE = 0.75
 """The fraction of an excerpt that failure lines may take."""
 _SHARE_OF_QUOTED = 0.25
-"""The fraction that failure lines may take in lists and in agents' reports. These quote failures."""
+"""The fraction that failure lines may take in lists and in agents' reports."""
 _MORE = 6_000
 """The number of bytes by which failure lines may enlarge an excerpt that lacks space for them."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
@@ -108,7 +107,7 @@ _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30
 """The percentages of the byte limit for kinds of parts: beginning, end, lines about the end of a program,
 failures, definitions in a file, headings, and rows that differ from others."""
 _ENDS_OF_FILE = 10, 6
-"""The percentages of the limit for the ends of a file. Other passages of a file are more useful."""
+"""The percentages of the limit for the ends of a file."""
 _DIFFERING = 75
 """The percentage of the limit for rows of JSON that failed or differ from others."""
 _ENDS = 3
@@ -117,12 +116,11 @@ _NAMED = 4
 """The names of omitted files take at most the limit divided by this number."""
 _MOST_FAILURES = 64
 _USED = 84
-"""The percentage of the limit that an excerpt of a file takes. A file without an excerpt may take all."""
+"""The percentage of the limit that an excerpt of a file takes."""
 _WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
-"""An excerpt is made only if its limit is at most this fraction of the text. A larger excerpt saves less than
-a further turn costs if the model asks for a missing part. For diffs, JSON and results of unknown tools the
-fraction is smaller, because any of their lines may be the wanted line."""
+"""The largest limit of an excerpt as a fraction of the text, by kind. A larger excerpt saves less than a
+further turn costs if the model asks for a missing part."""
 _LEAST = 1_000
 """The smallest limit in bytes that `target_ratio` can give."""
 _COLUMNS_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
@@ -146,7 +144,8 @@ _BY_CATEGORY = {
 
 
 def excerpt(text: str, source: Source) -> str | None:
-    """Return the excerpt of a result; None if the result is within its limit or little is saved."""
+    """Return the excerpt of a result; None if the result is within its limit, little is saved or the limit
+    is too small."""
     kind, limit = _bounds(text, source)
     if not exceeds(text, limit) or not _is_worth_it(text, kind, limit, source.policy):
         return None
@@ -205,7 +204,7 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
-    """Return whether an excerpt saves more than a further turn costs if the model asks for missing parts."""
+    """Return whether an excerpt with this limit saves enough."""
     if policy.target_ratio is not None or (kind is Kind.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
@@ -233,9 +232,9 @@ def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
 
 
 def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
-    """Return the failure lines of a text. In an error or the output of a known command, every line that looks
-    like a failure counts. In other texts, only lines that state a failure count. Quoted code never counts.
-    `above` returns the heading of the line at an offset."""
+    """Return the failure lines of a text; none for a test run that passed. In an error and in the output
+    of a command that runs something, every line that looks like a failure counts. In other texts, only
+    lines that state a failure count. `above` returns the heading of the line at an offset."""
     call = source.call
     runs = kind is Kind.COMMAND and bool(call.family) and prints(call.family) == "run"
     if runs and not source.is_error and not call.mixed and critical_lines.all_passed(data):
@@ -245,8 +244,8 @@ def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], by
 
 
 def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
-    """Return the text with dots in place of quoted code, names of files and prose. These report no failure.
-    The text keeps its length."""
+    """Return the text with dots in place of numbered code and, depending on the kind, of names of files
+    and prose. The text keeps its length."""
     data = _FRAMES.sub(_blank, data)
     if kind is Kind.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
@@ -260,8 +259,8 @@ def _blank(match: re.Match[bytes]) -> bytes:
 
 
 def _unless_telling(match: re.Match[bytes]) -> bytes:
-    """Return dots in place of a long string and its key. If the key or the lines show that a program printed
-    the string, the string is returned unchanged."""
+    """Return dots in place of a long string and its key. Short strings and outputs of programs are
+    returned unchanged."""
     key, value = (match[1], match[2]) if match[2] else (b"", match[0])
     if len(value) <= _PROSE or _TELLING_KEY.search(key):
         return match[0]
@@ -286,7 +285,7 @@ def kind_of(source: Source) -> Kind:
 
 
 def limit_of(kind: Kind, source: Source) -> int:
-    """Return the limit of a kind in bytes, smaller in aggressive mode and larger for an error."""
+    """Return the limit of a kind of result in bytes."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE
@@ -317,9 +316,9 @@ def _heading(kind: Kind, source: Source) -> str:
 
 
 def _extent(text: str, kind: Kind, source: Source) -> str:
-    """Return the size of a text, such as `1234 bytes, 40 lines`. A text that may be a page of a file has its
-    line numbers instead: `1234 bytes, lines 81 to 120`. The size of a single line is only its bytes, because
-    the line may contain many escaped lines."""
+    """Return the size of a text, such as `1234 bytes, 40 lines`. A text that may be a page of a file has
+    its line numbers instead: `1234 bytes, lines 81 to 120`. The size of a single line is only its bytes.
+    """
     lines = line_count(text)
     extent = counted(size(text), "byte")
     numbers = line_numbers.split(text)[0] if kind in _OF_FILES else ()
@@ -332,7 +331,7 @@ def _extent(text: str, kind: Kind, source: Source) -> str:
 
 
 class _Parts:
-    """A `_Parts` finds the parts of one text that its excerpt may show. Common values are computed once."""
+    """A `_Parts` finds the parts of one text that its excerpt may show."""
 
     def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
@@ -403,7 +402,7 @@ class _Parts:
         return range(first, first + len(self._lines)), contents, "" if begins else " of this output"
 
     def written(self, space: int, failures: FailureLines) -> str:
-        """Return the chosen parts and the marks for gaps, in at most `space` bytes."""
+        """Return the chosen parts and the marks for gaps, for a limit of `space` bytes."""
         if not self._is_readable:
             return selection.ends_in_part(self._data, space, partial(left_out, self._data), failures)
         places = [start for start, _ in failures.ranked()[:_MOST_FAILURES]]
@@ -427,7 +426,7 @@ class _Parts:
         return chosen.written(self._numbers_left_out)
 
     def _parts(self, space: int, failures: Sequence[int]) -> str:
-        """Return the lines with the most new facts, below their headings."""
+        """Return the chosen lines, below their headings."""
         first = self._headings.first
         self._space_for_names = min(space // _NAMED, sum(size(self._lines[at]) + 2 for at in first))
         chosen = Selection(self._units, space - self._space_for_names, self._facts, self._needs)

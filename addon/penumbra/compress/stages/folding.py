@@ -3,8 +3,8 @@
     waiting for the server
     [the line above 41 more times]
 
-The text can be restored from the counts. A text that already contains such a marker stays unchanged, so that
-every marker is true. If an excerpt shows a marker, it also shows the lines that the marker counts.
+The text can be restored from the counts. A text that already contains such a marker stays unchanged, so
+that every marker is true.
 
 Another stage (`trim`) removes needless blanks.
 """

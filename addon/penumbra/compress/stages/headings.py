@@ -1,10 +1,5 @@
 """Headings are lines that name the subject of other lines, such as titles in prose and files above their
-hits. A reader understands a detail only with its title, and a title only with its place:
-
-**Zero the key when navigation fails.**
-
-`src/vault.ts`, line 40: the caller holds a copy until ...
-"""
+hits."""
 
 from __future__ import annotations
 
@@ -104,7 +99,7 @@ def hunks_above(flags: LineFlags) -> dict[int, list[int]]:
 
 
 def above(flags: LineFlags) -> dict[int, int]:
-    """Map each line to the title above it."""
+    """Map the lines below each title to the title."""
     titles: dict[int, int] = {}
     for title, following in pairwise([*flags["title"], len(flags.lines)]):
         for number in range(title + 1, min(following, title + 1 + _BELOW)):

@@ -18,7 +18,7 @@ _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
 _LEAST_AMONG = 512
 """The smallest size, in characters without whitespace, of a value between lines of other text."""
 _MOST_AROUND = 2_000
-"""The greatest number of characters in the lines around such a value. These lines stay unchanged."""
+"""The greatest number of characters in the lines around such a value."""
 _ATTEMPTS = 4
 _MOST_VALUES = 4_000_000
 """The greatest total size, in characters, of several consecutive values. The ends of such values are found

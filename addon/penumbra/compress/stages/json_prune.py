@@ -3,9 +3,8 @@
 {"users":[{"id":1,"bio":"Born in\\n[812 bytes left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
 
 The selection chooses among units: values without members, lines of long strings, and the brackets around
-them. A unit is shown only with its brackets. Numbers keep their spelling. In an object, numbers and names
-without blanks (ids, keys, paths) are chosen first. Three kinds of members are omitted: URLs that begin with
-another URL of the object, templates of URLs, and members that repeat the row above.
+them. A unit is shown only with its brackets. Numbers keep their spelling. Members that follow from others,
+or repeat the row above, are no units.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ values of an object."""
 _WHOLE, _STRING = 40, 300
 """The length in characters of the longest array or object that is one unit, and of the longest string."""
 _DEEPEST = 64
-"""The depth from which members are only counted. Each level parses its content again."""
+"""The depth from which members are only counted."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
 """The percentages of the byte limit for names of objects, beginnings of long strings, and failures."""
 _LEAST = 16
 """A shorter unit counts as this number of characters, since the time grows with the number of units."""
 _MARK = 6
-"""The average size in bytes of the mark for a gap. All gaps of an object share one mark."""
+"""The average size in bytes of the mark for a gap."""
 _MORE, _TRIES = 1.5, 8
 """The first budget for units as a multiple of the limit, and the greatest number of tried budgets."""
 
@@ -145,9 +144,9 @@ class _Tree:
 def prune(
     text: str, space: int, compared: Callable[[Units], Facts] | None = None, above: str = ""
 ) -> str | None:
-    """Return a JSON value in at most `space` bytes; None if the text is not JSON or even its brackets don't
-    fit. `compared` returns the facts of units; without this function, the first units are chosen first.
-    `above` is the JSON in the row above."""
+    """Return a JSON value in at most `space` bytes; None if the text is no JSON object or array, repeats a
+    key, or can't be made to fit. `compared` returns the facts of units; without this function, the first
+    units are chosen first. `above` is the JSON in the row above."""
     body = text.strip(" \t\r\n")
     tree = _Tree(above)
     try:
@@ -199,7 +198,8 @@ def _is_name(value: str) -> bool:
 
 
 def _derived(members: Mapping[str, str]) -> frozenset[str]:
-    """Return the keys of the URLs that are templates or begin with another URL of the object."""
+    """Return the keys of the URLs that are templates or begin with another URL of the object; empty if no
+    URL would be left."""
     addresses = sorted((value[1:-1], key) for key, value in members.items() if _ADDRESS.match(value))
     derived: set[str] = set()
     base = ""
@@ -213,7 +213,8 @@ def _derived(members: Mapping[str, str]) -> frozenset[str]:
 
 
 def _repeated(members: Mapping[str, str], above: str) -> frozenset[str]:
-    """Return the keys of members that have the same value in the row above."""
+    """Return the keys of members that have the same value in the row above; empty if no member would be
+    left."""
     try:
         earlier = _MEMBERS.decode(encode(above))
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -26,7 +26,7 @@ from penumbra.compress.stages import json_minify
 _LEAST_ROWS = 3
 _MOST_COLUMNS = 60
 _MOST_OBJECTS = 200_000
-"""The greatest number of objects. A row in memory may be forty times as large as its object."""
+"""The greatest number of objects."""
 _SPARSEST = 8
 """A table is made only if at least one of this number of cells has a value."""
 _MOST_INNER = 12
@@ -48,7 +48,7 @@ Row = dict[str, str]
 
 
 def to_tables(text: str) -> str | None:
-    """Return JSON or JSON Lines with its arrays of objects as tables; None if there are no tables."""
+    """Return JSON or JSON Lines with arrays of objects as tables; None if there are no tables."""
     if not json_minify.may_be_json(text) or text.count("{") > _MOST_OBJECTS:
         return None
     try:
@@ -170,8 +170,8 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
 
 
 def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | None:
-    """Return, for each key, its value in every row. A row without the key has None. Keys of inner objects are
-    dotted. Returns None if there are too many keys or if most cells would be empty."""
+    """Return, for each key, its value in every row. A row without the key has None. Keys of inner objects
+    are dotted. Returns None if there are too many keys or empty cells."""
     keys: dict[str, None] = {}
     for row in rows:
         keys.update(dict.fromkeys(row))

@@ -6,12 +6,12 @@
     ...
     20→def main():
 
-Read tools put a number before each line. These numbers cost about a fifth of the tokens of a read. The lines
-between two numbered lines can be counted. The content of each line stays, so that an edit can quote the line.
-The first and last lines of a run keep their numbers. The blanks before numbers are removed.
+Read tools put a number before each line. The lines between two numbered lines can be counted. The content
+of each line stays, so that an edit can quote the line. The first and last lines of a run keep their
+numbers. The blanks before numbers are removed.
 
-A file may itself contain numbers. `may_be_the_files` and `count_lines` decide which numbers come from a read
-tool.
+A file may itself contain numbers. `may_be_the_files` and `count_lines` decide which numbers come from a
+read tool.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SHORT_HEAD = 16_000
 """A separator is cached if the examined beginning of the text has at most this number of characters."""
 _COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
-"""The usual spellings of numbers. Comparing spellings is faster than parsing numbers."""
+"""The usual spellings of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Numbered:
 
 
 def thin(text: str) -> str | None:
-    """Return the text with every twentieth line number; None if its lines are not numbered. The result is
-    also None if counting could not restore the numbers (`are_ambiguous`)."""
+    """Return the text with every twentieth line number. Return None if its lines are not numbered, too few
+    numbers would go, or counting could not restore them (`are_ambiguous`)."""
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
     if not separator:
@@ -171,7 +171,7 @@ def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
 
 
 def unpad(text: str) -> str | None:
-    """Return the text without the blanks before its line numbers; None if there are no line numbers."""
+    """Return the text without the blanks before its line numbers; None if there are none or few numbers."""
     is_padded = text[:1] in (" ", "\t") or "\n " in text
     separator = separator_of(text.split("\n", _HEADER)[:_HEADER]) if is_padded else ""
     if not separator:
@@ -274,7 +274,7 @@ def _is_indented(lines: list[str]) -> bool:
 
 
 _remembered = lru_cache(maxsize=16)(_separator)
-"""This function is `_separator` with a cache, since several stages ask for the separator of the same text."""
+"""This function is `_separator` with a cache."""
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:

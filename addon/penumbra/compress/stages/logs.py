@@ -30,7 +30,7 @@ _VALUE = re.compile(
 )
 _VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
 _COUNTS = re.compile(r"\b(?:lines?|times?)\b")
-"""The words by which earlier stages count other lines. Lines with these words stay."""
+"""Lines in brackets with these words stay, because earlier stages count other lines in this way."""
 FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
 LAST = "[end of patterns]"
 _GAP = "\x00"
@@ -96,7 +96,7 @@ def factor(text: str) -> str | None:
 
 
 def _may_repeat(text: str, lines: Sequence[str]) -> bool:
-    """Return whether enough lines are equal if the characters of values are deleted. This test is fast."""
+    """Return whether enough lines are equal if the characters of values are deleted."""
     remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
     shortest, longest = _LEAST_CONSTANT, _LONGEST
     counts = Counter(

@@ -1,7 +1,7 @@
 """This stage writes a web page as text: headings, paragraphs, lists, tables and links.
 
 The parser is selectolax (Lexbor), an HTML5 parser in C. This module chooses the parts of the tree that are
-written. Links and descriptions of images stay. Content that only a browser needs is removed.
+written.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _CHILDLESS = _tags(
     " wbr"
 )
 _DEEPEST = 500
-"""The greatest depth of elements. The parser's time grows with the square of the depth."""
+"""The greatest depth of elements."""
 _BLANKS = re.compile(r"[\t\r\n\f\u00a0][ \t\r\n\f\u00a0]*| [ \t\r\n\f\u00a0]+")
 """A pattern for runs of blanks other than one space."""
 _LONGEST_LINK = 300
-"""The length in characters of the longest URL that is written. A longer URL carries data for the site."""
+"""The length in characters of the longest URL that is written."""
 
 
 _LONGEST_LABEL = 240
 """The greatest number of characters in a cell with blocks that is still written on the line of its row."""
 _MOST_SPANNED = 1_000
-"""The greatest number of rows or columns of a cell. Browsers have the same limit."""
+"""The greatest number of rows or columns of a cell."""
 _NESTED = 4
 """The greatest depth of tables whose cells are examined as a whole."""
 
@@ -86,7 +86,8 @@ def _count(node: LexborNode, name: str) -> int:
 
 
 def to_text(text: str) -> str | None:
-    """Return the title and the text of a page; None if the text is not an HTML page."""
+    """Return the title and the text of a page; None for other texts and for pages that are too deep or
+    would grow."""
     if not _PAGE.match(text) or _is_deep(text):
         return None
     tree = LexborHTMLParser(text)
@@ -123,7 +124,7 @@ class _Writer:
         self.hides, self.spans = hides, spans
         """True if elements may be hidden or cells may span other cells. Attributes are read only then."""
         self.space = space
-        """The number of characters that spanning cells may still add. A few tags could add very many."""
+        """The number of characters that spanning cells may still add."""
         self.lines: list[str] = []
         self.parts: list[str] = []
         self.verbatim = 0
@@ -134,7 +135,7 @@ class _Writer:
         """True within a cell that is written on one line."""
 
     def walk(self, root: LexborNode) -> None:
-        """Write everything below a node. There is no recursion, because pages may be deep."""
+        """Write everything below a node."""
         # A string on the stack is the name of an element that ends here.
         stack: list[LexborNode | str] = [root]
         nodes = 0

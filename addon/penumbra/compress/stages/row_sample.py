@@ -15,7 +15,7 @@ from penumbra.compress.stages import json_prune, json_table
 _LEAST_ROWS = 12
 """The smallest number of rows of a table without a header."""
 _LONGEST = 400
-"""The number of characters of a row that are always shown. A table of few rows shows more."""
+"""The number of characters that a row keeps if not all rows fit."""
 _FEW = 160
 """If the limit leaves at least this number of bytes for each row, rows are shortened further so that all may
 fit."""
@@ -80,7 +80,7 @@ def _separator(lines: Sequence[str]) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return a line for each row of a JSON text."""
+    """Return the lines of the tables in a JSON text, or the text's own lines; empty for a single line."""
     if text.startswith("[table 1: ") or "\n[table 1: " in text[:2_000]:
         return text.rstrip("\n").split("\n")
     if (tables := json_table.to_tables(text)) is not None:

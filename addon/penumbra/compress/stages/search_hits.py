@@ -7,9 +7,9 @@ hits in the file.
                                    src/b.py:
                                    7:import os
 
-`ungroup` restores the text. `group` changes nothing if the text could not be restored. Some agents write
-relative paths in hits and absolute paths in the lines around hits. In this case, the absolute path
-replaces the relative paths.
+`ungroup` restores the text. `group` changes nothing if the text could not be restored. If hits have
+relative paths and the lines around hits have absolute paths, the absolute path replaces the relative
+paths.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LEAST = 3
 
 
 def is_search(call: Call) -> bool:
-    """Return whether a call searches files. The output of such a call has the matching lines."""
+    """Return whether a call searches files."""
     command = call.command
     if call.category == "grep" or call.family == "grep":
         return True
@@ -47,7 +47,7 @@ def is_search(call: Call) -> bool:
 
 
 def asked(call: Call, arguments: Any) -> frozenset[str]:
-    """Return the names that a search looks for."""
+    """Return the names in the arguments of a search."""
     words = call.command[1:] if call.shell else [arguments] if isinstance(arguments, str) else []
     if isinstance(arguments, Mapping) and not call.shell:
         words = [value for key, value in arguments.items() if key in _ASKED and isinstance(value, str)]
@@ -77,7 +77,8 @@ def _is_heading(flags: LineFlags, number: int) -> bool:
 
 
 def group(text: str) -> str | None:
-    """Return the text with its hits grouped by file; None if there are none or it could not be restored."""
+    """Return the text with its hits grouped by file; None if there are few hits or the text could not be
+    restored."""
     lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
@@ -176,8 +177,8 @@ def _names(paths: list[str]) -> dict[str, str]:
 
 
 def _tighten(lines: list[str]) -> str | None:
-    """Return grouped hits in a shorter form. In the longer form, hits are indented (` Line 12: text`) and
-    empty lines separate them."""
+    """Return grouped hits in a shorter form; None for other texts. In the longer form, hits are indented
+    (` Line 12: text`) and empty lines separate them."""
     if sum(bool(_LISTED.match(line)) for line in lines) < _LEAST:
         return None
     tight: list[str] = []

@@ -41,14 +41,14 @@ _COMPARED = re.compile(
 _PASSES = 4
 """The greatest number of passes. Deleting a sequence may form a new sequence."""
 _WIDEST = 400
-"""The greatest number of cells that a move to the right may add. Real screens are narrower."""
+"""The greatest number of cells that a move to the right may add."""
 _PAGE = 60
 """The greatest number of rows that a move to a position may add."""
 
 
 def render(text: str, *, moves: bool = True) -> str:
-    """Return the text that a screen would show; the same object if nothing changes. With `moves=False` only
-    colours, modes and titles are removed. Carriage returns and backspaces in a file are content."""
+    """Return the text that a screen would show; the same object if nothing changes. With `moves=False`,
+    only colours, modes and titles are removed."""
     if not may_act(text):
         return text
     # Most texts have colours and nothing else.
@@ -106,8 +106,7 @@ def _draw(text: str) -> str:
 
 
 def _stripped(text: str) -> str:
-    """Return the text without sequences. This is for texts that need too many cells. Overwritten text stays,
-    and each move within a line becomes a blank."""
+    """Return the text without sequences. Overwritten text stays."""
     return _TOKEN.sub(_without_sequence, text)
 
 
@@ -257,7 +256,7 @@ class _Screen:
             self.column = 0
 
     def _go(self, row: int, column: int) -> None:
-        """Move to a position on the page. If the page has text, its first cell begins a new page."""
+        """Move to a position on the page. A move to the first cell begins a new page."""
         if row == 1 and column <= 1:
             self._new_page()
             return

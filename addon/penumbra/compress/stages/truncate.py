@@ -1,7 +1,7 @@
 """This stage applies the hard limit on a result's size.
 
-Failure lines that are cut are written below the text. Every gap has a marker with the exact number of missing
-bytes. Markers count for the limit. A text within the limit stays unchanged, so a text is never cut twice.
+Failure lines that are cut are written below the text. Gaps have markers with the number of missing bytes,
+and the markers count for the limit. A text within the limit stays unchanged.
 """
 
 from __future__ import annotations
