@@ -208,8 +208,8 @@ class Settings:
     """Seconds of processor time for the stages of one result. After this time, further stages are skipped. 0
     means no limit."""
     request_budget: float = 5.0
-    """Seconds of processor time for a request's new results. Then further results are only redacted. 0 means
-    no limit."""
+    """Seconds of processor time for a request's new results. After this time, further results are only
+    redacted. 0 means no limit."""
     target_ratio: float | None = row(
         None,
         RATIO,

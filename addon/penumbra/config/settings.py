@@ -430,7 +430,8 @@ def config_path(option: str, environment: Mapping[str, str] = os.environ) -> str
 def load(options: Mapping[str, str], environment: Mapping[str, str], config: str = "") -> Settings:
     """Return the settings from mitmproxy's options, the environment and the YAML file. `options` maps the
     names of options to texts, which are empty if not set. Raises SettingsError for values that can't be read,
-    and for a strategy without a needed setting. The error shows no value from a variable in the file."""
+    and for a strategy without a needed setting. In the error, the names of the file's variables replace their
+    values."""
     variables = Variables(environment)
     try:
         return _load(options, environment, config, variables)

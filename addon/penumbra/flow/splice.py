@@ -7,7 +7,7 @@ in the same mode with the same TLS options. The second stream's flow passes all 
 the client become events of the client's stream. No function is patched: `install` changes the class of layers
 in the public `next_layer` hook.
 
-Before the first use, `incompatible` checks that mitmproxy has all parts that this file needs.
+Before the first use, `incompatible` checks the methods of mitmproxy that this file needs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class PenumbraTurnEndHook(commands.StartHook):
 
 @dataclass
 class PenumbraRefusedHook(commands.StartHook):
-    """The hook for a complete response or an error at its beginning. The client has got nothing of it."""
+    """The hook for a response, complete or with an error at its beginning, of which the client has got
+    nothing."""
 
     refused: Refused
 
@@ -258,7 +259,8 @@ class SpliceStream(HttpStream):
             yield from self._stock_event(event)
 
     def _send_again(self, body: bytes, error: str | None = None) -> layer.CommandGenerator[bool]:
-        """Ask the hook for another request. Return whether a request is sent or the flow has ended."""
+        """Ask the hook for another request, or put the first response back into the flow. Return whether a
+        request is sent or the flow has ended."""
         refused = Refused(self.flow, body, error)
         response, headers = self.flow.response, self.headers
         yield PenumbraRefusedHook(refused)
@@ -439,7 +441,7 @@ class SpliceHttpLayer(HttpLayer):
     """The HTTP layer of one client connection, with streams that can be continued."""
 
     parents: dict[int, int]
-    """The id of the client's stream, by the id of the continuation's stream."""
+    """The id of the client's stream, by the id of the hidden request's stream."""
     waiting: deque[events.Event]
     """Events of the client that wait for their turn."""
     pause: commands.RequestWakeup | None = None

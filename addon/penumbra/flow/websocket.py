@@ -1,7 +1,8 @@
 """This module handles the Responses API over WebSocket. The client's frames are rewritten one by one like
 bodies, and the injected tool is removed from the provider's frames. If the model asks for originals, Penumbra
 sends them to the provider in its own frame on the same socket. The client sees one response. For other APIs,
-the client's frames are only searched for secrets. A frame that can't be searched is refused."""
+the client's frames are only searched for secrets. A frame that must be searched and can't be searched is
+refused."""
 
 from __future__ import annotations
 
@@ -41,8 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class WebSockets:
-    """The hooks for WebSockets. On sockets of other APIs, only the client's frames are searched for secrets.
-    The state of a connection is in its flow's `FlowState`."""
+    """The hooks for WebSockets. The state of a connection is in its flow's `FlowState`."""
 
     def __init__(
         self, handle: Callable[[], EngineHandle], requests: RequestWay, responses: ResponseWay

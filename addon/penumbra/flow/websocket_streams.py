@@ -85,7 +85,7 @@ class Sending:
 
 class WebSocketRetry:
     def __init__(self, describe: Describe, recovered: Callable[[Flow, str, int], None]) -> None:
-        """`recovered` takes the flow, the rule and the number of the request's form that was accepted."""
+        """`recovered` takes the flow, the rule and the number of requests that were sent instead."""
         self._describe = describe
         self._recovered = recovered
 
@@ -133,7 +133,8 @@ class WebSocketRetry:
         return await retry.instead(engine, incoming, settings, sent, sending.count, status, refusal)
 
     async def settle(self, flow: Flow, sending: Sending) -> None:
-        """Make the forms of results final. The provider has accepted the request."""
+        """If another request was sent instead and the provider has accepted it, make its forms of results
+        final."""
         if sending.refusal is None or sending.settled:
             return
         sending.settled = True
@@ -195,7 +196,7 @@ class SocketStream:
 
     @property
     def is_busy(self) -> bool:
-        """True while hidden turns are in progress."""
+        """True while hidden turns, or requests that were sent instead, are in progress."""
         first = self.waiting[0] if self.waiting else None
         sending = first.sending if first is not None else None
         return first is not None and (first.loop.is_delayed or (sending is not None and sending.count > 0))

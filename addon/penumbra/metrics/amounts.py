@@ -31,7 +31,7 @@ class Amounts:
     turns: int = 0
     """Requests for a message that the provider accepted, without requests to count tokens."""
     refused: int = 0
-    """Requests that were not sent because they could not be searched for secrets."""
+    """Requests and frames that Penumbra refused to send."""
     responses: int = 0
     """Responses with the provider's count of tokens."""
     seconds: float = 0.0

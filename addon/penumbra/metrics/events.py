@@ -298,8 +298,7 @@ def _result(entry: ShownResult) -> dict[str, Any]:
 
 
 def recovery_event(*, flow_id: str, host: str, rule: str, level: int) -> dict[str, Any]:
-    """Return the event of a request that the provider refused as too large, and accepted in its `level`-th
-    smaller form."""
+    """Return the event of a request that the provider refused, and accepted after `level` other requests."""
     return {
         "event": "recovery",
         "time": round(time.time(), 3),

@@ -100,7 +100,7 @@ class Journal:
         """New results by the stages that changed them."""
         self.skipped: Counter[str] = Counter()
         self.recoveries: Counter[str] = Counter()
-        """Requests that were refused as too large and then accepted, by rule and by number of tries."""
+        """Requests that were refused and then accepted in another form, by rule and by number of tries."""
         self.answers = self.bytes_given = 0
         """Responses in which the model asked for originals, and the bytes of the originals that it got."""
         self.external = ExternalMetrics()
@@ -148,8 +148,7 @@ class Journal:
         status: int,
         turns: Sequence[Turn] = (),
     ) -> None:
-        """Count a complete response. `turns` are the model's readable turns, of which the client gets the
-        last."""
+        """Count a complete response. `turns` are the model's turns, if they could be read."""
         more = Amounts()
         if turns and turns[-1].ending != NOT_READ:
             turn.ending = turns[-1].ending
@@ -177,7 +176,7 @@ class Journal:
             self._add(turn, Amounts(errors=Counter({"broken off": 1})))
 
     def recovered(self, turn: TurnRecord | None, rule: str, level: int) -> None:
-        """Count a request that was refused as too large and then accepted in its `level`-th smaller form."""
+        """Count a request that was refused and then accepted after `level` other requests."""
         self.recoveries[f"{rule} at level {level}"] += 1
         self._add(turn, Amounts(errors=Counter({"too large, sent again": 1})))
 
@@ -195,7 +194,7 @@ class Journal:
             self._mark(turn.session, {answer.ref for answer in answered})
 
     def refused(self) -> None:
-        """Count a request that was not sent."""
+        """Count a request or a frame that was refused."""
         self._add(None, Amounts(refused=1))
 
     def passed(self, reason: str) -> None:

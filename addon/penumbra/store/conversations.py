@@ -109,8 +109,8 @@ class Conversations:
     ) -> None:
         """Note that a request of this conversation is sent. The request declares the injected tool `tool`, or
         no such tool while `waits` is true. The provider caches the request for `life` seconds at most.
-        `start` is the key of `past`, whose state has no tool. `is_new` is true if `past` has just found no
-        state, so that this call looks only in memory.
+        `start` is the key that `past` describes. The state under this key has no tool. `is_new` is true if
+        `past` has just found no state, so that this call looks only in memory.
 
         A state is written at most once a minute, but at once if `waits` is true, if one of these values has
         changed, or if decisions replaced earlier ones (`revised`). `Stores.written` waits until the state is

@@ -60,7 +60,7 @@ class Database:
         self._is_closing = False
         self._holders = 1
         self.filled: set[str] = set()
-        """Tables with new rows since any process opened the file."""
+        """The names of the tables to which this process has written."""
         self.patience = _LONGEST_WRITE
         """Most seconds that a caller waits for the disk."""
         self.last_patience = _LONGEST_HANG

@@ -152,8 +152,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 VERSION = 2
-"""Version of the tables. If an earlier release made a table with other columns, the table is dropped, since
-its rows are useful for a day at most."""
+"""Version of the tables. A table of an earlier release with other columns is dropped."""
 _SEALED = 1
 """The first version whose files can't be read without the key."""
 APPLICATION = 0x50454E55
@@ -275,7 +274,7 @@ def write(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> No
 def carry_over(
     source: sqlite3.Connection, target: sqlite3.Connection, tables: Mapping[str, Merge | None]
 ) -> int:
-    """Copy all rows of one database into another one and return their number."""
+    """Copy the rows of these tables from one database into another, and return the number of rows."""
     count = 0
     for table, merge in tables.items():
         for key, used, record in source.execute(f"SELECT key, used, record FROM {table}"):
@@ -287,8 +286,7 @@ def carry_over(
 
 
 class OlderRows:
-    """An `OlderRows` reads the rows of an earlier file. No method raises, and unreadable rows count as
-    absent."""
+    """An `OlderRows` reads the rows of an earlier file. Unreadable rows count as absent."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_copy: bool = False) -> None:
         """`connection` reads the earlier file. With `is_copy`, `close` closes the connection."""
@@ -376,7 +374,7 @@ class DatabaseFile:
         self.older: OlderRows | None = None
         """Rows of an earlier file, for keys without a row in the open connection."""
         self.renewals = 0
-        """Number of files that were removed or damaged and replaced."""
+        """The number of files that a new file has replaced."""
         self.open: sqlite3.Connection | None = None
         """The connection in use, to the file or to a database in memory."""
         self._tables: dict[str, Merge | None] = {}

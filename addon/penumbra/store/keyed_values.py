@@ -22,7 +22,7 @@ class Entry(NamedTuple, Generic[V]):
 
     value: V
     used: float
-    """Time in seconds of the last use that was written to the store."""
+    """Time in seconds at which the value was put, or a use of the value was last written to the store."""
 
 
 class RecentValues(Generic[V]):
@@ -118,7 +118,7 @@ class Schema(Generic[V]):
 
 class KeyedValues(ABC, Generic[V]):
     """A `KeyedValues` is a table of values of one type, for one event loop. The latest values are also in
-    memory."""
+    memory, up to `Schema.memory`."""
 
     def __init__(self, schema: Schema[V], seal: Seal, ttl: float, clock: Callable[[], float]) -> None:
         """`seal` encrypts the records. `ttl` is the time in seconds from the last use of a value to its
@@ -139,8 +139,8 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
-        """Set values, and return when they are stored durably. With `in_background`, return at once.
-        `Stores.written` then waits for the write."""
+        """Set values, and return when they are stored durably or the store has failed. With `in_background`,
+        return at once. `Stores.written` then waits for the write."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:
@@ -158,12 +158,12 @@ class KeyedValues(ABC, Generic[V]):
 
     @abstractmethod
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
-        """Mark values as used without reading them, and return the keys found. The values are not in
+        """Mark values as used without reading them, and return the keys found. The values must not be in
         memory."""
 
     @abstractmethod
     async def is_empty(self) -> bool:
-        """Return whether no value was ever put."""
+        """Return whether the table has no value; False if unknown."""
 
     def note(self, values: Mapping[bytes, V]) -> None:
         """Store values in memory only."""

@@ -78,7 +78,7 @@ class Stores:
 
     @property
     def is_recent(self) -> bool:
-        """Return whether the store failed recently, so that conversations may be missing."""
+        """Return whether the store fails or failed recently, so that conversations may be missing."""
         return self.database.hangs if self.shared is None else self.shared.outage.is_recent
 
     @property

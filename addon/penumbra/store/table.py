@@ -1,5 +1,5 @@
-"""This module has the tables in the database of this machine. The most recently used values are also in
-memory.
+"""This module has the tables in the database of this machine. Most tables also have their most recently used
+values in memory.
 
 Putting a value counts as a use, and so does reading. The time of last use is written only now and then, so
 that the cost of a turn does not grow with the turn's history. Values are packed, sealed and read in the

@@ -1,8 +1,8 @@
-"""This module decides which requests may access the page. An allowed request has the link's token and a known
-host, and no other web page has caused the request.
+"""This module decides which requests may access the page. An allowed request has the link's token or a
+cookie, and a known host. No other web page has caused the request.
 
-Any web page can make its browser send requests here. A hostile page has no token. Its requests name the
-page's own host, even if that name resolves to this machine, and the browser's headers name the page.
+Any web page can make its browser send requests here. A hostile page has no token. Its requests name its own
+host, even if that name resolves to this machine. The browser's headers name the hostile page.
 """
 
 from __future__ import annotations

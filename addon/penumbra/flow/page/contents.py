@@ -150,7 +150,7 @@ class Contents:
         return record
 
     async def everything(self) -> bytes:
-        """Return all that the page shows, as JSON."""
+        """Return the current figures, the days and the conversations as JSON."""
         # Each value is encoded by a separate call, since no other thread can run during a call.
         conversations = [
             orjson.Fragment(await asyncio.to_thread(orjson.dumps, each))

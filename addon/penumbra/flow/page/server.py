@@ -53,7 +53,7 @@ class PageServer:
 
     @property
     def link(self) -> str:
-        """Return the page's URL for a browser; empty if the page is off."""
+        """Return the page's URL for a browser; empty if the page is off or can't listen."""
         if not self._place.is_on:
             return ""
         if not self._place.port:
@@ -64,7 +64,8 @@ class PageServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
 
     def address(self) -> tuple[str, int] | None:
-        """Return host and port for requests that come through the proxy; None if the page is off."""
+        """Return host and port for requests that come through the proxy; None if the page is off or can't
+        listen."""
         if self._place.is_on and self._server is None:
             self._listen()
         host = LOOPBACK if listening.is_any(self._place.host) else self._place.host
