@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import compress
 from typing import cast
 
@@ -12,8 +12,18 @@ import msgspec
 
 from penumbra.compress import failure_lines
 from penumbra.compress.critical_lines import CriticalLines
-from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, Span, unended, written
+from penumbra.compress.families.patterns import (
+    LINE_LIMIT,
+    MakePattern,
+    Pattern,
+    Span,
+    check_names,
+    ended_of,
+    unended,
+    written,
+)
 from penumbra.compress.size import encode
+from penumbra.rule_schemas.command_rules import BlockRule, ContextRule, FoldRule, MemberRule
 
 _Match = tuple[int, re.Match[str]]
 """The position of a line and the match in the line."""
@@ -36,56 +46,55 @@ def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequen
 class Fold:
     """A step that replaces the middle of each run of matching lines by one line with a count."""
 
+    rule: FoldRule
     pattern: Pattern
-    say: str
-    least: int
-    head: int
-    tail: int
-    by: str
-    safe: bool
-    blanks: bool
-    scattered: bool
-    nested: bool
-    ended: Pattern | None = None
+    ended: Pattern | None
+
+    @classmethod
+    def of(cls, rule: FoldRule, pattern: MakePattern) -> Fold:
+        lines = pattern(rule.fold).needs(*filter(None, [rule.by]))
+        lines.check("say", rule.say, "n", prefixes=("first_", "last_", "distinct_", "each_"))
+        return cls(rule, lines, ended_of(rule, lines, pattern))
 
     def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         matches = list(self.pattern.matches(lines))
         fitting = cast("dict[int, re.Match[str]]", dict(compress(enumerate(matches), matches)))
         for position in unended(lines, fitting, self.ended):
             del fitting[position]
-        if not self.safe:
+        if not self.rule.safe:
             for position in critical.among(lines, fitting):
                 del fitting[position]
-        if self.nested and fitting:
+        if self.rule.nested and fitting:
             fitting = _whole_trees(lines, fitting)
         gone: set[int] = set()
         marks: dict[int, list[str]] = {}
-        for run in self._runs(lines, fitting) if len(fitting) >= self.least else ():
-            left_out = run if self.scattered else run[self.head : max(0, len(run) - self.tail)]
-            if len(left_out) >= max(1, self.least):
+        for run in self._runs(lines, fitting) if len(fitting) >= self.rule.least else ():
+            left_out = run if self.rule.scattered else run[self.rule.head : max(0, len(run) - self.rule.tail)]
+            if len(left_out) >= max(1, self.rule.least):
                 first, last = left_out[0][0], left_out[-1][0]
-                marks[first] = [written(self.say, _values(left_out))]
-                gone.update([at for at, _ in left_out] if self.scattered else range(first, last + 1))
+                marks[first] = [written(self.rule.say, _values(left_out))]
+                gone.update([at for at, _ in left_out] if self.rule.scattered else range(first, last + 1))
         return _replaced(lines, gone, marks)
 
     def _runs(self, lines: list[str], fitting: Mapping[int, re.Match[str]]) -> Iterable[Sequence[_Match]]:
         """Return the runs of matching lines with the same value of the group `by`. With `blanks`, a run may
         have empty lines between its lines. With `scattered`, any lines may be between them."""
+        by, blanks = self.rule.by, self.rule.blanks
         scattered: dict[str, list[_Match]] = {}
         runs: list[list[_Match]] = []
         for position, match in fitting.items():
-            key = match.group(self.by) if self.by else ""
-            if self.scattered:
+            key = match.group(by) if by else ""
+            if self.rule.scattered:
                 scattered.setdefault(key, []).append((position, match))
                 continue
             last, before = runs[-1][-1] if runs else (-2, None)
             between = range(last + 1, position)
-            is_same = before is not None and key == (before.group(self.by) if self.by else "")
-            if is_same and (not between or (self.blanks and not any(lines[at].strip() for at in between))):
+            is_same = before is not None and key == (before.group(by) if by else "")
+            if is_same and (not between or (blanks and not any(lines[at].strip() for at in between))):
                 runs[-1].append((position, match))
             else:
                 runs.append([(position, match)])
-        return scattered.values() if self.scattered else runs
+        return scattered.values() if self.rule.scattered else runs
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
@@ -144,25 +153,35 @@ _Block = tuple[re.Match[str], int, int]
 class Block:
     """A step that shows the beginning of a block of lines, and counts the other lines."""
 
+    rule: BlockRule
     start: Pattern
     until: Pattern
-    say: str
-    least: int
-    head: int
-    safe: bool
-    scattered: bool
-    warnings: bool
-    counts: Mapping[str, Pattern] = field(default_factory=dict)
-    places: Mapping[str, Pattern] = field(default_factory=dict)
-    tells: Pattern | None = None
+    counts: Mapping[str, Pattern]
+    places: Mapping[str, Pattern]
+    tells: Pattern | None
+
+    @classmethod
+    def of(cls, rule: BlockRule, pattern: MakePattern) -> Block:
+        start = pattern(rule.block)
+        places = {name: pattern(source).needs(name) for name, source in rule.places.items()}
+        ends = [end + name for name in places for end in ("first_", "last_")]
+        start.check("say", rule.say, "n", "blocks", *rule.counts, *ends)
+        return cls(
+            rule,
+            start,
+            until=start if rule.until is None else pattern(rule.until),
+            counts={name: pattern(source) for name, source in rule.counts.items()},
+            places=places,
+            tells=None if rule.tells is None else pattern(rule.tells),
+        )
 
     def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         blocks = [
             (match, first, end)
             for match, first, end in self._blocks(lines)
-            if end - first > 0 and (self.safe or not critical.among(lines, range(first, end)))
+            if end - first > 0 and (self.rule.safe or not critical.among(lines, range(first, end)))
         ]
-        if self.scattered:
+        if self.rule.scattered:
             return self._in_one(lines, blocks, critical)
         marks = {first: self._marked(match, lines[first:end], critical) for match, first, end in blocks}
         gone = {at for _, first, end in blocks if marks[first] for at in range(first, end)}
@@ -178,7 +197,7 @@ class Block:
             if position < end:
                 continue
             end = next((place for place in ends if place > position), len(lines))
-            yield match, min(position + self.head, end), end
+            yield match, min(position + self.rule.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
         """Return the first and the last place in a file that a block names, as values for a mark; None if
@@ -194,10 +213,10 @@ class Block:
     def _marked(self, match: re.Match[str], left_out: list[str], critical: CriticalLines) -> list[str]:
         """Return the mark for a block, followed by the failures in the block; empty if the block stays. If
         the block has only failures, there is no mark, because each kind of failure has its own count."""
-        if len(left_out) < self.least or (places := self._places(left_out)) is None:
+        if len(left_out) < self.rule.least or (places := self._places(left_out)) is None:
             return []
         shown, others = self._shown(left_out, critical)
-        if len(left_out) - len(shown) < self.least:
+        if len(left_out) - len(shown) < self.rule.least:
             return []
         marks = [self._mark(match, [left_out[at] for at in others], 1, places)] if others else []
         return [*marks, *shown.values()]
@@ -206,7 +225,7 @@ class Block:
         """Return the lines with one mark for all blocks, in the place of the first block. The failures of a
         block stay below its first line. A block that has only failures stays as it is."""
         inside = [at for _, first, end in blocks for at in range(first, end)]
-        if len(inside) < max(1, self.least):
+        if len(inside) < max(1, self.rule.least):
             return lines
         failures, left = self._shown([lines[at] for at in inside], critical)
         shown = {inside[at]: line for at, line in failures.items()}
@@ -222,7 +241,7 @@ class Block:
             else:
                 shown |= {at: lines[at] for at in places if at not in shown}
                 others.difference_update(places)
-        if len(inside) - len(shown) < self.least:
+        if len(inside) - len(shown) < self.rule.least:
             return lines
         marks = {at: [line] for at, line in shown.items()}
         if others:
@@ -234,7 +253,7 @@ class Block:
     def _shown(self, left_out: list[str], known: CriticalLines) -> tuple[dict[int, str], list[int]]:
         """Return the lines to show, by position: the first failure of each kind, and the frames below it.
         Also return the positions of all lines that are no failures and are not shown."""
-        critical = known.among(left_out, range(len(left_out)) if self.safe else ())
+        critical = known.among(left_out, range(len(left_out)) if self.rule.safe else ())
         failing = self._failing(left_out, critical)
         first = failure_lines.first_of_kinds([left_out[at] for at in failing])
         shown = {failing[at]: line for at, line in first.items()}
@@ -250,12 +269,12 @@ class Block:
     def _failing(self, left_out: list[str], critical: set[int]) -> list[int]:
         """Return the positions of the lines of a block that report a failure or, if the rule says so, a
         warning. Unless the step is `safe`, there are none."""
-        if not self.safe:
+        if not self.rule.safe:
             return []
         failing = {
             at for at in failure_lines.failing(left_out, critical) if left_out[at][:1] not in ("+", "-")
         }
-        if self.warnings:
+        if self.rule.warnings:
             failing.update(failure_lines.warning(left_out))
         if self.tells is not None:
             below = [at + 1 for at in self.tells.places(left_out[:-1])]
@@ -268,7 +287,7 @@ class Block:
     ) -> str:
         counts = {name: len(pattern.places(counted)) for name, pattern in self.counts.items()}
         return written(
-            self.say, {**match.groupdict(), "n": len(counted), "blocks": blocks, **values, **counts}
+            self.rule.say, {**match.groupdict(), "n": len(counted), "blocks": blocks, **values, **counts}
         )
 
 
@@ -276,10 +295,13 @@ class Block:
 class Member:
     """A step that replaces each matching line of JSON by one string in it, with a mark above the first."""
 
+    rule: MemberRule
     pattern: Pattern
-    path: Sequence[str]
-    say: str
-    least: int
+
+    @classmethod
+    def of(cls, rule: MemberRule, pattern: MakePattern) -> Member:
+        check_names("say", rule.say, "n")
+        return cls(rule, pattern(rule.member))
 
     def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         texts = {
@@ -287,10 +309,10 @@ class Member:
             for position, line in enumerate(lines)
             if self.pattern.match(line[:LINE_LIMIT]) and (text := self._text(line))
         }
-        if len(texts) < self.least:
+        if len(texts) < self.rule.least:
             return lines
         for first in [*texts][:1]:
-            texts[first].insert(0, written(self.say, {"n": len(texts)}))
+            texts[first].insert(0, written(self.rule.say, {"n": len(texts)}))
         return _replaced(lines, texts, texts)
 
     def _text(self, line: str) -> str:
@@ -298,7 +320,7 @@ class Member:
             value = msgspec.json.decode(encode(line))
         except (msgspec.DecodeError, RecursionError):
             return ""
-        for key in self.path:
+        for key in self.rule.path.split("."):
             value = value.get(key) if isinstance(value, dict) else None
         return value if isinstance(value, str) else ""
 
@@ -307,18 +329,21 @@ class Member:
 class Context:
     """A step that omits context lines, except near a line of interest. One mark counts the omitted lines."""
 
+    rule: ContextRule
     pattern: Pattern
     near: Pattern
-    keep: int
     span: Span
-    say: str
-    least: int
+
+    @classmethod
+    def of(cls, rule: ContextRule, pattern: MakePattern) -> Context:
+        check_names("say", rule.say, "n")
+        return cls(rule, pattern(rule.context), pattern(rule.near), Span.of(rule.within, pattern))
 
     def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         gone = self._far(lines, self.span.ranges(lines), critical)
-        if len(gone) < max(1, self.least):
+        if len(gone) < max(1, self.rule.least):
             return lines
-        return _replaced(lines, gone, {min(gone): [written(self.say, {"n": len(gone)})]})
+        return _replaced(lines, gone, {min(gone): [written(self.rule.say, {"n": len(gone)})]})
 
     def _far(self, lines: list[str], ranges: Sequence[tuple[int, int]], critical: CriticalLines) -> set[int]:
         """Return the positions of the context lines that are not critical and not near a line of interest."""
@@ -331,6 +356,6 @@ class Context:
         for position in map(inside.__getitem__, self.near.places(texts)):
             while position >= end:
                 start, end = next(parts)
-            near = range(max(start, position - self.keep), min(end, position + self.keep + 1))
+            near = range(max(start, position - self.rule.keep), min(end, position + self.rule.keep + 1))
             far.difference_update(near)
         return far

@@ -10,6 +10,7 @@ from itertools import compress, count
 from typing import Any
 
 from penumbra.linear import LinearText
+from penumbra.rule_schemas.command_rules import DropRule, FoldRule, Within
 from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
@@ -43,15 +44,14 @@ class Pattern:
                 raise ValueError(f"no group {name} in {self.sources[0]}")
         return self
 
-    def check(self, key: str, template: str, *others: str, prefixes: Sequence[str] = ()) -> str:
-        """Return `template`. Raises ValueError if a `{name}` is not allowed. Allowed are groups, groups with
-        one of `prefixes`, and `others`. The error names the template's `key` and the allowed names."""
+    def check(self, key: str, template: str, *others: str, prefixes: Sequence[str] = ()) -> None:
+        """Raise ValueError if a `{name}` of a template is not allowed. Allowed are groups, groups with one of
+        `prefixes`, and `others`. The error names the template's `key` and the allowed names."""
         groups = sorted(self._groups)
         allowed = (*others, *groups, *(prefix + group for prefix in prefixes for group in groups))
         for name in _parts(template)[1::3]:
             if name not in allowed:
                 raise ValueError(f"{key}: got {{{name}}}, allowed: {', '.join(allowed) or 'no name'}")
-        return template
 
     def group(self, name: str) -> int:
         """Return the number of a group."""
@@ -104,6 +104,10 @@ class Span:
     begin: Pattern
     until: Pattern | None
 
+    @classmethod
+    def of(cls, within: Within, pattern: MakePattern) -> Span:
+        return cls(pattern(within.begin), None if within.until is None else pattern(within.until))
+
     def ranges(self, lines: Sequence[str]) -> list[tuple[int, int]]:
         """Return (first line, line after the last line) of each part, in order."""
         ranges: list[tuple[int, int]] = []
@@ -115,6 +119,11 @@ class Span:
             end = next((place for place in ends if place > begin), len(lines))
             ranges.append((begin + 1, end))
         return ranges
+
+
+def check_names(key: str, template: str, *names: str) -> None:
+    """Raise ValueError if a template has names other than `names`."""
+    Pattern("").check(key, template, *names)
 
 
 def written(template: str, values: Mapping[str, object]) -> str:
@@ -133,6 +142,14 @@ def written(template: str, values: Mapping[str, object]) -> str:
 def _parts(template: str) -> tuple[str, ...]:
     """Return the parts of a template in groups of three: a text, a name, and nouns with a bar before each."""
     return tuple(_PLACEHOLDER.split(template))
+
+
+def ended_of(rule: DropRule | FoldRule, lines: Pattern, pattern: MakePattern) -> Pattern | None:
+    """Return the pattern of the lines that end a task. Raises ValueError if a pattern has no group `of`."""
+    if rule.ended is None:
+        return None
+    lines.needs("of")
+    return pattern(rule.ended).needs("of")
 
 
 def unended(

@@ -9,9 +9,25 @@ from dataclasses import dataclass
 from itertools import compress
 
 from penumbra.compress.critical_lines import CriticalLines, says_as_much
-from penumbra.compress.families.patterns import LINE_LIMIT, Pattern, unended, written
+from penumbra.compress.families.patterns import (
+    LINE_LIMIT,
+    MakePattern,
+    Pattern,
+    check_names,
+    ended_of,
+    unended,
+    written,
+)
 from penumbra.compress.size import counted
-from penumbra.rule_schemas.command_rules import GroupRule, HoistRule, SameRule
+from penumbra.rule_schemas.command_rules import (
+    DropRule,
+    GroupRule,
+    HoistRule,
+    JoinRule,
+    NestRule,
+    RewriteRule,
+    SameRule,
+)
 
 _BLANK = re.compile(r"\s")
 
@@ -24,6 +40,14 @@ class Group:
     pattern: Pattern
     also: Pattern | None
     through: Pattern | None
+
+    @classmethod
+    def of(cls, rule: GroupRule, pattern: MakePattern) -> Group:
+        check_names("header", rule.header, "key")
+        check_names("line", rule.line, "rest")
+        also = None if rule.also is None else pattern(rule.also).needs("rest")
+        through = None if rule.through is None else pattern(rule.through)
+        return cls(rule, pattern(rule.group).needs("key", "rest"), also, through)
 
     def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         keyed = self._keyed(lines)
@@ -101,6 +125,10 @@ class Hoist:
     rule: HoistRule
     pattern: Pattern
 
+    @classmethod
+    def of(cls, rule: HoistRule, pattern: MakePattern) -> Hoist:
+        return cls(rule, pattern(rule.hoist).needs(*rule.columns, *rule.fields))
+
     def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
         out: list[str] = []
         run: list[re.Match[str]] = []
@@ -150,48 +178,48 @@ class Hoist:
         return shared
 
 
-@dataclass(slots=True)
-class Same:
-    """The step `same` replaces the matching lines by one statement, if all of them are equal."""
-
-    rule: SameRule
-    pattern: Pattern
-
-    def __call__(self, lines: list[str], critical: CriticalLines) -> list[str]:
-        places = self.pattern.places(lines)
-        if len(places) < self.rule.least or len({lines[position] for position in places}) > 1:
-            return lines
-        gone = set(places)
-        statement = written(self.rule.say, {"n": len(places), "line": lines[places[0]].strip()})
-        first = places[0]
-        return [
-            statement if position == first else line
-            for position, line in enumerate(lines)
-            if position == first or position not in gone
-        ]
-
-
 _Run = Callable[[list[str], CriticalLines], list[str]]
 
 
-def drop(pattern: Pattern, safe: bool, ended: Pattern | None = None) -> _Run:
+def same(rule: SameRule, make: MakePattern) -> _Run:
+    """Return the step `same`. The step replaces the matching lines by one
+    statement, if all of them are equal."""
+    check_names("say", rule.say, "line", "n")
+    pattern = make(rule.same)
+
+    def run(lines: list[str], critical: CriticalLines) -> list[str]:
+        places = pattern.places(lines)
+        if len(places) < rule.least or len({lines[place] for place in places}) > 1:
+            return lines
+        first, gone = places[0], set(places[1:])
+        mark = written(rule.say, {"n": len(places), "line": lines[first].strip()})
+        return [mark if at == first else line for at, line in enumerate(lines) if at not in gone]
+
+    return run
+
+
+def drop(rule: DropRule, make: MakePattern) -> _Run:
     """Return the step `drop`. The step removes lines that are decoration or that a later line replaces."""
+    pattern = make(rule.drop)
+    ended = ended_of(rule, pattern, make)
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         matches = {place: match for place, match in enumerate(pattern.matches(lines)) if match is not None}
         last = unended(lines, matches, ended)
         gone = matches.keys() - last.keys()
-        if not safe:
+        if not rule.safe:
             gone -= critical.among(lines, gone)
         return [line for place, line in enumerate(lines) if place not in gone] if gone else lines
 
     return run
 
 
-def rewrite(pattern: Pattern, to: str) -> _Run:
+def rewrite(rule: RewriteRule, make: MakePattern) -> _Run:
     """Return the step `rewrite`. The step replaces matching lines by a new text with their named groups. A
     critical line stays if the new text would be less severe."""
-    form = pattern.form(to).format
+    pattern = make(rule.rewrite)
+    pattern.check("to", rule.to)
+    form = pattern.form(rule.to).format
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         matches = list(pattern.matches(lines))
@@ -211,9 +239,10 @@ def rewrite(pattern: Pattern, to: str) -> _Run:
     return run
 
 
-def join(pattern: Pattern, width: int) -> _Run:
-    """Return the step `join`, which writes consecutive lines of one indentation in rows of at most `width`
-    characters. Critical lines and lines with a blank stay."""
+def join(rule: JoinRule, make: MakePattern) -> _Run:
+    """Return the step `join`, which writes consecutive lines of one indentation in rows of limited length.
+    Critical lines and lines with a blank stay."""
+    pattern = make(rule.join)
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         places = {place for place in pattern.places(lines) if not _BLANK.search(lines[place].strip())}
@@ -223,7 +252,7 @@ def join(pattern: Pattern, width: int) -> _Run:
         for place, line in enumerate(lines):
             bare = line.lstrip(" ")
             indentation = len(line) - len(bare) if place in places else -1
-            if indentation == above >= 0 and len(out[-1]) + len(bare) < width:
+            if indentation == above >= 0 and len(out[-1]) + len(bare) < rule.width:
                 out[-1] = out[-1].removesuffix("\r") + " " + bare
             else:
                 out.append(line)
@@ -233,9 +262,10 @@ def join(pattern: Pattern, width: int) -> _Run:
     return run
 
 
-def nest(pattern: Pattern) -> _Run:
+def nest(rule: NestRule, make: MakePattern) -> _Run:
     """Return the step `nest`, which writes the lines of each folder, indented, within its parent folder. A
     folder ends at a blank line. After a match without a path, the folder is unknown up to the next path."""
+    pattern = make(rule.nest).needs("path")
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
         matches = list(pattern.matches(lines))

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
+from typing import Any
 
 from penumbra.compress.critical_lines import CriticalLines
 from penumbra.compress.families.omissions import Block, Context, Fold, Member
 from penumbra.compress.families.patterns import MakePattern, Pattern, Span
-from penumbra.compress.families.rearrangements import Group, Hoist, Same, drop, join, nest, rewrite
+from penumbra.compress.families.rearrangements import Group, Hoist, drop, join, nest, rewrite, same
 from penumbra.compress.result import Loss
 from penumbra.rule_schemas.command_rules import (
     BlockRule,
@@ -25,7 +25,6 @@ from penumbra.rule_schemas.command_rules import (
     RewriteRule,
     SameRule,
     StepRule,
-    Within,
 )
 
 Run = Callable[[list[str], CriticalLines], list[str]]
@@ -57,147 +56,29 @@ class Step:
         return out + lines[done:]
 
 
-_DEFAULT_LOSS: dict[type[StepRule], Loss] = {
-    DropRule: Loss.NONE,
-    GroupRule: Loss.REVERSIBLE,
-    HoistRule: Loss.REVERSIBLE,
-    JoinRule: Loss.REVERSIBLE,
-    NestRule: Loss.REVERSIBLE,
-    SameRule: Loss.REVERSIBLE,
-    FoldRule: Loss.LOSSY,
-    BlockRule: Loss.LOSSY,
-    ContextRule: Loss.LOSSY,
-    MemberRule: Loss.LOSSY,
+_KINDS: dict[type[StepRule], tuple[Loss, Callable[[Any, MakePattern], Run]]] = {
+    DropRule: (Loss.NONE, drop),
+    RewriteRule: (Loss.NONE, rewrite),
+    GroupRule: (Loss.REVERSIBLE, Group.of),
+    HoistRule: (Loss.REVERSIBLE, Hoist.of),
+    JoinRule: (Loss.REVERSIBLE, join),
+    NestRule: (Loss.REVERSIBLE, nest),
+    SameRule: (Loss.REVERSIBLE, same),
+    FoldRule: (Loss.LOSSY, Fold.of),
+    BlockRule: (Loss.LOSSY, Block.of),
+    ContextRule: (Loss.LOSSY, Context.of),
+    MemberRule: (Loss.LOSSY, Member.of),
 }
+"""For each kind of rule, its loss unless the rule names another, and the function that makes its step."""
 
 
 def step(rule: StepRule, pattern: MakePattern = Pattern) -> Step:
     """Return the step of a rule. Raises re.error, re2.error or ValueError for a bad pattern."""
+    loss, make = _KINDS[type(rule)]
     return Step(
-        loss=_DEFAULT_LOSS[type(rule)] if rule.loss is None else Loss[rule.loss.upper()],
-        run=_run(rule, pattern),
+        loss=loss if rule.loss is None else Loss[rule.loss.upper()],
+        run=make(rule, pattern),
         # The step `context` handles its span itself.
-        span=None if rule.within is None or isinstance(rule, ContextRule) else _span(rule.within, pattern),
+        span=None if rule.within is None or isinstance(rule, ContextRule) else Span.of(rule.within, pattern),
         unless=None if rule.unless is None else pattern(rule.unless),
-    )
-
-
-def _span(within: Within, pattern: MakePattern) -> Span:
-    return Span(pattern(within.begin), None if within.until is None else pattern(within.until))
-
-
-def _only(key: str, template: str, *names: str) -> str:
-    """Return `template`. Raises ValueError if the template has names other than `names`."""
-    return Pattern("").check(key, template, *names)
-
-
-def _ended(rule: DropRule | FoldRule, lines: Pattern, pattern: MakePattern) -> Pattern | None:
-    """Return the pattern of the lines that end a task. Raises ValueError if a pattern has no group `of`."""
-    if rule.ended is None:
-        return None
-    lines.needs("of")
-    return pattern(rule.ended).needs("of")
-
-
-@singledispatch
-def _run(rule: StepRule, pattern: MakePattern) -> Run:
-    raise TypeError(type(rule).__name__)
-
-
-@_run.register
-def _(rule: DropRule, pattern: MakePattern) -> Run:
-    lines = pattern(rule.drop)
-    return drop(lines, rule.safe, _ended(rule, lines, pattern))
-
-
-@_run.register
-def _(rule: RewriteRule, pattern: MakePattern) -> Run:
-    lines = pattern(rule.rewrite)
-    return rewrite(lines, lines.check("to", rule.to))
-
-
-@_run.register
-def _(rule: FoldRule, pattern: MakePattern) -> Run:
-    lines = pattern(rule.fold).needs(*([rule.by] if rule.by else []))
-    return Fold(
-        lines,
-        say=lines.check("say", rule.say, "n", prefixes=("first_", "last_", "distinct_", "each_")),
-        least=rule.least,
-        head=rule.head,
-        tail=rule.tail,
-        by=rule.by,
-        safe=rule.safe,
-        blanks=rule.blanks,
-        scattered=rule.scattered,
-        nested=rule.nested,
-        ended=_ended(rule, lines, pattern),
-    )
-
-
-@_run.register
-def _(rule: GroupRule, pattern: MakePattern) -> Run:
-    _only("header", rule.header, "key")
-    _only("line", rule.line, "rest")
-    also = None if rule.also is None else pattern(rule.also).needs("rest")
-    through = None if rule.through is None else pattern(rule.through)
-    return Group(rule, pattern(rule.group).needs("key", "rest"), also, through)
-
-
-@_run.register
-def _(rule: HoistRule, pattern: MakePattern) -> Run:
-    return Hoist(rule, pattern(rule.hoist).needs(*rule.columns, *rule.fields))
-
-
-@_run.register
-def _(rule: JoinRule, pattern: MakePattern) -> Run:
-    return join(pattern(rule.join), rule.width)
-
-
-@_run.register
-def _(rule: NestRule, pattern: MakePattern) -> Run:
-    return nest(pattern(rule.nest).needs("path"))
-
-
-@_run.register
-def _(rule: SameRule, pattern: MakePattern) -> Run:
-    _only("say", rule.say, "line", "n")
-    return Same(rule, pattern(rule.same))
-
-
-@_run.register
-def _(rule: ContextRule, pattern: MakePattern) -> Run:
-    return Context(
-        pattern(rule.context),
-        near=pattern(rule.near),
-        keep=rule.keep,
-        span=_span(rule.within, pattern),
-        say=_only("say", rule.say, "n"),
-        least=rule.least,
-    )
-
-
-@_run.register
-def _(rule: MemberRule, pattern: MakePattern) -> Run:
-    return Member(
-        pattern(rule.member), rule.path.split("."), say=_only("say", rule.say, "n"), least=rule.least
-    )
-
-
-@_run.register
-def _(rule: BlockRule, pattern: MakePattern) -> Run:
-    lines = pattern(rule.block)
-    places = {name: pattern(source).needs(name) for name, source in rule.places.items()}
-    ends = [end + name for name in places for end in ("first_", "last_")]
-    return Block(
-        lines,
-        until=pattern(rule.block if rule.until is None else rule.until),
-        say=lines.check("say", rule.say, "n", "blocks", *rule.counts, *ends),
-        least=rule.least,
-        head=rule.head,
-        safe=rule.safe,
-        scattered=rule.scattered,
-        warnings=rule.warnings,
-        places=places,
-        counts={name: pattern(source) for name, source in rule.counts.items()},
-        tells=None if rule.tells is None else pattern(rule.tells),
     )
