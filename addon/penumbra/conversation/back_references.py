@@ -4,23 +4,17 @@
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
     159→    return 0
 
-A reference names the earlier text by tool and path or command. The lines are named by their numbers in the
-file or their positions in the output. If earlier texts are equal, the latest is named. If a later call has
-the same name, the reference names the call more exactly (`Read src/a.ts (the 2nd)`, see `call_names`). The
-earlier texts restore every reference. Arguments of calls are also earlier texts (`what Write src/a.ts was
-given`), because agents read files that they have written.
-
-The lines that `staying_lines` finds stay. The first and last lines of a repeated part stay if an edit may
-quote the text or the reference has no line numbers.
+A reference names the earlier text by tool and path or command (see `call_names`), and the lines by their
+numbers in the file or their positions in the output. Arguments of calls are also earlier texts (`what
+Write src/a.ts was given`), because agents read files that they have written. The lines that
+`staying_lines` finds stay.
 
     $ ./watch
     [14 lines said before, but for times]
     step 9 of 12: uploading
 
-In the report of a program, counts replace lines that several earlier texts show. Most lines of a redrawn
-screen or a repeated run are known. Counts replace no lines of a status, a list, a search or a diff, because
-each of these lines matters. For an unknown command, only the last result of this command counts as earlier
-text.
+In the report of a program, counts replace lines whose place no reference names. For an unknown command,
+only the last result of this command counts as earlier text.
 """
 
 from __future__ import annotations
@@ -49,8 +43,7 @@ _LEAST_REFERENCE = 60
 _LEAST_COUNTED = 40
 """The smallest number of estimated tokens that a count of lines replaces."""
 _MOST_COMPARED = 300_000
-"""The greatest number of comparisons with earlier lines for one text. These comparisons take about half a
-second. If a text needs more, its later lines stay."""
+"""The number of comparisons with earlier lines after which the further lines of a text stay."""
 _LONG = 2_000
 """The number of characters at the beginning of a text whose tokens are estimated first."""
 _NEAR = 9
@@ -65,7 +58,7 @@ _NO_STATEMENT = re.compile(
 )
 """The beginnings of lines without a meaning of their own: lines of a diff, and lines that Penumbra writes."""
 _OPEN_TASKS = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
-"""The families that list open problems. Each line matters, even if an earlier list has the line."""
+"""The families that list open problems."""
 _NO_CALL = Call()
 
 
@@ -143,7 +136,8 @@ def with_references(
     *,
     lossy: bool = False,
 ) -> Referring | None:
-    """Return the text with markers in place of its repeated lines; None if no marker saves enough.
+    """Return the text with markers in place of its repeated lines. Return None if no marker saves enough,
+    or if the text already has markers.
 
     `call` printed the text, and `name` is its name in references. `original` is the output from which the
     text was made, if the lines of both differ. Lines that are not in the output stay. With `lossy`, counts
@@ -240,7 +234,7 @@ class _Search:
 
     def _longest(self, position: int, covered: int) -> _Reference | None:
         """Return the longest repeated part around the line at `position`. The part begins at `covered` or
-        later. None if no earlier text that may be named has the line with the same indentation."""
+        later. None if no usable earlier text has the line with the same indentation."""
         best: _Reference | None = None
         line = self.read.output[position]
         for earlier, place in self.index.places(line or ""):
@@ -337,7 +331,7 @@ class _Search:
                 waiting += [(heading + 1, part[1]), (part[0], heading)]
 
     def counts(self, references: Sequence[_Reference], name: str) -> Iterator[_Count]:
-        """Yield the lines between references that earlier texts show, in order."""
+        """Yield counts for the lines between references that earlier texts show, in order."""
         source = _source(self.call)
         key = self.index.calls.last(name) if source is _Source.LAST else None
         if source is _Source.NONE or (source is _Source.LAST and key is None):
@@ -373,8 +367,8 @@ class _Search:
                 first = after = position + 1
 
     def _is_shown(self, bare: str, key: bytes | None) -> bool:
-        """Return whether an earlier text shows the line. A short line with a digit is a value and does not
-        count, because equal numbers may mean different things."""
+        """Return whether an earlier text shows the line. Short lines with a digit and lines without a
+        meaning of their own don't count."""
         if (len(bare) < LEAST_CHARACTERS and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
             return False
         shown = self.index.shown(bare)

@@ -7,9 +7,8 @@ once, and every later turn reads fewer tokens:
     once        write * (before + cached - saved) - read * (before + cached)
     each turn   read * saved
 
-Several results change together, because everything after the first change is then written only once. With a
-cold cache the whole prompt is written in any case, so every change saves at once. The time since the last
-request decides only whether a text changes. The new form does not depend on the time.
+Several results change together, because everything after the first change is then written only once. With
+a cold cache the whole prompt is written in any case.
 """
 
 from __future__ import annotations

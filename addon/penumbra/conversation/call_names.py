@@ -1,10 +1,8 @@
-"""This module names an earlier call for references. The name has the tool and the path or command, because
-the model can see these.
+"""This module names an earlier call for references, by its tool and its path or command.
 
-Most models don't see the ids of calls. A bare name means the last call of this name before the reference. An
-ordinal names an earlier call and is counted from the first call (`Read a.py (the 2nd)`), so that later calls
-don't change it. Ordinals end at `_FARTHEST`. No ordinal is used if the first call may leave the request
-earlier than the reference.
+A bare name means the last call of this name before the reference. An ordinal names an earlier call and is
+counted from the first call (`Read a.py (the 2nd)`), so that later calls don't change it. No ordinal is
+used if the first call may leave the request earlier than the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _FARTHEST = 9
 """The greatest ordinal in a name."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _LONGEST_TOOL = 256
-"""The length in characters of the longest name of a tool in a reference. No API allows longer names."""
+"""The length in characters of the longest name of a tool in a reference."""
 
 
 def is_plain(call_id: str) -> bool:
@@ -116,7 +114,7 @@ _SEARCHED = 16_000
 """The length in characters of the longest text that is searched for secrets. A longer command is cut, and a
 longer path is left out."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
-"""A change of folder before a command. Names leave it out, because most commands have the same folder."""
+"""A change of folder before a command, which names leave out."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
@@ -132,8 +130,8 @@ Remembered = Callable[[str, bool, Clean], str]
 
 
 class ShownTexts:
-    """A `ShownTexts` remembers the names of paths and commands, because every request has the same calls. The
-    keys are hashes: possible secrets must not stay in memory."""
+    """A `ShownTexts` caches the names of paths and commands. The keys are hashes: possible secrets must
+    not stay in memory."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -209,8 +207,8 @@ def _patched(arguments: Any) -> list[str]:
 
 
 def _shown(text: str, is_path: bool, clean: Clean) -> str:
-    """Return the end of a path, or the beginning and the end of any other text, since many commands begin
-    alike. Secrets are removed before the cut, because no rule recognises a part of a secret."""
+    """Return a text without its secrets. A long path loses its beginning, and any other long text its
+    middle. Raises RedactionError."""
     clear = clean(text) if text else ""
     line = clear if is_path else " ".join(clear.split())
     if len(line) <= _LONGEST:

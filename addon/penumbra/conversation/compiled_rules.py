@@ -62,7 +62,8 @@ class CompiledRules:
         return self._show
 
     def redact_now(self, text: str, hint: str = "") -> Redacted:
-        """Return a text without its secrets, after the rules are compiled. Raises RedactionError."""
+        """Return a text without its secrets, after the rules are compiled. Raises RedactionError, or
+        TimeoutError if the rules take too long."""
         return self._redactor.result(_LONGEST_WAIT).redact(text, hint)
 
 

@@ -1,14 +1,12 @@
 """This module knows the context windows of models, and the windows that clients expect
 (`rules/windows.yaml`).
 
-A `Bounds` limits the originals that the model gets after a turn. The limit of tokens is the model's window or
-the limit in a refusal. Originals may take half of the tokens that are left after the turn. The response and
-other results need the other half.
+A `Bounds` limits the originals that the model gets after a turn. The limit of tokens is the model's window
+or the limit in a refusal. Originals may take half of the tokens that are left after the turn.
 
-A `UsageScale` changes the usage that a client gets. Clients compact their conversations when the usage comes
-near the window that they expect. If a refusal has named a smaller limit, or if results were cut to fit a
-request, clients would compact too late. From the first refusal on, the usage is therefore multiplied by the
-expected window and divided by the limit.
+A `UsageScale` changes the usage that a client gets. Clients compact their conversations when the usage
+comes near the window that they expect. If a refusal has named a smaller limit, they would compact too
+late.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from penumbra.short_texts import remembered
 from penumbra.store.conversations import LearnedLimits
 
 _BYTES_PER_TOKEN = 3
-"""Most texts have more bytes per token. Other texts also fit, because only half of the tokens are used."""
+"""The bytes of a token, estimated low."""
 _OTHERS_BYTES = 1_000
 """The bytes of the JSON around the text of an added message."""
 
@@ -90,7 +88,7 @@ class Bounds:
         return min(limits, default=None)
 
     def is_near(self, body: bytes) -> bool:
-        """Return whether a request with its history may have more than half of the limit of tokens."""
+        """Return whether a request with its history may have more than half of a limit."""
         limit = self.tokens or table()["assumed"]
         return 2 * len(body) > limit * _BYTES_PER_TOKEN or 0 < self.body_bytes < 2 * len(body)
 
@@ -133,8 +131,8 @@ def usage_scale_of_request(
 
 
 def usage_scale(limits: LearnedLimits, believed: int, cut: bool) -> UsageScale | None:
-    """Return the scale of a client's usage; None if the usage stays. `believed` is the window that the client
-    expects; 0 if unknown. `cut` is true if results were shortened to fit the request."""
+    """Return the scale of a client's usage; None if the usage stays unchanged. `believed` is the window
+    that the client expects; 0 if unknown. `cut` is true if results were shortened to fit the request."""
     if not limits.window or not believed or believed > limits.window * table()["most"]:
         return None
     # A cut request stays below its limit by this margin.

@@ -44,7 +44,8 @@ from penumbra.store.exchanges import ProviderResult
 from penumbra.store.stores import Gaps
 
 _HEAD = 2_000
-"""The number of characters at the beginning of a result that are searched for a stated output size."""
+"""The number of characters at the beginning of a result that are searched for a stated number of tokens.
+"""
 _TOKEN_MARK = re.compile(r"^(?:Original|Total) token count: ([0-9]{1,9})$", re.MULTILINE)
 _WRITERS = ("write", "edit", "bash")
 """The categories of calls that may write their arguments into a file."""
@@ -53,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """An `Inputs` is a request that was read, with all facts on which decisions about its results depend."""
+    """An `Inputs` is a request that was read, with the facts on which decisions about its results depend."""
 
     request: Request
     past: Mapping[bytes, Decision]
@@ -235,7 +236,7 @@ class Decider:
         return adopt == "raw"
 
     def _adopted(self, item: Item, *, keeps_secrets: bool) -> Decision:
-        """Return the text that the provider has seen. Secrets that may be new to the provider are removed."""
+        """Return the text that the provider has seen, without its secrets unless `keeps_secrets`."""
         request, text = self.inputs.request, item.text
         counts: Mapping[str, int] = {}
         if not keeps_secrets:
@@ -304,12 +305,13 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _log_failure(self, output: ToolOutput, error: Exception) -> None:
-        """Log a failed step for one result. Only a failed redaction may stop a request."""
+        """Log a failed step for one result."""
         tool = self.inputs.show(output.tool)
         _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """Return a reference to an earlier equal text, or None. Failures and their reports are sent whole."""
+        """Return a reference to an earlier equal text; None for a failure, or if there is no such text or
+        nothing is saved."""
         earlier = self.earlier.same(item)
         # Equal texts of different tools may have different shortened forms.
         if earlier is None or not (

@@ -2,9 +2,8 @@
 arguments of calls.
 
 A reference replaces a result that is identical to an earlier result of the request (`same`), or repeated
-lines of another result (`by_reference`). References depend only on the request, in which the referent always
-comes first. Results are identical if the client sent the same text. Two results with different secrets
-therefore differ.
+lines of another result (`by_reference`). Results are identical if the client sent the same text. Two
+results with different secrets therefore differ.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _CODED = re.compile(
     r"(?:<<<SHADOW:shadow_[0-9a-f]{18,32}>>>\n[^\n]{0,400}\n)?"
     r"(?:\[patterns; \"~A 1 2\" |(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; )"
 )
-"""The beginnings of results that another proxy has shortened or encoded."""
+"""The beginnings of results that another proxy has encoded."""
 
 
 def keeps_lines(text: str, stages: Collection[str]) -> bool:
@@ -94,7 +93,7 @@ class _Text(NamedTuple):
     provider_name: str = ""
     """The name in references of a result that the provider keeps."""
     same_as: bytes = b""
-    """The key of the earlier text that this one duplicates."""
+    """The key of the earlier text that this one duplicates; empty if there is none."""
 
 
 class Referent(NamedTuple):
@@ -257,7 +256,8 @@ class EarlierTexts:
         self._add(mark, len(text), key, item.result, text=text, original=original, loss=facts.loss)
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
-        """Note the form of a result, but not its lines. Duplicates are not noted."""
+        """Note the form of a result, but not its lines. Duplicates, and results that can't be named, are
+        not noted."""
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
@@ -358,7 +358,7 @@ class EarlierTexts:
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """Return the output in an incoming text. The last output is kept: most are used twice."""
+        """Return the output in an incoming text. The last output is cached."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
             last = self._output = text, call, output_of(text, call)
@@ -389,7 +389,7 @@ class EarlierTexts:
         return name
 
     def _cleaned(self, text: str) -> str:
-        """Return a path or command without its secrets. Results are cached, because most texts recur."""
+        """Return a path or command without its secrets."""
         clean = self._clean_texts.get(text)
         if clean is None:
             clean = self._clean_texts[text] = self.clean(text)
@@ -397,6 +397,6 @@ class EarlierTexts:
 
 
 def _size_and_hash(document: Document, arguments: Raw) -> tuple[int, bytes]:
-    """Return the size of a call's arguments and a hash of their text, or no hash of a short text."""
+    """Return the size of a call's arguments and a hash of their text. The hash of a short text is empty."""
     size = len(document.source(arguments))
     return size, prefix_hash.arguments_hash(document, arguments) if size >= LEAST_CHARACTERS else b""

@@ -1,11 +1,10 @@
 """The engine of a process turns the plain body of a request into the body that is sent.
 
-`process` handles failures. `_accept` tries again with redaction alone, and `_send` tries again if the store
-has changed. `_send_once` lists the steps. The document of a request is read once and rendered once.
+`process` handles failures. `_accept` tries again with redaction alone, and `_send` tries again if the
+store has changed. `_send_once` lists the steps.
 
-If rewriting fails, the request is sent with redaction alone. If redaction fails, the request is not sent. The
-event loop only waits: the database has its own thread, and large bodies are read and rewritten in a worker
-thread.
+If rewriting fails, the request is sent with redaction alone. If redaction raises, the request is not sent.
+Large bodies are read and rewritten in a worker thread.
 """
 
 from __future__ import annotations
@@ -134,13 +133,13 @@ class Engine:
         self.database.close()
 
     def forget(self) -> None:
-        """Empty the database except for the history. The history has no content."""
+        """Empty the database except for the history, which has no content."""
         self.database.forget({history.TABLE})
 
     # The steps of a request, in order
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
-        """Return the request that is sent or its refusal; None if the body is no request of this API."""
+        """Return the request that is sent or its refusal; None if the body is sent as it is."""
         started = time.perf_counter()
         try:
             accepted = await self._accept(incoming, settings, self._turn(incoming))
@@ -179,9 +178,10 @@ class Engine:
     async def _send(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None = None
     ) -> Accepted | None:
-        """Take a request through the steps. Take the steps again if the store returned too little or another
-        proxy decided first. After some tries, the request gets the forms that it would get without a store.
-        `retry` has the new forms, not yet recorded, for a refused request. Raises StoreAway."""
+        """Take a request through the steps. Take the steps again if the store returned too little or
+        another proxy decided first. After some tries, the request gets the forms that it would get without
+        a store. `retry` has the new forms, not yet recorded, for a refused request. Raises StoreAway, and
+        RuntimeError if all tries fail."""
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
             failures, whole = self.stores.failures, self.stores.is_whole and attempt < _TRIES - 1
@@ -274,7 +274,7 @@ class Engine:
     def _accepted(
         self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, betas: str, line: str
     ) -> Accepted:
-        """Return the request that is sent, with everything that is needed to read the response."""
+        """Return the request that is sent, with the facts that are needed to read the response."""
         request, conversation = inputs.request, inputs.request.caller.conversation
         limits = inputs.state.limits
         new, outside = rewritten.decisions, inputs.outside.decisions
@@ -305,8 +305,8 @@ class Engine:
         )
 
     def _project(self, conversation: bytes, request: Request, show: ShowName) -> str:
-        """Return a name for the conversation's folder, such as `shop (3f2a)`; empty if no request has named a
-        folder. If the provider stores the history, only the first request names the folder."""
+        """Return a name for the conversation's folder, such as `shop (3f2a)`; empty if no request has
+        named a folder."""
         if folder := session.stated(request.wire.prompt(request.document), request.document):
             last = _SEPARATORS.split(folder.rstrip("\\/"))[-1]
             digest = hashlib.blake2b(utf8(folder), key=self._key[:64], digest_size=2, person=b"project")

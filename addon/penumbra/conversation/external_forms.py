@@ -1,7 +1,4 @@
-"""This module gets forms of new results from external compressors.
-
-The compressors are off by default. They are imported when the first request needs one.
-"""
+"""This module gets forms of new results from external compressors, which are off by default."""
 
 from __future__ import annotations
 

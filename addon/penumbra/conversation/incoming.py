@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """An `EngineSettings` has the settings that make an engine. If one of them changes, a new engine is made.
-    All other settings come with each request. Sizes are bytes, times are seconds."""
+    """An `EngineSettings` has the settings that make an engine. If one of them changes, a new engine is
+    made. Sizes are bytes, times are seconds."""
 
     database: Path | None
     """The file of the database; None to keep everything in memory."""
@@ -111,7 +111,7 @@ class Accepted(Struct, frozen=True):
     find: Find | None = None
     """The function that finds the originals of results in this request."""
     decided: Mapping[bytes, Decision] = {}
-    """The form of every text, by key."""
+    """The decisions about texts of the request, by key."""
     line: str = ""
     """Changes to the conversation as a whole, for a log."""
     cold_turn: ColdTurn | None = None
@@ -123,7 +123,7 @@ class Accepted(Struct, frozen=True):
     restoration: Restoration | None = None
     """Values that may be put back into the response; None if there are none."""
     bounds: Bounds = NOT_KNOWN
-    """The size limit for originals in later turns of the response."""
+    """The limits for originals that the model gets after this turn."""
     usage_scale: UsageScale | None = None
     """Scale of the usage that the client gets; None if the client gets the provider's own figures."""
     model: str = ""

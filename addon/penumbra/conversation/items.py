@@ -1,8 +1,8 @@
 """This module has the texts of a request that may change, and makes their keys in the ledger of decisions.
 
-An `Item` is a text of a tool result that may be shortened. A `Searched` is another value of a result, or user
-text that may be a result. Only its secrets are removed. Decisions about both are remembered, so that a
-rewritten prefix stays the same.
+An `Item` is a text of a tool result that may be shortened. From a `Searched`, such as user text that may
+be a result, only secrets are removed. Decisions about both are remembered, so that a rewritten prefix
+stays the same.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class Searched:
             put(document, self.value, self.part, decision.text)
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        """Return whether a value without a decision keeps its secrets. The provider must have seen the
-        secrets, and later reasoning must be bound to them."""
+        """Return whether a value without a decision keeps its secrets. A value that the provider has not
+        seen does not (see `adoption.keeps_secrets`)."""
         return self.turn <= conversation.last_response and adoption.keeps_secrets(
             adopt, self.turn, conversation, format_name
         )

@@ -1,16 +1,17 @@
 """This module decides whether a request declares the injected tool. A small conversation may begin without
 the tool.
 
-Every later request repeats the declaration. In a small conversation, the declaration can cost more than the
-tool saves. A conversation that begins small therefore gets no tool, and no forms that need the tool, until
-the tool saves more than it costs. Tools come first in the cached prefix, so after a late declaration the
-whole prefix is written to the cache again.
+Every later request repeats the declaration. In a small conversation, the declaration can cost more than
+the tool saves. A conversation that begins small therefore gets no tool, and no forms that need the tool,
+until the tool saves more than it costs. Tools come first in the cached prefix, so after a late declaration
+the whole prefix is written to the cache again.
 
 Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), so that the cached prefix stays.
-With these APIs, all conversations declare the tool when a result is first shortened with loss.
+With these APIs, the tool is declared when a result is first shortened with loss.
 
-In three cases, the first request declares the tool: reasoning is bound to the prefix, the provider stores the
-history, or the settings need the tool at once.
+Without such an API, the first request declares the tool if reasoning is bound to the prefix. If the
+provider stores the history or the settings need the tool at once, the first request declares it in any
+case.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from penumbra.store.decisions import Decision
 LINE = "rewrote the tools: from now on originals can be asked for"
 """The log line for a late declaration."""
 _LITTLE = 1_024
-"""A prefix of fewer tokens can be written to the cache again at little cost."""
+"""The size in tokens of the smallest prefix that is expensive to write to the cache again."""
 table = partial(rules.table, "inline_tools.yaml")
 
 
@@ -145,7 +146,7 @@ def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
 
 @cache
 def _declaration() -> int:
-    """Return the estimated tokens of the declaration. The forms of the APIs have slightly more tokens."""
+    """Return the estimated tokens of the declaration."""
     made = tool(NAMES[0])
     return token_estimate.estimate(f"{made.name} {made.description} {made.parameters.decode()}")
 
@@ -175,7 +176,7 @@ def _saves_more(
 
 
 def conditions(incoming: Incoming, inputs: Inputs) -> Conditions:
-    """Return the conditions for the injected tool in a suitable request. Raises RedactionError."""
+    """Return the conditions for the injected tool in a request. Raises RedactionError."""
     request, state, past = inputs.request, inputs.state, inputs.past
     settings, conversation = request.settings, request.conversation
     inline = is_inline(incoming, request)
