@@ -6,8 +6,8 @@ __version__ = "0.1.0"
 
 
 def redact(text: str) -> str:
-    """Return the text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`. A text that is
-    already redacted is returned unchanged. Every process returns the same result for the same text. Raises
+    """Return the text with its secrets replaced by `[REDACTED:<label>:<fingerprint>]`. A text that is already
+    redacted is returned unchanged. Every process returns the same result for the same text. Raises
     `penumbra.redaction.RedactionError` if the text can't be searched."""
     from penumbra import redaction
 

@@ -2,8 +2,7 @@
 emptied at once.
 
 A cache keeps its arguments in memory. Names, ids and paths come from outside and may have any length, so
-texts longer than a limit are not cached. The arguments in a cache therefore have at most that number of
-characters for each entry and argument.
+`remembered` caches no text longer than a limit.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def _obey(words: list[str]) -> int:
 
 
 def _own(command: str, arguments: list[str]) -> int:
-    """Import the module of a command that does not start mitmproxy, and run it."""
+    """Import the module of a command in `_OWN`, and run it."""
     module = import_module(f"penumbra.cli.{_MODULES.get(command, command)}")
     # Arguments after the name of a program, and after `--`, belong to another program.
     own = arguments[:1] if command in _RUNNING else arguments[: [*arguments, "--"].index("--")]

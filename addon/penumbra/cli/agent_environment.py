@@ -74,8 +74,8 @@ class Programs:
     """True if git's configuration names certificates. GIT_SSL_CAINFO would override these certificates, so
     the variable is not set, and git's connections are not decrypted."""
     node_uses_proxy: bool = True
-    """True if NODE_USE_ENV_PROXY is set, so that Node's `fetch` uses the proxy. Node 22 then prints a
-    warning."""
+    """True if the variable NODE_USE_ENV_PROXY is added, so that Node's `fetch` uses the proxy. Node 22 then
+    prints a warning."""
 
 
 def variables(

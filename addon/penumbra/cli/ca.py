@@ -1,6 +1,6 @@
 """`penumbra ca` shows, makes and removes the proxy's CA certificate. The trust stores of the system stay
-unchanged. Unless the user allows any host, a CA made here can sign only for the domains of LLM hosts. A
-stolen key is then useless for other hosts."""
+unchanged. Unless the user allows any host, a CA made here can sign only for the domains of LLM hosts and for
+this machine. A stolen key is then useless for other hosts."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def provider_hosts() -> tuple[str, ...]:
 
 
 def domain(glob: str) -> str:
-    """Return the domain that contains all hosts of a glob. Raises TooWide for a top-level domain and for all
-    hosts."""
+    """Return the domain that contains all hosts of a glob. Raises TooWide for globs such as `*` and `*.com`."""
     labels = glob.lower().strip("[]").split(".") if ":" not in glob else [glob]
     wild = max((at for at, label in enumerate(labels) if _WILD & set(label)), default=-1)
     rest = labels[wild + 1 :]
@@ -150,7 +149,7 @@ def _general(name: str) -> x509.GeneralName:
 def _key_and_certificate(
     names: list[x509.GeneralName] | None,
 ) -> tuple[rsa.RSAPrivateKey, x509.Certificate]:
-    """Return a CA like mitmproxy's that may sign only for these names."""
+    """Return a CA like mitmproxy's that may sign only for these names; None means all names."""
     what = "LLM hosts" if names is not None else "any host"
     key, plain = create_ca("Penumbra on this machine", f"Penumbra, for {what}", _BITS)
     if names is None:

@@ -51,7 +51,7 @@ class Certificates:
 
     ca: Path
     bundle: Path | None
-    """The path of the bundle; None if it could not be written."""
+    """The path of the bundle; None if it could not be made."""
     problem: str = ""
     """Reason why there is no bundle; empty if there is a bundle."""
 
@@ -95,8 +95,8 @@ def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
 
 
 def _public() -> list[Path]:
-    """Return the files of certificates that programs trust without Penumbra: the public list, and the
-    system's list, which may contain a company's own certificate."""
+    """Return the files of certificates that programs trust without Penumbra: Mozilla's list (certifi), and
+    the system's list, which may contain a company's own certificate."""
     import certifi
 
     system = ssl.get_default_verify_paths().openssl_cafile

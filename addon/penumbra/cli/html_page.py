@@ -1,4 +1,4 @@
-"""This module makes HTML pages of one file, without scripts and links to other hosts. All text is escaped."""
+"""This module makes HTML pages of one file, without scripts and links to other hosts."""
 
 from __future__ import annotations
 

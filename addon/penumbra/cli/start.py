@@ -1,5 +1,5 @@
 """This module starts mitmdump or mitmweb with the addon. The proxy listens on loopback by default and prints
-little. If the start fails, one line at the end says why."""
+little. If the start fails, the last lines say why."""
 
 from __future__ import annotations
 

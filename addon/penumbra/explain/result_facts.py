@@ -18,7 +18,8 @@ _MOST = 20_000
 _REDACTION = "redaction"
 """Name of a stage that is not shown, since the list of secrets shows its effect."""
 MOST_IN_FLOW = 1_000
-"""Greatest number of results that are listed in a flow. Before that, their names are searched for secrets."""
+"""Greatest number of results that are listed in a flow. Their names are searched for secrets before they are
+listed."""
 Key = tuple[str, str, str, bytes | int]
 
 

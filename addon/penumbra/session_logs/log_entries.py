@@ -30,7 +30,7 @@ class LoggedCall:
 
 @dataclass(frozen=True, slots=True)
 class LoggedResult:
-    """A `LoggedResult` has the output of a tool, which consists of one or more texts."""
+    """A `LoggedResult` has the texts of a tool's output."""
 
     call_id: str
     texts: tuple[str, ...]
@@ -159,7 +159,7 @@ def texts_of(content: Any) -> tuple[str, ...]:
 
 
 LONGEST_LINE = 32_000_000
-"""Length in bytes of the longest line. Only images and copies of files make longer lines."""
+"""Length in bytes of the longest line."""
 _LONGEST_FILE = 4 * LONGEST_LINE
 """The size in bytes of the largest file that is read as a whole."""
 MOST_BYTES = 1_000_000_000
