@@ -57,7 +57,7 @@ def of_turn(wire: ApiFormat, turn: Turn, context: ResponseContext, search: Searc
     shown += search.warning()
     shown += [*([quoted("")] if shown else ()), *message]
     if turn.failed or not turn.finished:
-        shown.append(note("The response ended before the provider quoted that it was complete."))
+        shown.append(note("The response ended before the provider said that it was complete."))
     if turn.usage:
         figures = ", ".join(f"{show(name)} {count:,}" for name, count in turn.usage.items())
         shown += [quoted(""), *wrapped(note, f"tokens: {figures}")]
