@@ -70,7 +70,7 @@ def provider_hosts() -> tuple[str, ...]:
 
 
 def domain(glob: str) -> str:
-    """Return the domain that contains all hosts of a glob. Raises TooWide for globs such as `*` and `*.com`."""
+    """Return the domain with all hosts of a glob. Raises TooWide for globs such as `*` and `*.com`."""
     labels = glob.lower().strip("[]").split(".") if ":" not in glob else [glob]
     wild = max((at for at, label in enumerate(labels) if _WILD & set(label)), default=-1)
     rest = labels[wild + 1 :]
