@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
@@ -32,10 +34,14 @@ _SEPARATORS = frozenset({"", "--", "---"})
 _HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 _NEAR = re.compile(r"-([0-9]{1,8})-")
-_NUMBERED = re.compile(r"[0-9]{1,8}[:-]")
+_NUMBERED = re.compile(r"[0-9]{1,8}[:-]|:")
+"""The beginning of a hit below the name of its file, with or without a line number."""
+_BARE = re.compile(r"((?![0-9])(?:[A-Za-z]:)?[^\s:]{0,400}(?:[/\\][^\s:/\\]{1,200}|\.\w{1,8})):")
 _LISTED = re.compile(r"  Line ([0-9]{1,8}): ")
 _LEAST = 3
 """The smallest number of hits that are grouped."""
+_MOST = 0.9
+"""The share of lines that begin with a file's name in hits without line numbers."""
 
 
 def is_search(call: Call) -> bool:
@@ -54,11 +60,13 @@ def asked(call: Call, arguments: Any) -> frozenset[str]:
     return frozenset(name for word in words for name in NAME.findall(word))
 
 
-def headings(flags: LineFlags) -> dict[int, int]:
-    """Map each hit to the number of the line that names its file."""
+def headings(flags: LineFlags, *, is_search: bool) -> dict[int, int]:
+    """Map each hit to the number of the line that names its file. Only a search has hits without numbers."""
     above: dict[int, int] = {}
     named = -1
     hits = flags["hit"]
+    if is_search:
+        hits = {at: None for at, line in enumerate(flags.lines) if at in hits or line[:1] == ":"}
     for number in hits:
         if number and number - 1 not in hits and _is_heading(flags, number - 1):
             named = number - 1
@@ -82,7 +90,7 @@ def group(text: str) -> str | None:
     lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
-        return _tighten(lines)
+        return _tighten(lines) or _bare(lines)
     names = _names(paths)
     grouped: list[str] = []
     current = ""
@@ -117,7 +125,7 @@ def ungroup(text: str) -> str:
         following = lines[position + 1] if position + 1 < len(lines) else ""
         match = _NUMBERED.match(line)
         if name and match:
-            full.append(f"{name}{match[0][-1]}{line}")
+            full.append(f"{name}{match[0][-1] if match[0] != ':' else ''}{line}")
         elif line.endswith(":") and len(line) > 1 and _NUMBERED.match(following):
             name = line[:-1]
         else:
@@ -125,6 +133,19 @@ def ungroup(text: str) -> str:
             if line != "--":
                 name = ""
     return "\n".join(full)
+
+
+def _bare(lines: list[str]) -> str | None:
+    """Return hits without line numbers with each name once above its hits; None if there are no such hits."""
+    paths = [found[1] if found else "" for found in map(_BARE.match, lines)]
+    if len(paths) - paths.count("") < max(_LEAST, _MOST * (len(lines) - lines.count(""))):
+        return None
+    grouped: list[str] = []
+    for path, run in groupby(zip(paths, lines, strict=True), itemgetter(0)):
+        hits = [line for _, line in run]
+        grouped += [f"{path}:", *(hit[len(path) :] for hit in hits)] if path and hits[1:] else hits
+    whole = "\n".join(grouped)
+    return whole if ungroup(whole) == "\n".join(lines) else None
 
 
 def _paths(lines: list[str]) -> list[str]:
