@@ -115,6 +115,8 @@ _SEARCHED = 16_000
 longer path is left out."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
 """A change of folder before a command, which names leave out."""
+_DELIMITER = re.compile(r"<<-?[ \t]*\\?['\"]?([\w.-]{1,80})")
+"""The beginning of a here-document, with the line that ends it. Names leave this line out."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
@@ -189,7 +191,9 @@ def _asked(call: Call, path: str, arguments: Any) -> _Asked:
         if call.first_line and len(path) <= _SEARCHED:
             # The reference itself names the lines of the file.
             return _Asked(path, is_path=True, before=f"{posixpath.basename(call.command[0])} ")
-        return _Asked(_FOLDER.sub("", call.line[:_SEARCHED]))
+        body, _, end = call.line[:_SEARCHED].rstrip().rpartition("\n")
+        ends_document = end.strip() in _DELIMITER.findall(body)
+        return _Asked(_FOLDER.sub("", body if ends_document else call.line[:_SEARCHED]))
     patched = [] if path else _patched(arguments)
     if patched:
         return _Asked(patched[0], is_path=True, after=f" and {len(patched) - 1} more" if patched[1:] else "")

@@ -117,6 +117,8 @@ PATCH = ["*** Begin Patch", "*** Update File: src/a.py", "@@", "-a", "+b", "*** 
         ("submit", None, "submit"),
         ("Bash", {"command": "cd /repo/app && sed -n '40,90p' src/a.ts"}, "Bash sed src/a.ts"),
         ("Bash", {"command": "cd /repo/app && make; cd x && ls"}, "Bash make; cd x && ls"),
+        ("Bash", {"command": "python - <<'EOF'\nprint(1)\nEOF\n"}, "Bash python - <<'EOF' print(1)"),
+        ("Bash", {"command": "python - <<'EOF'\nprint(1)\nPY"}, "Bash python - <<'EOF' print(1) PY"),
         ("Bash", {"command": "echo " + "x" * 100}, "Bash echo " + "x" * 35 + "…" + "x" * 19),
         ("apply_patch", "\n".join(PATCH), "apply_patch src/a.py and 1 more"),
         ("apply_patch", {"input": "\r\n".join(PATCH)}, "apply_patch src/a.py and 1 more"),
