@@ -1,13 +1,9 @@
 """This module has the line index of a conversation. The index finds a line in the conversation's earlier
-texts.
+texts: forwarded results and arguments of calls. A line with times is also found without its times.
 
-The texts are forwarded results and arguments of calls. The index finds a line without the blanks around it.
-From the latest place of a line, a chain leads back to the earlier places. A line with times is also found
-without its times.
-
-Some lines depend on a legend or heading: values of a pattern, rows of a table, hits below the name of their
-file. Below another heading, such a line means something else, so it does not count as a line of the output.
-Lines that Penumbra has written don't count either.
+Some lines depend on a legend or heading: values of a pattern, rows of a table, hits below the name of
+their file. Below another heading, such a line means something else, so it does not count as a line of the
+output. Lines that Penumbra has written don't count either.
 """
 
 from __future__ import annotations
@@ -33,8 +29,7 @@ from penumbra.short_texts import forgettable
 
 CONVERSATIONS = 32
 CHARACTERS = 10_000_000
-"""The greatest number of characters of all indexed texts. Each character takes seven bytes of memory.
-Indexing a dropped text again takes about 30 milliseconds for each million characters."""
+"""The greatest number of characters of all indexed texts."""
 
 
 class TextLines(NamedTuple):
@@ -115,7 +110,7 @@ _TIME = re.compile(
 )
 """A time of day, a date with it, or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""A sign that every time has and few other texts have. A search for this sign is ten times as fast."""
+"""A sign of a time. A search for this sign is faster than a search for a time."""
 _SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode(), QUIET)
 """A wider form of `_TIME_SIGN`, for whole texts."""
 _MEASURED = re.compile(
@@ -146,7 +141,7 @@ class EarlierText(NamedTuple):
     is_argument: bool
     """True if the text is an argument of a call."""
     output: Sequence[str | None]
-    """The lines without their numbers; None for a reference and for a line that is not from the output."""
+    """The lines without their numbers; None for a line that is not from the output."""
     numbers: Sequence[int]
     """The number of each line in its file or in the output; 0 for a line without a number."""
     is_counted: bool
@@ -179,7 +174,7 @@ class LineIndex:
     _unread: list[Sequence[str | None]] = field(default_factory=list)
     """Texts whose facts have not been extracted yet."""
     _last: tuple[str, str | None, bool, TextLines] | None = None
-    """The text that was read last, with its lines. Most texts are noted directly after a comparison."""
+    """The text that was read last, with its lines."""
 
     def read(self, text: str, original: str | None, *, is_numbered: bool) -> TextLines:
         """Return the lines of a text, as the function `read` does."""
@@ -300,8 +295,8 @@ class LineIndexes:
         return LineIndex(), 0
 
     def keep(self, text_hash: bytes, index: LineIndex, characters: int) -> None:
-        """Keep an index of the texts with this hash and number of characters. Above the limit, the least
-        recently used indexes are dropped."""
+        """Keep an index of the texts with this hash and number of characters, unless they alone exceed the
+        limit. Above the limit, the least recently used indexes are dropped."""
         if characters > CHARACTERS:
             return
         with self._lock:

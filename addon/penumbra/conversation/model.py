@@ -1,7 +1,7 @@
 """This module defines the values that steps pass on: requests, plans, results and the sent body.
 
-A `Mentions` finds the names that a conversation uses before one of its results. Later messages don't count,
-so that every later request finds the same names. Only the latest part of a long conversation is read.
+A `Mentions` finds the names that a conversation uses before one of its results. Later messages don't
+count, so that later requests find the same names. Only the latest part of a long conversation is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 
 _CHARACTERS = 64_000
-"""The greatest number of characters that are read. The latest characters are read first."""
+"""The number of characters after which older texts are not read."""
 _OLDEST = 0.3
 """The weight of a name that was used long ago. The name that was used last has weight 1."""
 _ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")

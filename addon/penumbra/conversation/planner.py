@@ -57,12 +57,12 @@ SLACK = 0.85
 _LEAST = 400
 """The size in bytes of the smallest superseded result that is shortened."""
 _SMALL = 300
-"""The size in UTF-8 bytes of the largest result that is not shortened to fit a request."""
+"""The size in UTF-8 bytes up to which a result is not shortened to fit a request."""
 _ALONE = 400
-"""The limit in bytes for a text without references, if the text with references was smaller."""
+"""The smallest limit in bytes for a text that loses its references."""
 _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
-"""The members of signed messages. Such messages must not change."""
+"""The members of signed messages."""
 _HEAD_BYTES = 40_000
 """The number of bytes at the beginning of a body that are enough to tell whether the body is cached."""
 _log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class SentText:
 
 
 class _Step(NamedTuple):
-    """A `_Step` is a limit for the unread or the other texts, lower than that of the step before."""
+    """A `_Step` is a limit for the unread or the other texts."""
 
     unread: bool
     limit: int
@@ -129,7 +129,7 @@ _STEPS = (
 
 
 def fitted(texts: Sequence[SentText], needed: Need) -> dict[int, str]:
-    """Return as many smaller forms as are needed, by the index of the text."""
+    """Return smaller forms, by the index of the text, until enough is saved or no further form is smaller."""
     if needed.most:
         capped = ((text, text.within(needed.most)) for text in texts if len(text.sent) > needed.most)
         return {text.index: form for text, form in capped if form and size(form) < size(text.sent)}
@@ -184,7 +184,7 @@ def _decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Los
 
 @dataclass(frozen=True)
 class Planner:
-    """A `Planner` makes the plans for one request. `decided` has the sent form of every text."""
+    """A `Planner` makes the plans for one request. `decided` has the decisions about sent texts."""
 
     request: Request
     decided: Mapping[bytes, Decision]
@@ -421,7 +421,8 @@ class Planner:
         return Candidate(key, made, original, document.place(value), change)
 
     def _may_change(self, item: Item, value: Raw) -> bool:
-        """Return True if a call is unsigned and no text refers to it, so that the arguments may change."""
+        """Return whether the arguments of a call may change: the call is unsigned, its tool is not
+        excluded, and no text or reasoning depends on the arguments."""
         document = self.request.document
         if self._skips(item) or _is_edited(self.request, value):
             return False

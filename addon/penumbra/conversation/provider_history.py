@@ -1,9 +1,9 @@
-"""This module knows the results in histories that the provider stores. Later results may refer to them.
+"""This module finds the results in histories that the provider stores. Later results may refer to them.
 
 A response is remembered with the results before it, by its id and its credential. A later request may
 continue the response. A provider may drop parts of a history: everything before a compaction, and results
-that `context_management`, `truncation` or a plugin clears. If a request allows this, no result refers to an
-earlier result.
+that `context_management`, `truncation` or a plugin clears. If a request allows this, no result refers to
+an earlier result.
 """
 
 from __future__ import annotations

@@ -191,7 +191,8 @@ class RequestReader:
     def _read(
         self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None, credential: bytes
     ) -> tuple[Request, list[OutsideText]] | None:
-        """Return the request in a body, and its texts outside of tool results; None without a request."""
+        """Return the request in a body, and its texts outside of tool results; None if the body is no
+        request."""
         try:
             document = self._document(incoming, scope, known)
             if incoming.api.format == "anthropic":
@@ -218,7 +219,7 @@ class RequestReader:
             return None
 
     def _known(self, body: bytes, scope: bytes) -> Known | None:
-        """Return the prefix of a body that was read before; None if the body is too short for a search."""
+        """Return the prefix of a body that was read before; None if no such prefix is known."""
         return None if self.values is None or len(body) < LONG else self.values.first(scope, body)
 
     def _document(self, incoming: Incoming, scope: bytes, known: Known | None) -> Document:
@@ -228,7 +229,7 @@ class RequestReader:
         return Document.begun(incoming.body, incoming.api.wire.messages, self.values, scope, known)
 
     async def _look(self, incoming: Incoming, request: Request, texts: Sequence[OutsideText] = ()) -> Stored:
-        """Return all stored records about a request and `texts` outside of its results, in one round trip."""
+        """Return the stored records about a request and `texts` outside of its results."""
         conversation, decisions = request.caller.conversation, self._stores.decisions
         at_first = rewrite.keys(request, ConversationState())
         others = [text.key for text in texts]

@@ -1,5 +1,5 @@
-"""This module returns originals of results without their secrets, and facts about calls. Clients send all
-results again in every turn, so `Carried` finds originals in the request itself."""
+"""This module returns originals of results without their secrets, and facts about calls. `Carried` finds
+originals in the request itself."""
 
 from __future__ import annotations
 

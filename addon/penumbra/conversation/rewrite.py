@@ -118,8 +118,9 @@ class Forms:
 def rewrite(
     inputs: Inputs, line_indexes: LineIndexes, edited_calls: frozenset[str] = frozenset()
 ) -> Rewritten:
-    """Give every result its form, and return the request as it is sent. Raises RedactionError. `line_indexes`
-    has the indexes of all conversations. `edited_calls` has the ids of the calls with shortened arguments."""
+    """Give every result its form, and return the request as it is sent. Raises RedactionError.
+    `line_indexes` has the indexes of active conversations. `edited_calls` has the ids of the calls with
+    shortened arguments."""
     request = inputs.request
     earlier = EarlierTexts(
         request, line_indexes, edited_calls, inputs.provider_results, inputs.clean, inputs.show, inputs.shown
@@ -149,7 +150,8 @@ def _put(inputs: Inputs, decider: Decider, item: Item) -> tuple[Decision, Shown]
 
 
 def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
-    """Put the forms of all results into the request. The forms of an earlier turn come from memory."""
+    """Put the forms of the results into the request, from memory if they are known. Return no forms if the
+    messages can't be remembered."""
     request, earlier = inputs.request, decider.earlier
     document, messages, items = request.document, request.conversation.messages, request.items
     if (starts := document.starts(messages)) is None:
@@ -248,7 +250,7 @@ def is_heavy(request: Request, past: Mapping[bytes, Decision], state: Conversati
 
 
 def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[T]:
-    """Return the items without a decision. Requests may have thousands, so the loop is simple."""
+    """Return the items without a decision."""
     return compress(listed, map(not_, map(past.__contains__, map(_KEY, listed))))
 
 

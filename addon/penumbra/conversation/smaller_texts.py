@@ -1,13 +1,13 @@
 """This module makes smaller forms of a text.
 
-`shorten` cuts a text to a limit. The beginning, the end, and windows around critical lines stay. JSON stays
-JSON: an object keeps its keys and gets `truncated` and `originalLength`, and an array keeps its first items
-and its last item. Markers have the exact number of missing characters. For a value that is no string, the
-characters of its JSON are counted.
+`shorten` cuts a text to a limit. The beginning, the end, and windows around critical lines stay. JSON
+stays JSON: an object gets `truncated` and `originalLength`, and an array keeps its first items. Markers
+have the number of missing characters. For a value that is no string, the characters of its JSON are
+counted.
 
-`superseded` and `trimmed` are for texts that a later call has made useless. The keys of JSON stay, and a list
-with sizes and hashes replaces large values. Of other texts, `superseded` keeps the lines about the end of a
-command.
+`superseded` and `trimmed` are for texts that a later call has made useless. The keys of JSON stay, and a
+list with sizes and hashes replaces large values. Of other texts, `superseded` keeps the lines about the
+end of a command.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def omitted(count: int) -> str:
 
 
 def shorten(text: str, limit: int) -> str | None:
-    """Return the text in at most `limit` UTF-8 bytes; None if it already fits or can't be made smaller."""
+    """Return the text in at most `limit` UTF-8 bytes; None if the text already fits or can't be made to
+    fit."""
     if size(text) <= limit or limit <= 0:
         return None
     document = _document(text)
@@ -143,7 +144,8 @@ def _written(members: Mapping[str, bytes], notes: Mapping[str, object]) -> bytes
 
 
 def _array(document: Document, text: str, limit: int) -> str | None:
-    """Return an array with the first items that fit, a marker, and the last item."""
+    """Return an array with the first items that fit, a marker, and the last item if there is space; None
+    if no item fits."""
     sources = [document.source(item).decode("utf-8") for item in document.items(document.root)]
     last = sources[-1]
     space = limit - len(omitted(len(text))) - 8
@@ -235,9 +237,10 @@ def _members(text: str) -> dict[str, Any] | None:
 def trimmed(
     source: bytes, limit: int, keep: Sequence[str] = (), ref: str = "", *, typed: bool = True
 ) -> bytes | None:
-    """Return a JSON object without its values of more than `limit` bytes; None if the object would not be
-    smaller. All other bytes stay, and so do the values of the keys `keep`. `ref` is the reference by which
-    the model can ask for the original. With `typed`, an empty value of the same type replaces a value."""
+    """Return a JSON object with a list of sizes and hashes in place of its values of more than `limit`
+    bytes; None if the object would not be smaller. The values of the keys `keep` stay. `ref` is the
+    reference by which the model can ask for the original. With `typed`, an empty value of the same type
+    replaces a value."""
     try:
         document = Document(source)
     except NotJson:
@@ -260,7 +263,7 @@ def trimmed(
 
 
 def _measured(value: Any) -> int:
-    """Return the number of bytes of a string, or of another value's JSON."""
+    """Return the number of bytes of a string, or of another value's JSON; 0 for null."""
     if isinstance(value, str):
         return len(encode(value))
     return len(encode_json(value)) if value is not None else 0

@@ -1,9 +1,9 @@
 """This module finds the lines of a repeated text that stay, because later turns need them in this place.
 
 In an output, failures stay with the lines around them and the headings above them. The outcome of a run,
-acknowledged changes and findings of linters also stay. A heading stays if a line below it stays, so that no
-hit is read under another file's name. In a file, the units around a change stay whole (`FileUnits`), because
-an edit mostly quotes the beginning or the end of the changed unit.
+acknowledged changes and findings of linters also stay. A heading stays if a line below it stays, so that
+no hit is read under another file's name. In a file, the units next to a change stay, up to a limit
+(`FileUnits`), because edits mostly quote lines near a change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penumbra.compress.stages import search_hits
 _AROUND = 3
 """The greatest number of lines of a paragraph that belong to a failure, on each side."""
 _LEVELS = 3
-"""The greatest number of lines above a failure, each less indented than the last, that belong to it."""
+"""The greatest number of enclosing lines of a failure. Each is above the last and less indented."""
 _ABOVE = 40
 """The number of lines above a failure that are searched for such lines."""
 _LONGEST_HEADING = 400
@@ -51,7 +51,7 @@ _QUOTING_FAMILIES = frozenset(
 
 
 def quotes(call: Call) -> bool:
-    """Return whether a result only quotes texts. An error in such a result did not happen now."""
+    """Return whether a result only quotes texts."""
     if call.shows_files or search_hits.is_search(call):
         return True
     return call.category in _QUOTING or call.family in _QUOTING_FAMILIES
@@ -101,7 +101,8 @@ class StayingLines:
             yield start, end
 
     def heading(self, start: int, end: int) -> int | None:
-        """Return the last heading from `start` to `end` whose lines continue after `end`; None if none."""
+        """Return the last heading from `start` to `end` whose lines continue after `end`; None if there is
+        none."""
         needed = (self._heading(form, start, end) for form in self.headings)
         return max((position for position in needed if position is not None), default=None)
 
@@ -183,8 +184,8 @@ class FileUnits:
         return cls(*_file_lines(text, lines, numbers), list(_beginnings(lines)))
 
     def repeated(self, start: int, end: int) -> tuple[int, int]:
-        """Return the range of repeated lines that a reference may hide. The lines at the borders stay. Next
-        to new text, the whole unit stays."""
+        """Return the range of repeated lines that a reference may hide. The lines at the borders stay.
+        Next to new text, the unit stays, up to `_MOST_MARGIN` lines."""
         return (
             self.start + 1 if start <= self.start else max(start + 1, self._end_of_unit(start)),
             self.end - 1 if end >= self.end else min(end - 1, self._start_of_unit(end)),

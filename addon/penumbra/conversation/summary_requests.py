@@ -1,9 +1,9 @@
 """This module recognises requests for a summary of an agent's history, and cuts them if they do not fit.
 
 Agents ask for a summary when a conversation comes near its limit, so the request itself is probably too
-large. A cut request keeps the bytes of its last message, and as many of the newest messages as fit. Tool
-calls stay together with their results. A note has the size of the missing part and quotes the user's missing
-messages. Earlier summaries stay whole.
+large. A cut request keeps its last message, and as many of the newest messages as fit. Tool calls stay
+together with their results. A note has the size of the missing part and quotes the user's missing
+messages. Earlier summaries are not shortened.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penumbra.wire.json_values import NotJson, decode, encode
 BUDGET = 120 * 1024
 """The limit in bytes for the messages' JSON, for every context window."""
 MESSAGE_BYTES = 8_000
-"""The limit in bytes for all texts of one message."""
+"""The size in bytes of a message's texts above which the texts are cut."""
 _SHORTENED = 2_900
 """The size in bytes to which the texts of a larger message are cut."""
 _LEAST_TEXT = 400
@@ -158,9 +158,9 @@ class _Message:
 
 def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
     """Return a request for a summary with its messages cut to about `budget` bytes of JSON. Return None if
-    the request is within the budget or the provider stores the history. With `prompted`, the last message
-    stays, and so do the calls whose results it contains. Reasoning is left out, because its prefix changes.
-    Raises NotJson."""
+    the provider stores the history or nothing would be saved. With `prompted`, the last message stays, and
+    so do the calls whose results it contains. Reasoning is left out, except in the last messages if the
+    API needs it. Raises NotJson."""
     document, wire = Document(body), REQUESTS[format_name]
     items = document.items(wire.prompt(document).place)
     if len(items) < 2 or size_of(document, format_name) <= budget or is_elsewhere(document):

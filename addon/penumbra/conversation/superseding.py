@@ -1,10 +1,10 @@
-"""This module finds superseded results. A later call has repeated the call of such a result, or has written
-the file that the result shows.
+"""This module finds superseded results. A later call has repeated the call of such a result, or has
+written the file that the result shows.
 
 Calls are grouped by tool and by the values of identifying arguments. The latest result of a group stays
-whole, and older results are superseded. By default all arguments identify a call. With `tool_only`, all calls
-of a tool are one group, unless fields are named for the tool. Unread results are never superseded, failed
-results supersede no other result, and excluded tools are ignored.
+whole, and older results are superseded. By default all arguments identify a call; fields may be named for
+a tool. With `tool_only`, the calls of a tool without named fields are one group. Unread results are never
+superseded, failed results supersede no other result, and excluded tools are ignored.
 """
 
 from __future__ import annotations
