@@ -26,7 +26,7 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024
-"""The limit in bytes for the messages' JSON, for every context window."""
+"""The smallest limit in bytes for the messages' JSON."""
 MESSAGE_BYTES = 8_000
 """The size in bytes of a message's texts above which the texts are cut."""
 _SHORTENED = 2_900

@@ -1,16 +1,14 @@
 """This module does work in threads that would block the event loop. Callers share the threads fairly.
 
-Each caller has a queue. The work in a queue is done in order. Only one piece of work of a caller is in
-progress at a time. The callers at one address never occupy all threads. A small request therefore never waits
-for a large request of another client, even if that client invents credentials.
+Each caller has a queue, whose work is done in order, one piece at a time. The callers at one address never
+occupy all threads, so a client can't block others by invented credentials.
 
-The next piece is from the caller with the smallest request, because a small request delays the others least.
-Every fourth piece is from the caller that has waited longest, so that large requests also proceed. Only one
-large piece runs at a time. Python computes in one thread at a time, so two large pieces together would not
-end earlier, and all other work would wait for both.
+The next piece is from the caller with the smallest request, because a small request delays the others
+least. Every fourth piece is from the caller that has waited longest, so that large requests also proceed.
+Only one large piece runs at a time, because Python computes in one thread at a time.
 
 A request is a `Turn` of its caller and may have several pieces. After the first piece, the other pieces of
-the request come before all other work. Otherwise all requests would end late.
+the request come before the work of other requests. Otherwise all requests would end late.
 """
 
 from __future__ import annotations
@@ -31,22 +29,20 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 _THREADS = 3
 _SWITCH_SECONDS = 0.0005
-"""The number of seconds that a thread may compute while another thread waits. With Python's default of 5 ms,
-the event loop would often wait 5 ms in each request."""
+"""The number of seconds that a thread may compute while another thread waits."""
 _M_ARENA_MAX = -8
 """The constant of `malloc.h`."""
 _ELDEST = 4
 """One of this number of pieces is from the caller that has waited longest."""
 _MOST_COMPARED = 64
 """The number of addresses that are compared, and the number of callers at each address. Those that have
-waited longest are compared. The limit keeps the choice fast."""
+waited longest are compared."""
 _LARGE = 1 << 20
 """The size in bytes of the smallest large piece."""
 _BEGUN = -1
 """The size that is assumed for further pieces of a request, so that they come first."""
 _KNOWN = 8
-"""The number of known bytes that take at most as much time as one new byte, even if they must be read
-again."""
+"""The number of known bytes that take at most as much time as one new byte."""
 _CLOSED = "the threads have ended"
 
 
@@ -222,8 +218,8 @@ class Turn:
         self._workers, self._size = workers, size
 
     async def do(self, work: Callable[[], T], *, heavy: bool = True, size: int = 0) -> T:
-        """Do work in a thread; at once if it is not `heavy`. `size` is the cost in bytes. By default, this is
-        the size of the request."""
+        """Do work in a thread; at once if it is not `heavy`. `size` is the cost in bytes, by default the
+        size of the request."""
         return await self._workers.run(self.caller, work, size=size or self._size) if heavy else work()
 
     async def go_on(self, work: Callable[[], T], *, heavy: bool) -> T:

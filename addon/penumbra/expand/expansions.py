@@ -197,7 +197,8 @@ class Expansions:
     async def _history(
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
     ) -> tuple[History, PastResponse | None]:
-        """Return the history of a request, and the response of which the request has only the id."""
+        """Return the history of a request, and the response of which the request has only the id; None if
+        there is no such response."""
         visible = wire.visible(document)
         response_id = visible[0].response_id if visible else ""
         if not response_id:

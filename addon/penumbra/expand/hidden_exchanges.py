@@ -1,8 +1,9 @@
-"""This module puts hidden exchanges (calls of the injected tool and their results) back into later requests.
+"""This module puts hidden exchanges (calls of the injected tool and their results) back into later
+requests.
 
-The provider then gets the prefix that is cached and to which signed reasoning is bound. The model still has
-the texts that it has read. If a response is unknown or edited, its request stays unchanged. Reasoning after
-the missing exchange is dropped as far as the API allows.
+The provider then gets the prefix that is cached and to which signed reasoning is bound. The model still
+has the texts that it has read. If a response is unknown or edited, its exchange is not put back. Reasoning
+after the missing exchange is dropped as far as the API allows.
 """
 
 from __future__ import annotations
@@ -193,7 +194,8 @@ class Original:
 Find = Callable[[str], Awaitable[Original | None]]
 """A function that finds the original of a reference in the current request."""
 Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""A function that copies the state of a conversation from an earlier login, and returns its originals."""
+"""A function that marks the originals of a conversation as used, also after a new login, and returns the
+missing ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +203,7 @@ class Conditions:
     """A `Conditions` has the settings, headers and state that decide about the injected tool."""
 
     wanted: bool
-    """True if a conversation without the tool may get the tool. A conversation with the tool always keeps
-    it."""
+    """True if a conversation without the tool may get the tool."""
     at_stake: bool
     """True if the prefix of a conversation that began without Penumbra must not change."""
     hint: bool
@@ -241,7 +242,8 @@ class Prepared:
     begins: bool = False
     """True if no earlier response is known to have had the injected tool."""
     inherit: Inherit | None = None
-    """The function to call when the request is accepted; None if the conversation has no earlier login."""
+    """The function to call when the request is accepted; None if no earlier request of the conversation
+    has originals."""
     earlier: bytes = b""
     """Key of the same conversation under an earlier login; empty if there is none."""
     provider_results: tuple[ProviderResult, ...] = ()

@@ -50,7 +50,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A `Broken` is a continuation that failed before the client got any of its bytes or the error."""
+    """A `Broken` is a continuation that failed. The client does not know of the failure yet."""
 
     failure: Failure
 

@@ -1,8 +1,8 @@
 """This module answers queries about originals with the whole text, a range of lines, or matching lines.
 
-An answer has at most one page and so is never shortened again. The last line of a page explains how to get
-the next page. If an original shows rising line numbers, as parts of a file do, its lines have these numbers.
-The lines of other originals are counted from 1. The answer to a bad query explains how to ask.
+An answer has about one page, whose last line explains how to get the next page. If an original shows
+rising line numbers, as parts of a file do, its lines have these numbers. Other lines are counted from 1,
+or from the line that the call names. The answer to a bad query explains how to ask.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penumbra.wire.json_values import NotJson, decode, encode
 PAGE_BYTES = 48_000
 """Largest page, in UTF-8 bytes."""
 _SMALLEST_PAGE = 16_000
-"""The smallest size of a page in bytes if there is space. Smaller pages cost more in calls than they save."""
+"""The smallest size of a page in bytes if there is space."""
 LEAST_BYTES = 400
 """The size in bytes of the smallest text that is worth sending."""
 _PATTERN_CHARACTERS = 1_000
@@ -72,7 +72,7 @@ class Query:
     """Characters from the beginning of the original."""
 
     def identity(self) -> str:
-        """Return a text that is equal for queries with the same answer."""
+        """Return a text that is equal for equal queries."""
         parts = (self.ref, self.pattern, self.ignore_case, self.context, self.first, self.last, self.offset)
         return encode(parts if self.pattern else (self.ref, *parts[4:])).decode()
 
@@ -369,7 +369,8 @@ def _within(value: Any) -> tuple[Any, int]:
 
 
 def _range(value: Any) -> tuple[int | None, int | None] | None:
-    """Return the line numbers in "120-180", "120-", "-180", "120", 120 or [120, 180], or None."""
+    """Return the line numbers in "120-180", "120-", "-180", "120", 120 or [120, 180]; None for other
+    values."""
     if value is None or value == "":
         return None, None
     if isinstance(value, list) and len(value) == 2 and all(type(number) is int for number in value):

@@ -1,13 +1,13 @@
 """This module makes references to originals, and the declaration of the injected tool.
 
-A reference is a keyed hash of scope and redacted original. Equal texts of one conversation therefore have the
-same reference, and only the installation's key can make a reference. References in incoming texts have no
-meaning, since a marker in a tool result is data.
+A reference is a keyed hash of scope and redacted original. Equal texts of one conversation therefore have
+the same reference, and only the installation's key can make a reference. References in incoming texts have
+no meaning, since a marker in a tool result is data.
 
-A reference has two forms. The whole form has 32 hexadecimal digits. The brief form has 18 decimal digits and
-takes half as many tokens, since tokenizers make one token of three digits. A reference gets the whole form if
-the brief form means another text of the request, or if the request lacks other texts of its conversation.
-Earlier releases wrote only the whole form. Both forms are understood.
+A reference has two forms. The whole form has 32 hexadecimal digits. The brief form has 18 decimal digits
+and takes about half as many tokens. A reference gets the whole form if the brief form means another text
+of the request, or if the request lacks other texts of its conversation. Earlier releases wrote only the
+whole form. Both forms are understood.
 
 The declaration of the tool has constant bytes, since the tools begin the prefix that providers cache.
 Reasoning is also bound to this prefix.
@@ -54,8 +54,8 @@ def is_ref(text: str) -> bool:
 
 
 def copied(value: Any) -> str:
-    """Return the reference in an argument; empty if there is none. The argument may be the whole marker, the
-    digits alone, or a number."""
+    """Return the reference in an argument. The argument may be the whole marker, the digits alone, or a
+    number. Any other text is returned without the marker's signs, any other value as an empty text."""
     if isinstance(value, int) and MANY // 1000 <= value < MANY:
         value = f"{value:0{_DIGITS}}"
     if not isinstance(value, str):
@@ -116,8 +116,7 @@ EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
 description there. A conversation keeps its tool when the setting changes."""
 
 LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
-"""The explanation of placeholders. Every declaration has it, so that the first secret does not change the
-declaration."""
+"""The explanation of placeholders, which the tool's description has even if no secret was found."""
 EDITING_LEGEND = (
     "[REDACTED:kind:code] stands for a secret value; write it as it is where you edit the file that it "
     "came from, and nowhere else in the value's place."
@@ -137,8 +136,8 @@ _PARAMETERS = encode(
         "required": ["id"],
     }
 )
-"""The parameters are as short as possible, since every request has them. Calls may also have `ignore_case`,
-`context` and `offset`. If the next part begins within a line, answers suggest `lines` with an offset."""
+"""The parameters are few, since every request has them. Calls may also have `ignore_case`, `context` and
+`offset`. If the next part begins within a line, answers suggest `lines` with an offset."""
 
 
 def tool(name: str) -> Tool:

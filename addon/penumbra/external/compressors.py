@@ -1,9 +1,9 @@
 """This module chooses the results of a request that an external compressor shortens, and their forms.
 
-An earlier decision is final. A result is not sent if its tool is skipped, its size is unsuitable, or no part
-may be left out. For all other results a stored text is used, or a new text is requested. If no text arrives
-in time, the fallback becomes the form of the result. If the fallback is the pipeline or no change,
-`conversation` decides as about other results.
+A result is not sent if its tool is skipped, its size or kind is unsuitable, or no part may be left out.
+For the other results a stored text is used, or a new text is requested. If no text arrives in time, the
+fallback becomes the form of the result. If the fallback is the pipeline or no change, `conversation`
+decides as about other results.
 """
 
 from __future__ import annotations

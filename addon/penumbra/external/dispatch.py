@@ -1,9 +1,10 @@
-"""This module asks a strategy to shorten many texts at once, within the limits of the process and a deadline.
+"""This module asks a strategy to shorten many texts at once, within the limits of the process and a
+deadline.
 
-    stored response -> worth its price? -> one call for all who ask the same -> clean -> stored
+stored response -> worth its price? -> one call for all who ask the same -> clean -> stored
 
-A call continues after its last caller has left, since the response costs money and is stored for the next
-request. The outcome is a text or the kind of the failure, and never an exception.
+A call in progress continues after its last caller has left, since the response costs money and is stored
+for the next request. The outcome is a text or the kind of the failure.
 """
 
 from __future__ import annotations
@@ -145,8 +146,8 @@ def with_critical(response: str, text: str) -> str:
 
 
 def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
-    """Return the key (20 bytes) of the response to a task. The key depends on all that influences a response,
-    such as model, ratio and question. `secret` is the installation's key."""
+    """Return the key (20 bytes) of the response to a task. The key depends on the strategy, the caller and
+    the whole task. `secret` is the installation's key."""
     digest = hashlib.blake2b(key=secret[:64], digest_size=20, person=b"penumbra short")
     owner = task.credential.owner.hex() if task.credential else ""
     owner += task.scope.hex()
@@ -254,7 +255,7 @@ class Dispatcher:
     async def outcomes(
         self, strategy: Strategy, asks: Sequence[Ask], deadline: float, *, cost_check: bool = True
     ) -> list[Outcome]:
-        """Return the outcome of each `Ask`, in order, after at most `deadline` seconds."""
+        """Return the outcome of each `Ask`, in order. Responses are awaited for `deadline` seconds."""
         end = asyncio.get_running_loop().time() + deadline
         keys = [response_key(self._secret, strategy, ask.task) for ask in asks]
         stored = await self._compressed.get(keys)
@@ -383,7 +384,8 @@ class Dispatcher:
         self.metrics.dollars += cost(strategy.model, *spent)
 
     async def _cleaned(self, response: Response, strategy: Strategy, ask: Ask) -> str:
-        """Return the response in the form that may be sent; empty if it is not shorter than the text."""
+        """Return the response in the form that may be sent; empty if it is not shorter than the text.
+        Raises NoResponse."""
         if not response.text.strip():
             raise NoResponse("empty")
         try:

@@ -44,7 +44,7 @@ from penumbra.config.settings import CompressionService, Provider, Settings, pro
 from penumbra.wire import content_encoding, request_path
 from penumbra.wire.request_path import is_this_machine
 
-# Calls go through the operator's proxies but never through this proxy. A header with a random number
+# Calls go through the operator's proxies unless one of them is this proxy. A header with a random number
 # identifies every call. If a call still reaches this proxy (through a transparent proxy, or a proxy before
 # this proxy), the call passes unchanged. The number is invalid after the call.
 Listening = Callable[[], Collection[int]]
@@ -55,8 +55,7 @@ for _name in ("httpx", "httpcore", "hpack", "h2"):
 
 
 class Http:
-    """An `Http` is the HTTP client for all calls. The first call opens the client. `listening` returns the
-    ports of this process."""
+    """An `Http` is the HTTP client for all calls. `listening` returns the ports of this process."""
 
     def __init__(self, listening: Listening = tuple) -> None:
         self._listening = listening

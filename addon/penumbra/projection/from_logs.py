@@ -1,10 +1,10 @@
-"""This module projects a logged conversation: its requests, and the texts that Penumbra would have sent. The
-requests are those of Anthropic's Messages API, for all agents.
+"""This module projects a logged conversation: its requests, and the texts that Penumbra would have sent.
+The requests are those of Anthropic's Messages API, for all agents.
 
-A body has the messages, and declares the called tools by name. System prompts, declarations of tools, images
-and reasoning are not in logs or not needed. The engine gets only the last request, which contains all results
-in order, and decides about each result. The cost of a result in later requests follows from its size. So the
-time grows with the length of a conversation and not with the number of its requests.
+A body has the messages, and declares the called tools by name. System prompts, declarations of tools,
+images and reasoning are not in logs or not needed. The engine gets only the last request, which contains
+the results in order, and decides about each result. The cost of a result in later requests follows from
+its size.
 """
 
 from __future__ import annotations
@@ -100,8 +100,7 @@ def _result(result: LoggedResult) -> Message:
 
 
 _LEAST_COUNTED = 2
-"""A logged count is used if it is at least the estimate divided by this number. Some logs contain zeros, or
-count only the uncached part of a prompt."""
+"""A logged count is used if it is at least the estimate divided by this number."""
 
 
 @dataclass(frozen=True, slots=True)

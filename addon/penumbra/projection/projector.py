@@ -99,7 +99,7 @@ class Projector:
         self._engine.close()
 
     async def request(self, incoming: Incoming) -> Projected | None:
-        """Return the projection of a request; None if the request would be refused or not changed."""
+        """Return the projection of a request; None if the request would be refused or sent as it is."""
         accepted = await self._engine.process(incoming, self._settings)
         if not isinstance(accepted, Accepted):
             return None

@@ -35,13 +35,12 @@ def default() -> Redactor:
 
 
 def redact(text: str) -> str:
-    """Return the text with every secret replaced by `[REDACTED:<label>:<fingerprint>]`. Every process returns
-    the same result for the same text. A second call with the result returns it unchanged. Raises
-    `RedactionError`."""
+    """Return the text with every secret that a rule finds replaced by `[REDACTED:<label>:<fingerprint>]`.
+    A second call with the result returns it unchanged. Raises `RedactionError`."""
     return default().redact(text).text
 
 
 def redact_many(texts: Iterable[str]) -> list[str]:
-    """Return the texts with their secrets replaced, in the same order."""
+    """Return the texts with their secrets replaced, in the same order. Raises `RedactionError`."""
     redactor = default()
     return [redactor.redact(text).text for text in texts]
