@@ -90,7 +90,7 @@ class CallerValues:
                 known.automaton, known.version = None, next(self._versions)
 
     def has_made(self, caller: bytes, mark: str) -> bool:
-        """Return whether a placeholder was made for a caller."""
+        """Return whether a placeholder is remembered as made for a caller."""
         with self._lock:
             known = self._known.get(caller)
             return known is not None and mark in known.made

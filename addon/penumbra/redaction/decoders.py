@@ -1,9 +1,8 @@
 """This module decodes the forms in which tools print bytes: dumps, base64, arrays, boxes, word diffs.
 
-A decoder turns a text into views. Views are searched like other texts. A placeholder replaces the whole part
-of the text that encodes a secret. Such a part is the bytes of an array, a run of base64, the row of a dump
-after its offset, or the cell of a box. Each line is replaced separately, so that the number of lines stays
-the same.
+A decoder turns a text into views. Views are searched like other texts. A placeholder replaces the whole
+part of the text that encodes a secret: the bytes of an array, a run of base64, the row of a dump after its
+offset, or the cell of a box. Each line is replaced separately, so that the number of lines stays the same.
 
 One pass over a text finds the signs of all decoders. A decoder is skipped if its own pattern has no match.
 Base64 is also skipped in texts full of hashes.
@@ -53,7 +52,7 @@ class Decoder:
     pattern: bytes
     """A pattern for RE2 that matches in every text with views."""
     views: Callable[[bytes], Iterable[View]]
-    """A function that returns views of a text. All views together are at most twice as long as the text."""
+    """A function that returns views of a text."""
     has_quotes: bool = False
     """True if the text encodes quotes too. An encoded quote is then closed only by an encoded quote."""
     label: str = ""
@@ -125,8 +124,7 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the other lines of a run. All lines but the last are as wide as the first. Tools break lines only
-    between groups of four characters."""
+    """Yield the other lines of a run. All lines but the last are as wide as the first."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
         return
@@ -254,8 +252,7 @@ def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
 
 
 _LEAST_DIGITS = 24
-"""The smallest number of bytes of text in hexadecimal digits without anything between them. Hashes and ids of
-this length are not text."""
+"""The smallest number of bytes of text in hexadecimal digits without anything between them."""
 _DIGITS = re.compile(
     rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}+" % _LEAST_DIGITS
 )

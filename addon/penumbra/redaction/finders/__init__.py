@@ -1,2 +1,2 @@
-"""This package contains the finders. A finder gets a text with the offsets of its anchors and yields spans.
-`redactor.py` calls the finders."""
+"""This package contains the finders, which find the spans of secrets in a text. `redactor.py` calls the
+finders."""

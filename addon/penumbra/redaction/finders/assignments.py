@@ -116,7 +116,7 @@ _ENTRY = late(
 
 
 def _opens(data: bytes, end: int) -> bool:
-    """Return whether a bracket that begins a list may follow a name. This is a fast first test."""
+    """Return whether a bracket that begins a list may follow a name."""
     last = end + _OPEN_REACH
     return (
         data.find(b"[", end, last) >= 0 or data.find(b"(", end, last) >= 0 or data.find(b"{", end, last) >= 0
@@ -273,7 +273,7 @@ _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 class _LongValues:
     """A `_LongValues` finds the ends of long values in one text. A long value may contain many names. The
-    values of these names end where the long value ends. Each end is searched for only once."""
+    values of these names end where the long value ends."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -351,7 +351,7 @@ def assigned(
 
 
 def _in_context(data: bytes, start: int) -> Name | None:
-    """Return the meaning of a bare `key`, according to the word before it, or None."""
+    """Return the meaning of a bare `key`, according to the word before it; None without such a word."""
     before = _WORD_BEFORE.search(data, max(0, start - 24), start)
     return NAMES.of_key(before[1].decode("ascii")) if before else None
 

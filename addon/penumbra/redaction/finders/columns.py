@@ -376,7 +376,7 @@ def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
 
 
 def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:
-    """Return the ranges of the cells in a line."""
+    """Return the ranges of the cells in a line; empty if there are too many."""
     cells: list[tuple[int, int]] = []
     if delimiter is _BLANKS:
         end = start + len(data[start:end].rstrip(b" "))

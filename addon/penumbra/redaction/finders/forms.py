@@ -325,7 +325,7 @@ def _ends_line(data: bytes, begin: int, at: int) -> bool:
 
 
 def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
-    """Return the value in `NAME=value`, without spaces and quotes. Its end depends on the text around it."""
+    """Return the value in `NAME=value`, without spaces and quotes; None if there is none."""
     if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
         value = read(data, at, b"", Style.ENV, RUN_QUERY)
         goes_on = _NO_FRAGMENT.match(data, value.end) if value else None

@@ -54,7 +54,7 @@ _ANCHORS = tuple(
 _ANY = Name(Strength.PASSWORD, "password")
 _TELLING_WORDS = b"(?:" + "|".join(NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
-"""Every ASCII name of a secret without typing errors contains one of these words. Most records have none."""
+"""A pattern for the words in ASCII names of secrets."""
 _KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
 _MEMBER = late(
     rb"(?<![\w.-])(?:{QUOTE})?("
@@ -68,7 +68,7 @@ _NAMED = Linear(
     + rb")[\\\"'`]*[ \t]*[:=][^,}\r\n]*"
     + _TELLING_WORDS
 )
-"""This pattern matches a member that may contain the name of a secret. Most records have no such member."""
+"""This pattern matches a member that may contain the name of a secret."""
 _MARKS = "|".join(
     r"[\\\"'`]*[ \t]*[:=][ \t]*[\\\"'`]*".join(mark.split("=")) for mark in _WORDS["marks"].split()
 ).encode()
@@ -159,7 +159,7 @@ def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
 
 
 def _opening(before: bytes) -> int | None:
-    """Return the offset of the last brace that is not closed, or None."""
+    """Return the offset of the last brace that is not closed; None if there is none."""
     depth = 0
     for brace in reversed([*_BRACE.finditer(before)]):
         if brace[0] == b"}":

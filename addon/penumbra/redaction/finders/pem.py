@@ -140,7 +140,7 @@ _ANCHORS = (
     *(b"b3blbnnzac1rzxktdjea", b"ibaakc", b"ibaakbgq", b"badanbgkqhkig9w0baqefaasc", b"bgkqhkig9w0bbq"),
     *(b"mbmgbyqgsm49ageg", b"mhccaqeei", b"migkagebbd", b"mc4caqawbqydk2v"),
 )
-"""Every text with a private key contains one of these strings, in any case."""
+"""The strings, in lower case, by which texts with private keys are found."""
 
 
 def private_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
@@ -245,7 +245,8 @@ def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
 
 
 def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
-    """Return the range of a key after `low` that ends at an END line without a BEGIN line, or None."""
+    """Return the range of a key after `low` that ends at an END line without a BEGIN line; None if there
+    is none."""
     low = max(low, end - _LONGEST)
     window = data[low:end]
     breaks = [(0, 0), *(match.span() for match in _SPLIT.finditer(window))]

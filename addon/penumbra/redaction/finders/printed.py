@@ -74,7 +74,8 @@ def _patterns() -> tuple[Any, Any]:
 
 
 def printed_by(call: str) -> Printed | None:
-    """Return the secret that `call` prints, or None. `call` is a command line or the path of a file."""
+    """Return the secret that `call` prints; None if there is none. `call` is a command line or the path of
+    a file."""
     parts = parse(call)
     # `pwd` is a command and not a file with passwords.
     is_command = "/" not in call and bool(parts) and all(part.brief for part in parts)
@@ -103,7 +104,7 @@ def _of_part(part: Part, depth: int) -> Name | None:
 
 
 def _of_command(argv: Sequence[str], depth: int) -> Name | None:
-    """Return the name of the secret that a command prints, or None."""
+    """Return the name of the secret that a command prints; None if there is none."""
     always, naming = _commands()
     if always.name_of(argv):
         return _ANYTHING
@@ -119,7 +120,7 @@ def _of_command(argv: Sequence[str], depth: int) -> Name | None:
 
 
 def _echoed(argv: Sequence[str], depth: int) -> Name | None:
-    """Return the name of the secret in the arguments of a command such as `echo`, or None."""
+    """Return the name of the secret in the arguments of a command such as `echo`; None if there is none."""
     nested = (match for word in argv for match in _NESTED.finditer(word[:4_000]))
     for match in nested if depth < _DEEPEST else ():
         if (name := _of_parts(parse(match[1] or match[2]), depth + 1)) is not None:
@@ -134,7 +135,7 @@ def _strongest(names: Iterable[Name | None]) -> Name | None:
 
 
 def _file(path: str) -> Name | None:
-    """Return the name of the secret in a file with nothing else in it, or None."""
+    """Return the name of the secret in a file with nothing else in it; None for other files."""
     path = path[:1_000].replace("\\", "/")
     if path in _knowledge()["public_paths"]:
         return None
@@ -183,7 +184,7 @@ def _is_value(raw: bytes, name: Name, sure: bool, in_json: bool) -> bool:
 
 _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
-"""Signs that are frequent in all texts, and count as prompts only before known programs."""
+"""Signs that are frequent in other texts, and count as prompts only before known programs."""
 _BEFORE = ("sudo", "env", "curl")
 """Further programs whose names show a prompt after a weak sign."""
 _REACH = 240
