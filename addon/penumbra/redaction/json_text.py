@@ -110,7 +110,7 @@ _LEAST = 4
 
 
 class Structured:
-    """A `Structured` redacts the structured results of one request. Each JSON value is searched once."""
+    """A `Structured` redacts the structured results of one request."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Raw, Mapping[str, str]]] = {}

@@ -1,9 +1,9 @@
 """This module judges whether a value is a secret. The name of the value already suggests a secret.
 
-The first tests exclude most values: a value may be a reference to a secret elsewhere, a placeholder, or code.
-Entropy decides only doubtful cases, because UUIDs, hashes and lock files are as random as any key. Passwords
-that people choose are not random. After the name of a password, every value counts as a secret unless it is
-certainly something else.
+The first tests exclude most values: a value may be a reference to a secret elsewhere, a placeholder, or
+code. Entropy decides only doubtful cases, because UUIDs, hashes and lock files are as random as any key.
+Passwords that people choose are not random. After the name of a password, a value counts as a secret
+unless it looks like something else.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _SPOILS = re.compile(r"[\d!@#$%^&*]")
 _TAIL = re.compile(r"[\d!@#$%^&*+=?~._-]+$")
 _COMPOUND = Linear(rb"[a-z]{1,14}\d{0,4}(?:[-_./:][a-z]{0,14}\d{0,4}[a-z]{0,5}\d{0,2}){2,}$")
 _HYPHENED = Linear(rb"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
-"""Words with hyphens between them. Programs don't use such names."""
+"""Words with hyphens between them."""
 _FIGURES = re.compile(r"\d{2}$")
-"""Digits at the end of a password. Names of variables don't end in two digits."""
+"""Digits at the end of a password."""
 _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\[\]()]{0,80})[)\]]?)? ?$")
 """A rule of validation with its arguments: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
@@ -133,7 +133,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 
 
 def _is_password_slot(strength: Strength, style: Style) -> bool:
-    """Return whether every value in this place is a password: a whole line, or a value in quotes."""
+    """Return whether values in this place are passwords: a whole line, or a value in quotes."""
     return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
 
 
@@ -264,9 +264,8 @@ def _is_free_phrase(value: str) -> bool:
 
 
 def _is_mixed_phrase(value: str) -> bool:
-    """Return whether a value is a phrase that a person chose: words with digits or a sign, or at least four
-    words (`Velvet Otter 42!`, `copper falcon meadow lake`). Instructions about passwords mix words of
-    programs with words that ask, count or join."""
+    """Return whether a value is a phrase that a person chose: words with digits or a sign, or at least
+    four words (`Velvet Otter 42!`, `copper falcon meadow lake`)."""
     words = value.split(" ")
     if "\t" in value or not 2 <= len(words) <= 8 or not all(words) or value[0] in _FRAMING:
         return False
@@ -342,7 +341,7 @@ def _is_machine_made(value: str, style: Style) -> bool:
 
 def _is_slogan(value: str, style: Style) -> bool:
     """Return whether a value is three words, or two words and digits, with joints between them:
-    `winter-river-42`. Titles look similar but contain the words of their subject."""
+    `winter-river-42`."""
     if style in (Style.CODE, Style.APART, Style.PROSE):
         return False
     if style is Style.CONFIG and not _FIGURES.search(value):

@@ -30,17 +30,17 @@ _JOINT = re.compile(r"[_.:>-]+")
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _FIGURES = re.compile(r"[0-9]{2,}$")
 _WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
-"""The numbers at the end of names of types and sizes. Few passwords end with these numbers."""
+"""The numbers at the end of names of types and sizes."""
 _LEAST_WORD = 4
 _SHARE = 0.3
 """The smallest share of a name's letters that must belong to words of programs."""
 _LEAST_KNOWN = 0.5
 """The share `_SHARE` for a word of one case that is long or contains digits."""
 _LEAST_MEAN = 3
-"""The smallest mean length of the words of a name, in letters. Words of random letters are shorter."""
+"""The smallest mean length of the words of a name, in letters."""
 _VERSION = re.compile(r"v?[0-9]{1,2}$")
 _LONGEST = 64
-"""The length in characters of the longest name. Tokens that begin with words are longer."""
+"""The length in characters of the longest name."""
 _PLAIN = re.compile(r"(?:[a-z]{1,12}|[A-Z]{1,14})[0-9]{0,4}$|[0-9]{1,4}$")
 """A word that has only one case, as programs write words: short, with digits only at its end."""
 _LONGEST_PART = 12
@@ -89,7 +89,7 @@ def is_program_name(value: str) -> bool:
 
 
 def is_type_name(value: str) -> bool:
-    """Return whether a value in the place of a password can only be the name of a type or function. Such a
+    """Return whether a value in the place of a password looks like the name of a type or function. Such a
     name has long words of programs, and ends like the name of a type or a C name."""
     if _OF_C.match(value) or _OF_MACRO.match(value):
         return True
@@ -213,8 +213,8 @@ class Names:
         self.judge = remembered(8_192)(self._judge)
 
     def telling_parts(self) -> list[str]:
-        """Return texts of small ASCII letters. Each ASCII name of a secret without typing errors contains one
-        of them."""
+        """Return texts of small ASCII letters. An ASCII name of a secret contains one of these texts,
+        unless the name has a typing error."""
         words = {"key", *self._heads, *self._endings, *self._short_endings}
         texts = {word for word in words if word.isascii()}
         return sorted(text for text in texts if not any(part in text for part in texts - {text}))

@@ -103,7 +103,7 @@ _Outcome = tuple[tuple[Edit, ...], bool]
 
 
 class Anywhere:
-    """An `Anywhere` redacts JSON of any shape. Several threads may use an `Anywhere`. No secrets are kept."""
+    """An `Anywhere` redacts JSON of any shape. Several threads may use an `Anywhere`."""
 
     def __init__(self, memory: int = _MEMORY_BYTES) -> None:
         """Make an `Anywhere` that remembers at most `memory` bytes of edits."""

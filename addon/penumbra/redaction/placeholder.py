@@ -32,7 +32,7 @@ _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
 """The two letters for each number of ten bits."""
 _MARK = b"[REDACTED:"
 _MARKS = ahocorasick_rs.BytesAhoCorasick([_MARK])
-"""An automaton that searches a text much faster than a pattern."""
+"""An automaton that finds the beginnings of placeholders."""
 
 
 def fingerprint(key: bytes, value: bytes) -> str:
@@ -45,7 +45,7 @@ def fingerprint(key: bytes, value: bytes) -> str:
 
 @lru_cache(maxsize=8)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return a hash that has read the key. Reading a key takes longer than reading most values."""
+    """Return a hash that has read the key."""
     return hmac.new(key, digestmod="sha256")
 
 

@@ -85,7 +85,7 @@ _DEEPEST = 2
 _CHECKED = 256
 """The number of hits between two checks of the time."""
 _AROUND = 4 * FAR
-"""The number of bytes around a new placeholder that are searched again. No private key is longer."""
+"""The number of bytes around a new placeholder that are searched again."""
 _EDGE = 2_048
 """The number of bytes at each end of a part of a text in which findings don't count. These findings may
 depend on the text outside of the part."""
@@ -169,7 +169,7 @@ class Redactor:
             raise RedactionError(f"redaction failed: {type(error).__name__}") from None
 
     def _settle(self, text: str, data: bytes, hint: Hint) -> Scan:
-        """Redact a text until no secret is found, `_PASSES` times at most. A second call changes nothing."""
+        """Redact a text until no secret is found, `_PASSES` times at most."""
         counts: Counter[str] = Counter()
         scan = Scan(text)
         for _ in range(_PASSES):
@@ -223,8 +223,7 @@ class Redactor:
         return found
 
     def _hidden(self, data: bytes, hint: Hint) -> list[Span]:
-        """Return the secrets that contain or follow placeholders. Anybody can write a placeholder, so no text
-        is safe from the search because of its placeholders."""
+        """Return the secrets that contain or follow placeholders."""
         hidden: list[Span] = []
         taken = placeholder.spans(data)
         # A search for `WITHIN_WORD` is slow, and most texts have no placeholder.

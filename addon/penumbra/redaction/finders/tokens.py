@@ -1,13 +1,13 @@
 """This module applies the rules of the YAML files, and finds tokens of services that have no rule.
 
-The pattern of most rules is matched at each anchor, in a window of limited size; a rule without anchors, or
-with `whole`, searches the whole text. The time is therefore linear in the size of the text.
+The pattern of most rules is matched at each anchor, in a window of limited size; a rule without anchors,
+or with `whole`, searches the whole text.
 
 A token without a rule has a short prefix and a long random tail, or one of the forms in `_DOTTED`. Hashes,
 names made of words, and ids with well-known prefixes are not tokens.
 
-A terminal may break a token into several lines. Lines are joined only if their width, or random characters in
-the next line, show that they belong together.
+A terminal may break a token into several lines. Lines are joined only if their width, or random characters
+in the next line, show that they belong together.
 """
 
 from __future__ import annotations
@@ -293,8 +293,7 @@ class Anchor:
 
     @cached_property
     def _pattern(self) -> Linear | None:
-        """The pattern for all rules in `begins`; None if a rule must be tried by itself. The pattern is
-        compiled at its first use, because most anchors never occur."""
+        """The pattern for all rules in `begins`; None if a rule must be tried by itself."""
         looks = [_loosened(rule) for rule in self.begins]
         if not all(looks):
             return None
@@ -302,8 +301,7 @@ class Anchor:
 
     def following(self, data: bytes, at: int, last: int) -> int:
         """Return the first offset, not before `at`, where a rule may match within a line. `last` is the
-        offset of the last anchor in the text. One search also covers the next anchors. Each search releases
-        Python's lock. While other threads want the lock, this takes longer than the search itself."""
+        offset of the last anchor in the text."""
         if self._pattern is None:
             return at
         last = min(last, at + _AHEAD)
@@ -354,7 +352,8 @@ def _may_be_wrapped(rule: Rule) -> bool:
 
 
 def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
-    """Return the rule's secret at `anchor`, or None. `wraps` is true if a line break may divide a secret."""
+    """Return the rule's secret at `anchor`; None if there is none. `wraps` is true if a line break may
+    divide a secret."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
     # Nearly all anchors are inside longer words. This test is faster than a match of the pattern.
@@ -381,7 +380,7 @@ def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
 
 
 def _checked_end(data: bytes, start: int) -> int:
-    """Return the end of a token that begins at `start` and has a valid checksum, or 0."""
+    """Return the end of a token that begins at `start` and has a valid checksum; 0 if there is none."""
     begin = data.find(b"_", start, start + 12) + 1
     token = data[begin : begin + 36] if begin else b""
     if len(token) < 36 or not token.isalnum():
@@ -429,8 +428,8 @@ def _joined(rule: Rule, data: bytes, start: int, end: int) -> bytes:
 
 
 def _is_rest(piece: bytes) -> bool:
-    """Return whether a line can only be the end of a token. Such a line is random and has digits, capitals
-    and small letters. Commits and checksums may also fill a line, but have no capitals."""
+    """Return whether a line looks like the end of a token: random, with digits, capitals and small
+    letters. Commits and checksums may also fill a line, but have no capitals."""
     text = piece.decode("ascii")
     return is_opaque(text, 16) and kinds(text) == 3
 
@@ -515,8 +514,8 @@ def _closes_earlier(data: bytes, start: int, end: int) -> bool:
 
 
 def _repeats_user(data: bytes, start: int, end: int) -> bool:
-    """Return whether a password equals its user's name and the host is local, as in `guest:guest@localhost`.
-    Such a login protects nothing and is frequent in tests and settings."""
+    """Return whether a password equals its user's name and the host is local, as in
+    `guest:guest@localhost`."""
     value = data[start:end]
     return data[max(0, start - len(value) - 4) : start] == b"://" + value + b":" and bool(
         _NEAR_HOST.match(data, end)

@@ -24,13 +24,12 @@ _REACH = 256
 
 
 def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
-    """Return the end of a string that begins before `at` and ends at or before `end`. `closed` is true if the
-    quote at `end` is of the same kind as the string's opening quote.
+    """Return the end of a string that begins before `at` and ends at or before `end`. `closed` is true if
+    the quote at `end` is of the same kind as the string's opening quote.
 
-    A closed string ends at `end` if all escaped quotes before `end` have a deeper level than the string. Any
-    other string ends at its first escaped quote. The level of the string is the level of the nearest quote
-    before `at`. Only a value with an escaped quote needs a search for the nearest quote. The next search
-    stops at this escaped quote at the latest, so reading all values takes linear time.
+    A closed string ends at `end` if all escaped quotes before `end` have a deeper level than the string.
+    Any other string ends at its first escaped quote. The level of the string is the level of the nearest
+    quote before `at`.
     """
     quotes = list(_ESCAPED.finditer(data, at, end))
     if not quotes:
@@ -186,8 +185,9 @@ class Value(NamedTuple):
 
 
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
-    """Return the value at `at`. If the value has an opening quote, `opener`, it ends at the closing quote.
-    Otherwise the value is the longest match of `run`."""
+    """Return the value at `at`; None if there is none. A value with an opening quote, `opener`, ends at
+    the closing quote. Any other value is the match of `run`, without the signs at its end that don't
+    belong to it."""
     if not opener:
         if data.startswith(b"&", at) and (entity := QUOTE_ENTITY.match(data, at)):
             return _between_entities(data, entity)
@@ -242,7 +242,8 @@ def _is_stray(data: bytes, at: int, end: int) -> bool:
 
 
 def _between_entities(data: bytes, opener: re.Match[bytes]) -> Value | None:
-    """Return the value between two HTML entities for quotes, as in `&quot;value&quot;`, or None."""
+    """Return the value between two HTML entities for quotes, as in `&quot;value&quot;`; None if there is
+    none."""
     stop = data.find(opener[0], opener.end(), opener.end() + LOOK)
     inside = b"\n" not in data[opener.end() : stop]
     return Value(opener.end(), stop, Style.QUOTED) if stop > opener.end() and inside else None
