@@ -149,7 +149,7 @@ class Settings:
     mode: Mode = row(
         Mode.STANDARD,
         MODE,
-        "How much is done to tool results: disabled, safe, standard or aggressive.",
+        "How far tool results are changed: disabled, safe, standard or aggressive.",
         group="What is done to tool results",
         environment=("FORGE_TOOL_OUTPUT_COMPRESSION",),
         per_request=True,
@@ -157,35 +157,36 @@ class Settings:
     pause: bool = row(
         False,
         FLAG,
-        "Change nothing but secrets, except in conversations under way, which keep their forms "
-        "(`penumbra pause`, SIGUSR1 and the header `X-Penumbra: off` do the same).",
+        "Change nothing but secrets. Conversations under way keep their earlier forms. `penumbra "
+        "pause`, SIGUSR1 and, for one request, the header `X-Penumbra: off` do the same.",
     )
     observe: bool = row(
         False,
         FLAG,
-        "Change nothing at all, secrets included, and show the would-be form of each request. "
-        "`X-Penumbra: observe` does so for one request, which goes without secrets.",
+        "Change nothing, not even secrets, and show the changes that Penumbra would make. The header "
+        "`X-Penumbra: observe` does so for one request, but removes its secrets.",
     )
     strategy: str = row(
         "pipeline",
         STRATEGY,
-        "The strategy that shortens results; `pipeline+...`: the pipeline first, then the other one.",
+        "The strategy that shortens results. `pipeline+...` runs the pipeline first, then the other "
+        "strategy.",
         group="External compressors",
     )
     fallback_strategy: str = row(
         "pipeline",
         choice("passthrough", "pipeline", "simple"),
-        "The strategy for results that are not sent to the first, or get no answer in time.",
+        "The strategy for results that are not sent to an external compressor, or get no answer in time.",
     )
     cost_check: bool = row(
-        True, FLAG, "Ask a strategy only where that is expected to cost less than it saves."
+        True, FLAG, "Call an external compressor only if the call is expected to cost less than it saves."
     )
     allow_captured_credentials: bool = row(
         False,
         FLAG,
-        "Let external_provider spend the credential of the client whose result it is (auth: oauth).",
+        "Let external_provider use the credential of the client that sent the result (auth: oauth).",
     )
-    provider: str = row("", TEXT, "Entry of `providers` that external_provider asks.")
+    provider: str = row("", TEXT, "The entry of `providers` that external_provider calls.")
     providers: Mapping[str, Provider] = field(default_factory=dict)
     """Section `providers` of the YAML file."""
     api: CompressionService = field(default_factory=CompressionService)
@@ -193,15 +194,15 @@ class Settings:
     min_bytes: int = row(
         512,
         size(0),
-        "Results up to this size get the safe stages only, and lose needless lines around their output.",
+        "Results up to this size get only the safe stages, and lose needless lines around their output.",
         group="Sizes, and what may be left out",
     )
-    max_bytes: int = row(65_536, size(1), "Results above this size are not sent to a strategy.")
+    max_bytes: int = row(65_536, size(1), "Results above this size are not sent to an external compressor.")
     max_output_bytes: int = row(
         65_536,
         size(1, 1024**2),
-        "Results above this size are cut around their critical lines; files that are read, above "
-        "5/8 of it where the rest can be asked for.",
+        "Results above this size are cut around their critical lines. Files that are read are cut "
+        "above 5/8 of this size, if the model can ask for the original.",
         per_request=True,
     )
     stage_budget: float = 2.0
@@ -213,32 +214,34 @@ class Settings:
     target_ratio: float | None = row(
         None,
         RATIO,
-        "Largest part of its original that a result may be, down to 1,000 bytes; not of files that are read.",
+        "The largest share of its original that a shortened result may keep, but at least 1,000 "
+        "bytes. Files that are read are exempt.",
     )
     lossy: str = row(
         "auto",
         choice("auto", "on", "off"),
-        "Stages that leave something out: on, off, or auto (where the model can ask for the original).",
+        "Stages that leave something out: on, off, or auto (on if the model can ask for the original).",
     )
     enable_expand_context: bool = row(True, FLAG, "Let the model ask for the original of a shortened result.")
     expand_from: int = row(
         10 * 1024,
         size(0),
-        "Size of a first request from which the model can ask from the start; in a smaller conversation once "
-        "that pays. 0: always from the start.",
+        "The size of a first request from which the model can ask from the start. Smaller "
+        "conversations get the tool later, when that pays. 0 means always from the start.",
     )
     include_expand_hint: bool = row(
-        True, FLAG, "Add one line to a shortened result that explains how to ask."
+        True, FLAG, "Add a line to a shortened result that explains how to ask for the original."
     )
     skip_tools: frozenset[str] = row(
         frozenset(),
         NAMES,
-        "Categories or names of tools whose results are redacted only, separated by commas.",
+        "Categories or names of tools, separated by commas. The results of these tools are only redacted.",
     )
     dedup: bool = row(
         True,
         FLAG,
-        "Replace a result that occurs earlier in the same request by a reference.",
+        "Replace a result by a reference if the request, or the history that the provider keeps, "
+        "already contains it.",
         per_request=True,
     )
     retired: tuple[str, ...] = ()
@@ -248,43 +251,45 @@ class Settings:
     adopt: str = row(
         "auto",
         choice("auto", "raw", "compress"),
-        "Results that the provider has already seen without Penumbra: auto (raw while it may have "
-        "them in its cache), raw or compress.",
+        "Results that the provider has already seen without Penumbra: raw (unchanged), compress, or "
+        "auto (raw while the provider may have them in its cache).",
         group="Long sessions",
     )
     supersede: str = row(
         "idle",
         choice("idle", "priced", "off"),
-        "Results that a later call has made useless become references: idle (after a pause that outlives "
-        "the provider's cache), priced (also where the price model says that it pays) or off.",
+        "When results that a later call has made useless become references: idle (after a pause "
+        "longer than the provider's cache life), priced (also when the price model predicts a "
+        "saving), or off.",
     )
     tool_compaction: ToolCompaction = row(
         ToolCompaction(),
         TOOL_COMPACTION,
-        "Rules for equal calls: inputTrimBytes, outputTrimBytes, excludedTools, "
+        "Rules for calls that a later call replaces: inputTrimBytes, outputTrimBytes, excludedTools, "
         "toolIdentifierFields, toolOnly, compactArguments, staleReads.",
     )
     aggregate_budget_bytes: int = row(
-        0, size(0), "Size that all results of a request may have together; 0: any."
+        0, size(0), "The greatest size of all results of a request together. 0 means no limit."
     )
     bound_thinking: str = row(
         "keep",
         choice("keep", "drop"),
-        "Whether a rewrite may cost reasoning that is bound to its prefix: keep or drop.",
+        "Thinking that a rewrite would make invalid: keep (such a rewrite is not made), or drop (if "
+        "the client lets the provider drop it).",
     )
     recover: str = row(
         "auto",
         choice("auto", "off"),
-        "Send a request that was refused as too large again with smaller results: auto or off.",
+        "Send a request that was refused as too large again, with smaller results: auto or off.",
     )
     context_guard: str = row(
         "on",
         choice("on", "off"),
-        "Once a refusal has shown a smaller window than the client assumes, scale its input tokens up "
-        "to that window, so that it compacts in time: on or off.",
+        "After a refusal has shown a smaller window than the client assumes, scale the client's input "
+        "tokens up to that window, so that the client compacts in time: on or off.",
     )
     redact_secrets: bool = row(
-        True, FLAG, "Take secrets out of tool results.", group="Secrets", per_request=True
+        True, FLAG, "Remove secrets from tool results.", group="Secrets", per_request=True
     )
     redact_scope: str = row(
         "results",
@@ -295,135 +300,135 @@ class Settings:
     redaction_failure: str = row(
         "refuse",
         choice("refuse", "mask", "pass"),
-        "A text that can't be searched for secrets: refuse the request, mask the text (an unreadable "
-        "body is refused), or let it pass.",
+        "If a text can't be searched for secrets: refuse the request, mask the text (an unreadable "
+        "body is refused), or pass the text.",
     )
     redaction_max_bytes: int = row(MAX_BYTES, size(1), "Texts above this size can't be searched for secrets.")
     unknown_paths: str = row(
         "redact",
         choice("redact", "pass", "refuse"),
-        "Requests to LLM hosts at paths that are not known, where they carry results of tools or "
-        "secrets: redact (their texts are searched), pass or refuse; a warning each time a path is "
-        "new.",
+        "Requests to unknown paths of LLM hosts, if they contain results of tools or secrets: redact, "
+        "pass or refuse. The log has one warning for each path.",
     )
     allow_redaction_off: bool = row(False, FLAG, "Let a request switch redaction off.")
     restore_secrets: str = row(
         "off",
         choice("off", "edits"),
-        "Whether the client gets the value where the model writes its placeholder: off, or edits (in "
-        "calls that edit the very file that the value was read from).",
+        "Whether the client gets the secret where the model writes its placeholder: off, or edits (in "
+        "calls that edit the file from which the secret was read).",
     )
     blank_flows: str = row(
         "off",
         choice("off", "secrets", "all"),
-        "Flows whose bodies mitmproxy keeps no longer than they travel: off, secrets (those of "
-        "requests that were redacted or refused) or all (that Penumbra handles).",
+        "Flows whose bodies mitmproxy drops at their end: off (none), secrets (those of requests that "
+        "were redacted or refused), or all (those that Penumbra handles).",
     )
     secrets_allow: tuple[str, ...] = row(
         (),
         SECRETS_ALLOW,
-        "Harmless values, separated by commas: id:… of a placeholder, sha256:… of a value, value:… (a "
-        "pattern), rule:… (globs allowed), path:… of files (globs allowed).",
+        "Harmless texts, separated by commas: id:… (of a placeholder), sha256:… (of a value), value:… "
+        "(a pattern), rule:… (globs allowed), path:… (of files, globs allowed).",
     )
-    gitleaks_config: str = row("", TEXT, "A gitleaks.toml whose rules are searched for beside ours.")
-    gitleaks_only: bool = row(False, FLAG, "The rules of gitleaks_config come instead of ours.")
+    gitleaks_config: str = row("", TEXT, "A gitleaks.toml whose rules are used in addition to Penumbra's.")
+    gitleaks_only: bool = row(False, FLAG, "Use the rules of gitleaks_config instead of most of Penumbra's.")
     rules: str = row(
         "",
         FOLDER,
-        "Folder of your own rules, beside ours; off: none; default: penumbra/rules in the user's "
-        "configuration folder. Read at the start, and when this option changes.",
+        "The folder of your own rules, used in addition to Penumbra's; off for none. By default, "
+        "penumbra/rules in the user's configuration folder. Read at the start, and when this option "
+        "changes.",
         group="Which traffic, and what is known of it",
     )
     hosts: tuple[str, ...] = row((), HOSTS, "Further hosts of LLM APIs (globs allowed), separated by commas.")
-    filter: str = row("", TEXT, "mitmproxy filter expression: only matching flows are touched.")
+    filter: str = row("", TEXT, "A mitmproxy filter expression. Penumbra handles only flows that match.")
     intercept: str = row(
         "llm",
         choice("llm", "all"),
-        "TLS connections to decrypt: llm (known hosts only, the rest is tunnelled) or all.",
+        "TLS connections that are decrypted: llm (those to known LLM hosts) or all.",
     )
     threads: str = row(
         "pass",
         choice("auto", "pass", "refuse"),
-        "Conversations that Anthropic holds as message threads: pass them, refuse them so that the "
-        "client sends its whole history, or auto (refuse where the client is known to go on).",
+        "Conversations whose history Anthropic keeps (message threads): pass, refuse (so that the "
+        "client sends its whole history), or auto (refuse if the client is known to continue).",
     )
     websocket: str = row(
         "rewrite",
         choice("rewrite", "downgrade", "pass"),
-        "Responses over WebSocket: rewrite (frame by frame), downgrade (refused, after which clients "
-        "use HTTP) or pass.",
+        "The Responses API over WebSocket: rewrite (frame by frame), downgrade (refuse, so that "
+        "clients use HTTP) or pass.",
     )
     aws_signing: str = row(
         "off",
         choice("off", "environment"),
-        "Signed requests to Amazon Bedrock: off (left alone) or environment (signed anew, with the "
+        "Signed requests to Amazon Bedrock: off (unchanged), or environment (signed again with the "
         "keys of the AWS_* variables).",
     )
     database: str = row(
         "",
         TEXT,
-        "SQLite file for decisions; `memory` for none; default: the user's state folder.",
+        "The SQLite file of the store; `memory` for none. By default, a file in the user's state folder.",
         group="What is kept, and limits",
     )
     database_max_bytes: int = row(
-        512 * 1024**2, size(1024**2), "Size at which the oldest entries leave the database."
+        512 * 1024**2, size(1024**2), "The size above which the oldest rows are deleted from the database."
     )
     store: str = row(
         "",
         STORE,
-        "Redis or Valkey that several proxies share, in the place of the file: redis://, rediss:// or "
-        "unix://, a password in it percent-encoded. Takes the extra `redis`.",
+        "A Redis or Valkey that several proxies share instead of the file: redis://, rediss:// or "
+        "unix://, with a percent-encoded password. Needs the extra `redis`.",
     )
     store_key: str = row(
         "",
         TEXT,
-        "The key of the shared store, the same at every proxy: a file with 64 hexadecimal digits, or "
-        "the digits.",
+        "The key of the shared store, equal on all proxies: 64 hexadecimal digits, or a file with them.",
     )
     store_away: str = row(
         "go_on",
         choice("go_on", "refuse"),
         "Requests while the shared store can't be reached, or the database's disk hangs: go_on (from "
-        "memory; new results are only redacted), or refuse (503, so that the next try lands on a proxy that "
-        "reaches it).",
+        "memory; new results are only redacted), or refuse (with status 503, so that the next try may "
+        "reach another proxy).",
     )
-    ledger_ttl: float = row(
-        30 * 86_400.0, DURATION, "How long decisions are remembered after their last use."
-    )
+    ledger_ttl: float = row(30 * 86_400.0, DURATION, "How long decisions are stored after their last use.")
     originals_ttl: float = row(
         30 * 86_400.0,
         DURATION,
-        "How long originals are kept after their last use that requests don't bring again: of histories "
-        "that the provider holds, and those that were asked for once their client had cleared them.",
+        "How long originals that later requests don't contain are stored after their last use. Other "
+        "originals are stored for a day at most.",
     )
     events: str = row(
-        "", TEXT, "File to append one JSON line per request and per expansion to, without any content."
+        "",
+        TEXT,
+        "A file that gets one line of JSON for each request with results, each expansion and each "
+        "recovery, without content.",
     )
     max_body_bytes: int = row(
         64 * 1024**2,
         size(1024),
-        "Decoded request bodies above this size are not read, and so can't be searched for secrets.",
+        "Decoded request bodies above this size are not read, so they can't be searched for secrets.",
     )
     offload_bytes: int = 32 * 1024
     """Bodies with more new bytes than this are handled outside of the event loop."""
     page: PagePlace = row(
         PagePlace(),
         PAGE_PLACE,
-        "The page with the figures: off, proxy (at http://penumbra.local/ through the proxy), or also a "
-        "port of this machine, or HOST:PORT. `penumbra page` prints the link.",
+        "The page with the figures: off, proxy (http://penumbra.local/ through the proxy), a port of "
+        "this machine, or HOST:PORT. `penumbra page` prints the link.",
         group="What is shown",
     )
     page_originals: str = row(
         "off",
         choice("off", "on"),
-        "Whether the page, the view in mitmproxy and `penumbra.expand` show originals, without secrets: "
-        "off or on (the latest, in memory).",
+        "Whether the page, the view in mitmproxy and `penumbra.expand` show originals, without "
+        "secrets: off, or on (the latest, in memory).",
     )
     traces: str = row(
         "off",
         choice("off", "on"),
-        "Spans of LLM calls for OpenTelemetry, without any content: off, or on (sent to where the OTEL_ "
-        "variables of the environment say). Takes the extra `otel`.",
+        "Spans of LLM calls for OpenTelemetry, without content: off, or on (sent as the OTEL_* "
+        "variables say). Needs the extra `otel`.",
     )
 
     @property
