@@ -40,8 +40,7 @@ _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6
 _GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<\w+>)", re.DOTALL)
 """This pattern matches escapes, character classes, and the beginnings of capturing groups."""
 _EXAMPLES = re.compile(r"^    examples:\n(?:      .*\n|\n)*", re.MULTILINE)
-"""This pattern matches the examples in Penumbra's own rule files. Only the tests read the examples. Penumbra
-starts faster without them."""
+"""This pattern matches the examples in Penumbra's own rule files, which are not read."""
 _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 """This pattern matches escaped punctuation and character classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
@@ -73,8 +72,8 @@ class Rule:
     regex: str
     """A regular expression of RE2 over UTF-8 bytes."""
     anchors: tuple[bytes, ...]
-    """Strings in lower case. The pattern is matched only near the places of these strings. Without anchors,
-    the pattern searches the whole text. This is slow unless the pattern begins with a rare literal."""
+    """Strings in lower case. The pattern is matched only near the places of these strings. Without
+    anchors, the pattern searches the whole text."""
     whole: bool = False
     """True if the pattern searches the whole text once any anchor occurs in the text."""
     rank: Rank = Rank.TOKEN
@@ -108,7 +107,7 @@ class Rule:
 
     @cached_property
     def pattern(self) -> Linear:
-        """The pattern, compiled at its first use. Most texts contain the anchors of few rules."""
+        """The pattern, compiled at its first use."""
         return compile_pattern(self.regex)
 
     @cached_property

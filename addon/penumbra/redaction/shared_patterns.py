@@ -1,7 +1,5 @@
-"""This module defines parts of patterns that several finders share, and compiles patterns at their first use.
-
-Compiling all patterns at the start would take long, and most texts need only a few patterns.
-"""
+"""This module defines parts of patterns that several finders share, and compiles patterns at their first
+use."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Rank(IntEnum):
 
 
 class Span(NamedTuple):
-    """A `Span` is a secret at the bytes `start` to `end` of a text. A tuple saves memory."""
+    """A `Span` is a secret at the bytes `start` to `end` of a text."""
 
     start: int
     end: int
@@ -85,7 +85,7 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
-    """Yield the values in batches. The automaton of one batch is built quickly."""
+    """Yield the values in batches."""
     some: list[bytes] = []
     size = 0
     for value in values:
@@ -115,7 +115,7 @@ def _in_pieces(
 
 
 def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
-    """Yield all places of a single value. For a single value, this is faster than an automaton."""
+    """Yield all places of a single value."""
     value, span = found
     start = data.find(value)
     while start >= 0:

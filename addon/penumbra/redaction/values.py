@@ -74,7 +74,7 @@ def has_letter(value: str) -> bool:
 
 
 def kinds(value: str) -> int:
-    """Return the number of kinds of characters in a value. These are digits, capitals and small letters."""
+    """Return the number of kinds of characters in a value: digits, capitals and small letters."""
     return has_digit(value) + (value.lower() != value) + (value.upper() != value)
 
 
@@ -146,7 +146,7 @@ def is_address(value: str) -> bool:
 
 
 def is_plain_url(value: str) -> bool:
-    """Return whether a value is a URL without a user, a query, and a part that could be a token."""
+    """Return whether a value is a URL without a user, a query or a part that could be a token."""
     scheme, sign, rest = value.partition("://")
     if not sign or not _SCHEME.match(scheme) or "@" in rest or "?" in rest:
         return False

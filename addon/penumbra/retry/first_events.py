@@ -1,9 +1,9 @@
 """This module reads the first events of a stream, since some providers refuse with status 200 and an error
 event.
 
-A request can't be sent again after a byte has reached the client. Some events (a message starts, a response
-was created) may be sent before the provider has read the request. These events wait for the next event, which
-may be the refusal. All other events are passed on at once. The caller bounds the wait.
+A request can't be sent again after a byte has reached the client. Some events (a message starts, a
+response was created) may be sent before the provider has read the request. These events wait for the next
+event, which may be the refusal. Other events are passed on at once. The caller bounds the wait.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""This module finds the reason of a refusal and the excess size of the request, and computes the savings for
-a retry.
+"""This module finds the reason of a refusal and the excess size of the request, and computes the savings
+for a retry.
 
 `rules/refusals.yaml` has the refusals of providers. A response is read as a chain of error objects: the
 outermost error, then the errors that gateways have wrapped in it. Only the beginnings of their messages
-count, so that quotations of the conversation never match.
+count, so that quotations of the conversation don't match.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ _FIELD = 100_000
 
 
 def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
-    """Return the savings that a retry needs after a refusal, or None if shortening does not help. The refused
+    """Return the savings that a retry needs after a refusal; None if shortening does not help. The refused
     request has `estimated` tokens and `sent` bytes. `resend` counts from 0. With `elsewhere`, the provider
     adds the history that it stores to the request."""
     if refusal.leave or resend >= RESENDS:

@@ -101,7 +101,8 @@ def _change(
 
 
 def _bounded(incoming: Incoming, sent: Accepted, needed: Need, estimated: int) -> bytes | None:
-    """Return a smaller request for a summary, or None for other requests."""
+    """Return a smaller request for a summary; None if the request is no such request or can't be made
+    smaller."""
     body, format_name = sent.rewritten.body, sent.request.api.format
     document = Document(body)
     summary = summary_requests.recognise(document, format_name, incoming.path, incoming.headers)

@@ -1,11 +1,10 @@
-"""This module implements `penumbra_restore_secrets`. With this option, the model can edit files that contain
-secrets.
+"""This module implements `penumbra_restore_secrets`. With this option, the model can edit files that
+contain secrets.
 
-In a response, placeholders become values after all other processing. In the next request, the values become
-placeholders before all other processing, so the provider never gets a value. The values are known from the
-tool results of the conversation, because clients send all results again in every request. If a client no
-longer sends a result, `store/records.py` still knows the place of its value in the arguments, but not the
-value.
+In a response, placeholders become values after all other processing. In the next request, the values
+become placeholders before all other processing, so that the provider gets no value. The values are known
+from the tool results that clients send again. If a client no longer sends a result, `store/records.py`
+still knows the place of its value in the arguments, but not the value.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class Leaf:
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
-    """Yield the strings in arguments. These are a JSON object, a string that contains one, or plain text."""
+    """Yield the strings in arguments, which are a JSON object, a string that contains one, or plain text."""
     text = document.string(arguments)
     if text is None:
         for value in _strings(document, arguments):
@@ -309,7 +308,7 @@ class Restoration:
         self.past.note(noted)
 
     async def keep(self) -> None:
-        """Store the places of the values that the response got. A restart does not lose them."""
+        """Store the places of the values that the response got."""
         await self.past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:

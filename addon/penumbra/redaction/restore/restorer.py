@@ -198,7 +198,7 @@ MAX_CHARACTERS = 1_000_000
 _OF_EACH = 500
 """The size of a `Read` in addition to the characters of its values."""
 _LONGEST_LINE = 1_000
-"""The greatest number of characters in a line of a value. Agents truncate longer lines."""
+"""The greatest number of characters in a line of a value."""
 _NUMBERED = re.compile(r"\n[ \t]*[0-9]+[ \t]*[\t:|\u2192]")
 
 
@@ -254,9 +254,9 @@ class Values:
 
 
 class Vault:
-    """A `Vault` keeps the values of each scope. A scope is usually a conversation. A `Vault` is thread-safe.
-    A full `Vault` drops the least recently used scope. A full scope drops its oldest result. The values are
-    never written to disk or logs. `repr` shows only sizes."""
+    """A `Vault` keeps the values of each scope in memory. A scope is usually a conversation. A `Vault` is
+    thread-safe. A full `Vault` drops the least recently used scope. A full scope drops its oldest result.
+    `repr` shows only sizes."""
 
     def __init__(self, *, scopes: int = MAX_SCOPES, characters: int = MAX_CHARACTERS) -> None:
         self._scopes: LRUCache[bytes, FIFOCache[bytes, Read]] = LRUCache(scopes)
@@ -289,8 +289,8 @@ class Vault:
 
 
 def exact(values: Mapping[str, str], text: str) -> dict[str, str]:
-    """Return the values that the text certainly shows in the form that they have in the file. A tool may have
-    truncated, numbered or coloured the other values, or escaped them for JSON."""
+    """Return the values that the text probably shows as the file has them. Values that a tool may have
+    truncated, numbered, coloured, or escaped for JSON are left out."""
     is_json = text.lstrip()[:1] in ("{", "[")
     return {
         mark: value
@@ -369,7 +369,7 @@ class Restorer:
         return out
 
     def finish(self) -> str:
-        """Return all arguments that were not passed on yet. The caller uses `finish` when the call ends."""
+        """Return the arguments that were not passed on before the end of the call."""
         if not self._tail and not self._waits:
             return ""
         text = "".join(self._pieces)
