@@ -116,7 +116,6 @@ def _patterns() -> _Patterns:
 
 
 def _is_passing(marks: Sequence[int]) -> bool:
-    """True if a line reports a pass and no failure."""
     return _Mark.PASSED in marks and _Mark.FAILED_TOO not in marks
 
 
@@ -126,7 +125,6 @@ def _marks(line: bytes) -> Sequence[int]:
 
 
 def _searched(line: str) -> bytes:
-    """Return the part of a line that is searched, in UTF-8."""
     return line[:_LINE_LIMIT].encode("utf-8", "surrogatepass")
 
 

@@ -69,7 +69,6 @@ class LineFlags:
 
     @cached_property
     def _by_beginning(self) -> Mapping[str, list[int]]:
-        """The positions of the lines by their first character."""
         positions: dict[str, list[int]] = {}
         for at, line in enumerate(self.lines):
             positions.setdefault(line[:1], []).append(at)

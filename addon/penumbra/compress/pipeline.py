@@ -444,7 +444,6 @@ def _allowed(
 
 
 def _shape_of(text: Text) -> Shape:
-    """Return the shape of a text."""
     if text[:1] in ("{", "[") or text[:1].isspace():
         start = text.strip()
         if start[:1] in ("{", "[") and (

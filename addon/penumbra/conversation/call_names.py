@@ -204,7 +204,6 @@ def _asked(call: Call, path: str, arguments: Any) -> _Asked:
 
 
 def _patched(arguments: Any) -> list[str]:
-    """Return the files that a call's patch changes."""
     values = arguments.values() if isinstance(arguments, Mapping) else (arguments,)
     patch = next((text for text in values if isinstance(text, str) and "*** Begin Patch" in text), "")
     return list(dict.fromkeys(_PATCHED.findall(patch)))

@@ -161,7 +161,6 @@ class Decider:
         return not (self._adopts(item) if past is None else self._holds(item, past))
 
     def _holds(self, item: Item, past: Decision) -> bool:
-        """Return whether an earlier decision is still valid."""
         can_ask = self.inputs.references is not None
         if past.facts.ref and not can_ask and not self.inputs.stays_bound:
             # The model could not ask for the omitted part. The form may still change if no response follows
@@ -305,7 +304,6 @@ class Decider:
             return Shortened(redacted.text, redacted.text, redactions=redacted.counts)
 
     def _log_failure(self, output: ToolOutput, error: Exception) -> None:
-        """Log a failed step for one result."""
         tool = self.inputs.show(output.tool)
         _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
 

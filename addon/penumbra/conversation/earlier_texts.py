@@ -358,7 +358,6 @@ class EarlierTexts:
             )
 
     def _output_of(self, text: str, call: Call) -> str:
-        """Return the output in an incoming text. The last output is cached."""
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
             last = self._output = text, call, output_of(text, call)
@@ -379,7 +378,6 @@ class EarlierTexts:
         return call
 
     def _name(self, result: ResultText) -> str:
-        """Return the name of an item's call in references."""
         name = self._names.get(id(result))
         if name is None:
             tool = result.call.name if result.call else ""
@@ -389,7 +387,6 @@ class EarlierTexts:
         return name
 
     def _cleaned(self, text: str) -> str:
-        """Return a path or command without its secrets."""
         clean = self._clean_texts.get(text)
         if clean is None:
             clean = self._clean_texts[text] = self.clean(text)

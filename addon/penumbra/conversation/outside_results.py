@@ -103,7 +103,6 @@ def _add(
     found: list[OutsideText],
     message: Message,
 ) -> None:
-    """Add the texts of one message that are searched."""
     values = _values(message.parts, extent)
     by_rules = extent is not Extent.TRANSCRIPTS
     if not by_rules:

@@ -177,7 +177,6 @@ def _plan(chosen: Sequence[Candidate], line: str = "") -> Plan:
 
 
 def _decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Loss = Loss.LOSSY) -> Decision:
-    """Return the decision for a text whose form changes."""
     own = {"family": past.family, "redactions": dict(past.redactions)}
     return Decision(form, measured(how, before, form, loss=int(loss), stages=(how,), ref=ref, **own))
 

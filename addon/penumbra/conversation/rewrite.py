@@ -250,7 +250,6 @@ def is_heavy(request: Request, past: Mapping[bytes, Decision], state: Conversati
 
 
 def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[T]:
-    """Return the items without a decision."""
     return compress(listed, map(not_, map(past.__contains__, map(_KEY, listed))))
 
 

@@ -472,7 +472,6 @@ def _is_batch(data: bytes) -> bool:
 
 
 def _joined(between: bytes, parts: list[Searched], data: bytes) -> Searched:
-    """Return the parts of a body as one body."""
     body = between.join(part.body for part in parts)
     counts = sum((part.counts for part in parts), Counter[str]())
     return Searched(data if body == data else body, any(part.results for part in parts), counts)

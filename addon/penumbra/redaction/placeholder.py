@@ -45,7 +45,6 @@ def fingerprint(key: bytes, value: bytes) -> str:
 
 @lru_cache(maxsize=8)
 def _keyed(key: bytes) -> hmac.HMAC:
-    """Return a hash that has read the key."""
     return hmac.new(key, digestmod="sha256")
 
 

@@ -85,7 +85,6 @@ def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
-    """Yield the values in batches."""
     some: list[bytes] = []
     size = 0
     for value in values:
@@ -115,7 +114,6 @@ def _in_pieces(
 
 
 def _others(data: bytes, found: tuple[bytes, Span]) -> Iterator[Span]:
-    """Yield all places of a single value."""
     value, span = found
     start = data.find(value)
     while start >= 0:

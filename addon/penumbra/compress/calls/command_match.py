@@ -59,7 +59,6 @@ class _Match:
 
 
 def _any(words: Iterable[str]) -> re.Pattern[str]:
-    """Return one pattern for words and globs."""
     return re.compile("|".join(map(translate, words)))
 
 

@@ -69,7 +69,6 @@ def _reads() -> dict[str, list[ReadRule]]:
 
 
 def _by_program(listed: Iterable[_Rule]) -> dict[str, list[_Rule]]:
-    """Return the rules by the first word of their command, in order."""
     by_program: dict[str, list[_Rule]] = {}
     for rule in listed:
         by_program.setdefault(rule.program.split()[0], []).append(rule)

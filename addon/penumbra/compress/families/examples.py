@@ -51,7 +51,6 @@ def problems(example: CommandExample) -> Iterator[str]:
 
 
 def _difference(text: str, wanted: str) -> str:
-    """Return a description of the first difference between the lines of two texts."""
     lines, others = text.split("\n"), wanted.split("\n")
     pairs = zip([*lines, None], [*others, None], strict=False)
     at, (line, other) = next((at, pair) for at, pair in enumerate(pairs, 1) if pair[0] != pair[1])

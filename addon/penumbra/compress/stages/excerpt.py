@@ -179,7 +179,6 @@ def is_needed(text: str, source: Source) -> bool:
 
 
 def _bounds(text: str, source: Source) -> tuple[Kind, int]:
-    """Return the kind and the limit of a text."""
     kind = kind_of(source)
     if kind is Kind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
         kind = Kind.LIST
@@ -204,7 +203,6 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
 
 
 def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
-    """Return whether an excerpt with this limit saves enough."""
     if policy.target_ratio is not None or (kind is Kind.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
@@ -426,7 +424,6 @@ class _Parts:
         return chosen.written(self._numbers_left_out)
 
     def _parts(self, space: int, failures: Sequence[int]) -> str:
-        """Return the chosen lines, below their headings."""
         first = self._headings.first
         self._space_for_names = min(space // _NAMED, sum(size(self._lines[at]) + 2 for at in first))
         chosen = Selection(self._units, space - self._space_for_names, self._facts, self._needs)

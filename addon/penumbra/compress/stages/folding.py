@@ -84,7 +84,6 @@ def _cycle(lines: list[str], start: int) -> tuple[int, int]:
 
 
 def _repeats(lines: list[str], start: int, period: int) -> int:
-    """Return how often the cycle at `start` is repeated."""
     position = start + period
     while position < len(lines) and lines[position] == lines[position - period]:
         position += 1

@@ -390,7 +390,6 @@ def _flagged(data: bytes, low: bytes, long_values: _LongValues) -> Iterator[Span
 def _values(
     data: bytes, start: int, end: int, written: str, name: Name, long_values: _LongValues
 ) -> Iterator[Span]:
-    """Yield the secrets among the values of the name at `start` to `end`."""
     for value in chain(values_after(data, start, end), typed(data, start, end)):
         span = _judged(data, value, name, long_values)
         if span and (

@@ -361,7 +361,6 @@ class Restoring:
         calls: Mapping[bytes, PastCall],
         scan: Scanner | None,
     ) -> dict[bytes, tuple[Edit, ...]]:
-        """Return the edits of new calls."""
         decided: Mapping[bytes, Decision] = {}
         if scan is not None:
             decided = await self._decisions.get(item.key for item in request.items)
