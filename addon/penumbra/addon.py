@@ -103,7 +103,7 @@ class Penumbra(Guarded):
 
     def load(self, loader: Loader) -> None:
         """Declare the options; `configure` reads them."""
-        declare(loader)
+        declare(loader.add_option)
         websocket_streams.bound_messages()
         explainer.install(self.explainer)
 

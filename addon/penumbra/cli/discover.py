@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         print(_nothing(named, options.agent or "", since), file=sys.stderr)
         return 1
     counts = LogCounts()
-    with projector("discover", adopts=False) as engine:
+    with closing(projector("discover", adopts=False)) as engine:
         projection = LogProjection(engine, Figures(), since)
         progress = Progress(sum(log.size for log in logs))
         is_whole = worked_out(_project(projection, logs, counts, progress), progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from mitmproxy import exceptions, flow, http
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
             raise Failure(f"replay: {path} is no file", code=WRONG)
     counts, figures = _Counts(), Figures()
     progress = Progress(sum(path.stat().st_size for path in files))
-    with projector("replay", adopts=True) as engine:
+    with closing(projector("replay", adopts=True)) as engine:
         is_whole = worked_out(_project(RequestProjection(engine, figures), files, counts, progress), progress)
     if counts.foreign == files:
         raise Failure(f"replay: {_foreign(files)}", code=WRONG)

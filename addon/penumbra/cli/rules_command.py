@@ -21,8 +21,7 @@ from penumbra.compress.calls.classify import Call, classify, printing_parts
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.calls.family_rules import families
-from penumbra.compress.calls.hint import hint
-from penumbra.compress.calls.tools import tool_rules
+from penumbra.compress.calls.tools import hint, tool_rules
 from penumbra.compress.families import shorten as family_steps
 from penumbra.compress.families.family import family
 from penumbra.compress.result import Loss, Mode, Policy, ToolOutput

@@ -45,24 +45,17 @@ _OF_THE_TERMINAL = tuple(
 """Signals that the terminal sends to the program directly."""
 
 
-class NotRunnable(Exception):
-    """A `NotRunnable` is raised if the program can't be run. `code` is a shell's exit code for this case."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 def find(name: str, path: str | None) -> str:
-    """Return the program's file. Raises NotRunnable if a shell could not run it."""
+    """Return the program's file. Raises Failure, with a shell's exit code, if a shell could not run it."""
     if program := shutil.which(name, path=path):
         return program
+    shown = one_line(name)
     if not os.path.dirname(name):
-        raise NotRunnable(f"{name}: command not found", NOT_FOUND)
+        raise Failure(f"{shown}: command not found", NOT_FOUND)
     if not Path(name).exists():
-        raise NotRunnable(f"{name}: no such file", NOT_FOUND)
+        raise Failure(f"{shown}: no such file", NOT_FOUND)
     why = "is a folder" if Path(name).is_dir() else "may not be executed"
-    raise NotRunnable(f"{name}: {why}", NOT_EXECUTABLE)
+    raise Failure(f"{shown}: {why}", NOT_EXECUTABLE)
 
 
 def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -247,11 +240,7 @@ def main(command_line: Sequence[str], environment: Mapping[str, str] = os.enviro
     arguments = read(command_line, environment)
     if arguments.shell:
         return _print(arguments.shell, environment)
-    try:
-        program = find(arguments.program[0], environment.get("PATH"))
-    except NotRunnable as error:
-        print(f"penumbra: {one_line(str(error))}", file=sys.stderr)
-        return error.code
+    program = find(arguments.program[0], environment.get("PATH"))
     try:
         proxy = _proxy(arguments, environment)
         added = _variables(proxy, environment)

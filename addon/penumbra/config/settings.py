@@ -16,11 +16,11 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
@@ -357,27 +357,15 @@ def _about_strategy(settings: Settings) -> Iterator[str]:
 CONFIG_OPTION = f"{PREFIX}config"
 
 
-class Loader(Protocol):
-    """A `Loader` is the part of mitmproxy's addon loader that Penumbra uses."""
-
-    def add_option(
-        self, name: str, typespec: type, default: Any, help: str, choices: Sequence[str] | None = None
-    ) -> None: ...
-
-
-def declare(loader: Loader) -> None:
-    """Declare the options, with the choices that mitmproxy's editors show. All options are texts, and empty
-    if not set. An option that is not set thus differs from an option with its default. With other types,
-    mitmproxy silently drops an addon if a value can't be read."""
-    loader.add_option(
-        CONFIG_OPTION,
-        str,
-        "",
-        "YAML file with Penumbra's settings; the next request after a change reads it again.",
-    )
+def declare(add: Callable[..., None]) -> None:
+    """Declare the options by mitmproxy's `add_option`, with the choices that mitmproxy's editors show. All
+    options are texts, and empty if not set. An option that is not set thus differs from an option with its
+    default. With other types, mitmproxy silently drops an addon if a value can't be read."""
+    words = "YAML file with Penumbra's settings; the next request after a change reads it again."
+    add(CONFIG_OPTION, str, "", words)
     for option in OPTIONS:
-        words = option.row.parser.choices
-        loader.add_option(option.full_name, str, "", option.description, ("", *words) if words else None)
+        choices = option.row.parser.choices
+        add(option.full_name, str, "", option.description, ("", *choices) if choices else None)
 
 
 def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:

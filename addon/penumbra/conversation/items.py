@@ -18,7 +18,7 @@ from penumbra.apis import parts
 from penumbra.apis.parts import Conversation, ResultText, ToolCall, is_telling
 from penumbra.apis.result_blocks import Block
 from penumbra.apis.user_text import Passage
-from penumbra.compress.calls.hint import hint
+from penumbra.compress.calls.tools import hint
 from penumbra.conversation import adoption
 from penumbra.redaction import json_text
 from penumbra.redaction.redact_calls import Redact

@@ -12,7 +12,7 @@ from penumbra.apis import parts
 from penumbra.compress import pipeline
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.envelope import split_envelope
-from penumbra.compress.calls.hint import hint
+from penumbra.compress.calls.tools import hint
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request, Rewritten, Shown

@@ -17,12 +17,13 @@ from typing import Any
 
 import orjson
 
+from penumbra.apis import recognise
 from penumbra.compress.token_estimate import estimate
 from penumbra.conversation import cache_price
 from penumbra.conversation.incoming import Incoming
 from penumbra.metrics import amounts
 from penumbra.projection.figures import Figures, Requests
-from penumbra.projection.projector import Projected, Projection, Projector, api_of
+from penumbra.projection.projector import Projected, Projection, Projector
 from penumbra.session_logs.log_entries import (
     Entry,
     LoggedConversation,
@@ -137,7 +138,8 @@ class LogProjection(Projection):
             return
         body = last_request(conversation, model)
         assert body is not None, "there are turns"
-        api = api_of("anthropic", "POST", _PATH)
+        api = recognise.by_request_line("POST", _PATH)
+        assert api is not None, "the rules know the path"
         headers = {"x-api-key": "projection", "anthropic-version": "2023-06-01"}
         incoming = Incoming(api, body.data, headers, {}, "127.0.0.1", "projection:443", _PATH)
         projected = await self.projector.request(incoming)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
 
-from penumbra.apis import parts, recognise
-from penumbra.apis.recognise import Api
+from penumbra.apis import parts
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.config.settings import Settings
@@ -84,18 +82,13 @@ class Projected:
 
 
 class Projector:
-    """A `Projector` runs requests through an engine. The end of its context closes the engine."""
+    """A `Projector` runs requests through an engine of its own."""
 
     def __init__(self, settings: Settings, user_rules: Loaded | None = None) -> None:
         self._settings = settings
         self._engine = Engine(EngineSettings.of(settings, user_rules))
 
-    def __enter__(self) -> Projector:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._engine.close()
 
     async def request(self, incoming: Incoming) -> Projected | None:
@@ -114,13 +107,6 @@ class Projector:
         call = await self._engine.cleaned(form.call)
         tool = await self._engine.cleaned(form.tool)
         return LargeResult(tool, form.kind, call, source, form.facts, text[:_FORM_CHARACTERS])
-
-
-def api_of(format_name: str, method: str, path: str) -> Api:
-    found = recognise.by_request_line(method, path)
-    if found is None or found.format != format_name:
-        raise KeyError(format_name)
-    return found
 
 
 def _form(accepted: Accepted, shown: Shown) -> Form:

@@ -27,7 +27,7 @@ class WrapperRule(Strict, frozen=True):
     module: tuple[str, ...] = ()
     """Options whose value is the name of the program."""
     dashes: bool = False
-    """True if the command follows only after `--`."""
+    """A key without effect, which older rules have."""
     only: bool = False
     """True if operands are not a command, but the name of a script or of a user."""
 

@@ -16,11 +16,6 @@ from penumbra.config import settings
 MODES = "regular, local, wireguard, reverse:URL, upstream:URL or another one of mitmproxy's"
 
 
-class Loader:
-    def __init__(self, opts: options.Options) -> None:
-        self.add_option = opts.add_option
-
-
 WRONG = {
     "-p 99999": "listen_port: got 99999, allowed: a port from 0 to 65535",
     "-p -5": "listen_port: got -5, allowed: a port from 0 to 65535",
@@ -50,7 +45,7 @@ RIGHT = (
 
 def problem_of(words: str) -> str:
     opts = options.Options()
-    settings.declare(Loader(opts))
+    settings.declare(opts.add_option)
     return problem(opts, cmdline.mitmdump(opts).parse_args(words.split()))
 
 

@@ -220,7 +220,6 @@ def wrapped(key: str, rule: WrapperRule) -> str:
         option = [*rule.script, *rule.module][0]
         return " ".join([*words, option, "prog arg" if rule.module else "'prog arg'"])
     words += ["operand"] * rule.operands
-    words += ["--"] if rule.dashes else []
     return " ".join([*words, "prog", "arg"])
 
 

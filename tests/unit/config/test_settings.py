@@ -71,12 +71,11 @@ def test_the_described_default_and_choices_can_be_read(option):
 def test_the_options_that_mitmproxy_gets():
     output = {}
 
-    class Loader:
-        def add_option(self, name, typespec, default, help, choices=None):
-            assert (typespec, default) == (str, "")
-            output[name] = (help, choices)
+    def add_option(name, typespec, default, help, choices=None):
+        assert (typespec, default) == (str, "")
+        output[name] = (help, choices)
 
-    declare(Loader())
+    declare(add_option)
     assert set(output) == {CONFIG_OPTION, *(f"penumbra_{option.name}" for option in OPTIONS)}
     help, choices = output["penumbra_mode"]
     assert help.endswith("aggressive. Default: standard.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ TOKEN = "gh" + "p_lqcPuQybgKxtzX17jVL0GAPxirppHx92KGBZ"
 
 @pytest.fixture(scope="module")
 def projector() -> Iterator[Projector]:
-    with Projector(settings_of(Settings(), adopts=False)) as made:
+    with closing(Projector(settings_of(Settings(), adopts=False))) as made:
         yield made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penumbra import rules
-from penumbra.compress.calls.hint import hint
+from penumbra.compress.calls.tools import hint
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor, read_hint
 

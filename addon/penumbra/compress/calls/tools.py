@@ -5,6 +5,7 @@ from __future__ import annotations
 import ntpath
 import posixpath
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, get_args
@@ -97,6 +98,35 @@ def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
         if value and isinstance(value, str | list):
             return value
     return None
+
+
+_LONGEST_HINT = 4_000
+"""The length in characters of the longest hint."""
+
+
+def hint(arguments: Any) -> str:
+    """Return the beginning of a call's command, path or freeform input; empty if there is none."""
+    if isinstance(arguments, str):
+        return arguments[:_LONGEST_HINT]
+    if not isinstance(arguments, dict):
+        return ""
+    if isinstance(arguments.get("action"), dict):
+        arguments = arguments["action"]
+    keys = tool_rules().arguments
+    for key in (*keys.command, *keys.path):
+        value = arguments.get(key)
+        if isinstance(value, list):
+            value = _joined([part for part in value if isinstance(part, str)])
+        if isinstance(value, str) and value:
+            return value[:_LONGEST_HINT]
+    return ""
+
+
+def _joined(words: list[str]) -> str:
+    """Return command lines as lines of one text, or an argument vector as one line."""
+    if any("\n" in word or " " in word.strip() for word in words[:1]):
+        return "\n".join(words)
+    return shlex.join(words)
 
 
 def one_spelling(path: str) -> str:

@@ -4,7 +4,6 @@ another command."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import dropwhile
 
 from penumbra import rules
@@ -18,15 +17,11 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
 
 
-@dataclass(frozen=True, slots=True)
-class _Operands:
-    """An `_Operands` has the words after a wrapper's options, or the command line among these words."""
-
-    words: tuple[str, ...]
-    script: str | None = None
+_Command = tuple[tuple[str, ...], str | None]
+"""The words of a command, and the command line that a shell runs; None if the words are the command."""
 
 
-def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+def unwrap(argv: tuple[str, ...]) -> _Command:
     """Return (command, None). If a wrapper such as `bash -c` runs a command line, return (wrapper, command
     line). The command begins with the name of a program without its folder, and has no options before its
     subcommand. The command is empty if `argv` has only assignments."""
@@ -38,9 +33,9 @@ def unwrap(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
         argv = _without_global_options(argv)
         rule, length = _wrapper(argv)
         inner = None if rule is None else _inside(argv[length:], rule)
-        if inner is None or not inner.words:
-            return argv, None if inner is None else inner.script
-        argv = inner.words
+        if inner is None or not inner[0]:
+            return argv, None if inner is None else inner[1]
+        argv = inner[0]
     return argv, None
 
 
@@ -76,19 +71,19 @@ def _without_global_options(argv: tuple[str, ...]) -> tuple[str, ...]:
     return argv
 
 
-def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
+def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Command | None:
     """Return the command after a wrapper's name and options; None if there is none."""
-    at, skipped, dashes = 0, 0, False
+    at = skipped = 0
     while at < len(words):
         word = words[at]
         if word == "--":
-            at, dashes = at + 1, True
+            at += 1
             break
         if word in rule.script or ("-c" in rule.script and _SCRIPT_CLUSTER.match(word)):
             script = words[at + 1 :]
-            return _Operands((), " ".join(script) if rule.rest else "".join(script[:1]))
+            return (), " ".join(script) if rule.rest else "".join(script[:1])
         if word in rule.module:
-            return _Operands(words[at + 1 :])
+            return words[at + 1 :], None
         if rule.assignments and _ASSIGNMENT.match(word):
             at += 1
         elif word[:1] == "-" and len(word) > 1:
@@ -97,14 +92,7 @@ def _inside(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
             at, skipped = at + 1, skipped + 1
         else:
             break
-    if rule.only:
+    words = words[at:]
+    if rule.only or not words:
         return None
-    if rule.dashes and not dashes and at >= len(words):
-        return None
-    return _joined(words[at:], rule)
-
-
-def _joined(words: tuple[str, ...], rule: WrapperRule) -> _Operands | None:
-    if not words:
-        return None
-    return _Operands((), " ".join(words)) if rule.joined else _Operands(words)
+    return ((), " ".join(words)) if rule.joined else (words, None)

@@ -28,7 +28,7 @@ from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import Conversation, PastCall, ResultText
 from penumbra.apis.prompt import declared_schemas
-from penumbra.compress.calls.hint import hint
+from penumbra.compress.calls.tools import hint
 from penumbra.compress.result import Redacted
 from penumbra.errors import place
 from penumbra.redaction import RedactionError
