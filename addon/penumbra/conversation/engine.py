@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
@@ -44,7 +44,7 @@ from penumbra.conversation.external_forms import AskedCompressors
 from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming, Refused, unsearched
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
-from penumbra.conversation.request_reader import RequestReader, RestoredValues
+from penumbra.conversation.request_reader import RequestReader
 from penumbra.conversation.result_text import Carried, comparing
 from penumbra.conversation.workers import Turn
 from penumbra.errors import RedactionError
@@ -63,6 +63,7 @@ from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
 
 if TYPE_CHECKING:
+    from penumbra.conversation.restored_values import RestoredValues
     from penumbra.store.shared_store import SharedStore
 
 _TRIES = 4
@@ -119,10 +120,15 @@ class Engine:
         self.workers = workers.Workers()
         self.rules = CompiledRules(self._key, settings, self.workers)
         self._compressors = AskedCompressors(self._key, stores, settings, metrics, listening)
-        self._restored = RestoredValues(stores, self.rules)
         self.reader = RequestReader(
-            self._key, stores, self.rules, self.tool_calls, self.expansions, self._restored
+            self._key, stores, self.rules, self.tool_calls, self.expansions, lambda: self._restored
         )
+
+    @cached_property
+    def _restored(self) -> RestoredValues:
+        from penumbra.conversation.restored_values import RestoredValues
+
+        return RestoredValues(self.stores, self.rules)
 
     def close(self) -> None:
         """Finish the work in progress, and close the workers and stores."""
@@ -154,8 +160,10 @@ class Engine:
             return unsearched(incoming.api, error)
         if accepted is None:
             return None
-        restoration = await self._restored.of_response(incoming, accepted)
-        accepted.request.document.release()
+        request, restoration = accepted.request, None
+        if incoming.api.kind == "messages" and request.settings.restores_secrets:
+            restoration = await self._restored.of_response(request, accepted.rewritten.shown)
+        request.document.release()
         milliseconds = (time.perf_counter() - started) * 1000
         return structs.replace(accepted, restoration=restoration, milliseconds=milliseconds)
 

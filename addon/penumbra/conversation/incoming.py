@@ -27,7 +27,7 @@ from penumbra.store.decisions import Decision
 from penumbra.store.key_file import SharedPlace
 
 if TYPE_CHECKING:
-    from penumbra.redaction.restore.restoration import Restoration
+    from penumbra.conversation.restored_values import Restoration
 
 
 @dataclass(frozen=True, slots=True)

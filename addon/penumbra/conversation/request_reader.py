@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,7 @@ from penumbra.config.settings import Settings
 from penumbra.conversation import adoption, ambiguity, cache_price, outside_results, read, rewrite, workers
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Outside, Request
 from penumbra.conversation.outside_results import OutsideText
 from penumbra.errors import Unreadable
@@ -39,7 +39,7 @@ from penumbra.wire.json_values import NotJson, encode
 from penumbra.wire.prefix_memory import Known, PrefixMemory
 
 if TYPE_CHECKING:
-    from penumbra.redaction.restore.restoration import Restoration, Restoring
+    from penumbra.conversation.restored_values import RestoredValues
 
 
 LONG = 30_000
@@ -58,50 +58,6 @@ def _identified(incoming: Incoming, request: Request) -> Request:
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
     as_sent, joined = caller.session_as_sent or named, f"session {wanted}" if wanted else ""
     return replace(request, caller=replace(caller, session=named, session_as_sent=as_sent, joined=joined))
-
-
-class RestoredValues:
-    """A `RestoredValues` puts secret values into responses, and replaces them by placeholders in requests."""
-
-    def __init__(self, stores: Stores, rules: CompiledRules) -> None:
-        self._stores, self._rules = stores, rules
-        self._made: Restoring | None = None
-
-    async def conceal(self, request: Request) -> bool:
-        """Put placeholders in place of values that earlier responses got. Return whether there were any."""
-        on = request.settings.restores_secrets
-        if not on and await self._stores.restorations.is_empty():
-            return False
-        scan = (await self._rules.redactor()).scan if on else None
-        return await self._restoring().conceal(request, request.caller.possessed, scan)
-
-    def redacting(self, request: Request, redact: Redact) -> Redact:
-        """Return a `redact` that also redacts the values which are put back."""
-        if not request.settings.restores_secrets:
-            return redact
-        return self._restoring().redacting(request, request.caller.possessed, redact)
-
-    async def of_response(self, incoming: Incoming, accepted: Accepted) -> Restoration | None:
-        """Return the values that may be put back into the response to a request; None without any."""
-        request = accepted.request
-        if incoming.api.kind != "messages" or not request.settings.restores_secrets:
-            return None
-        try:
-            restoring = self._restoring()
-            decided = [(shown.item, shown.facts) for shown in accepted.rewritten.shown]
-            conversation = request.caller.possessed
-            restoring.learn(request, conversation, decided, (await self._rules.redactor()).scan)
-            return restoring.of_response(request, conversation)
-        except Exception as error:
-            _log.warning("Penumbra puts nothing back into a response: %s", errors.place(error))
-            return None
-
-    def _restoring(self) -> Restoring:
-        if self._made is None:
-            from penumbra.redaction.restore.restoration import Restoring
-
-            self._made = Restoring(self._stores.restorations, self._stores.decisions)
-        return self._made
 
 
 class ThreadRefused(OverrideError):
@@ -143,9 +99,9 @@ class RequestReader:
         rules: CompiledRules,
         tool_calls: ToolCallCache,
         expansions: Expansions,
-        restored: RestoredValues,
+        restored: Callable[[], RestoredValues],
     ) -> None:
-        """`key` is the installation's key."""
+        """`key` is the installation's key. `restored` returns the values that are put back into responses."""
         self._key, self._stores, self._rules = key, stores, rules
         self._tool_calls, self._expansions, self._restored = tool_calls, expansions, restored
         self.values: PrefixMemory | None = PrefixMemory()
@@ -169,12 +125,12 @@ class RequestReader:
         if found is None:
             return None
         request, texts = found
-        if await self._restored.conceal(request):
+        restores = request.settings.restores_secrets
+        may_have = restores or not await self._stores.restorations.is_empty()
+        if may_have and await self._restored().conceal(request):
             request, texts = await work(lambda: _with_texts(incoming, read.again(request), credential))
         caller = _distinguished(request, credential)
-        redact = await self._rules.redact(
-            settings.redaction_failure, caller, replaces=not request.settings.restores_secrets
-        )
+        redact = await self._rules.redact(settings.redaction_failure, caller, replaces=not restores)
         stored = await self._look(incoming, request, texts)
         whole, outside = request, Outside()
         if texts:
@@ -185,6 +141,8 @@ class RequestReader:
             whole = read.with_calls(whole, calls) if calls else whole
         if whole is not request:
             stored = await self._look(incoming, whole)
+        if restores:
+            redact = self._restored().redacting(whole, redact)
         inputs = await self._with_past(incoming, whole, stored, redact, is_recorded=is_recorded)
         return replace(inputs, outside=outside)
 
@@ -298,7 +256,7 @@ class RequestReader:
         return Inputs(
             request,
             past,
-            self._restored.redacting(request, redact),
+            redact,
             references=None,
             responses=stored.responses,
             reopened=adoption.reopened(request, state, past) if is_cold else frozenset(),

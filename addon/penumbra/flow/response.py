@@ -31,7 +31,7 @@ from penumbra.metrics.journal import Journal
 from penumbra.redaction import placeholder
 
 if TYPE_CHECKING:
-    from penumbra.redaction.restore.restoration import Restoration
+    from penumbra.conversation.restored_values import Restoration
 
 MARK = ":warning:"
 METADATA = "penumbra_placeholders_written"

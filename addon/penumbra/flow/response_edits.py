@@ -22,7 +22,7 @@ from penumbra.flow.state import FlowState, Step, add_note
 from penumbra.wire import content_encoding
 
 if TYPE_CHECKING:
-    from penumbra.redaction.restore.restoration import Restoration
+    from penumbra.conversation.restored_values import Restoration
 
 _RESTORED = "penumbra_values_restored"
 _SCALED = "penumbra_context_guard"

@@ -14,6 +14,7 @@ from typing import Any
 ADDON = Path(__file__).parents[3] / "addon"
 OPTIONAL = (
     "httpx",
+    "penumbra.conversation.restored_values",
     "penumbra.external",
     "penumbra.flow.page.handlers",
     "penumbra.redaction.restore",
@@ -48,7 +49,7 @@ def test_the_start_loads_nothing_optional(tmp_path: Path) -> None:
 
 
 def test_optional_modules_are_seen_once_they_are_used(tmp_path: Path) -> None:
-    more = "from penumbra.external import compressors; from penumbra.redaction.restore import restoration"
+    more = "from penumbra.external import compressors; from penumbra.conversation import restored_values"
     found = loaded(tmp_path, more)
     assert {"httpx", "penumbra.external.compressors", "penumbra.redaction.restore.restorer"} <= set(found)
 

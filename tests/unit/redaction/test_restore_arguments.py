@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penumbra.apis.formats import REQUESTS
 from penumbra.redaction import placeholder
-from penumbra.redaction.restore.restoration import Stretch, aligned, found, leaves, sent_stretches, swept
+from penumbra.redaction.restore.value_places import Stretch, aligned, found, leaves, sent_stretches, swept
 from penumbra.store import records
 from penumbra.store.database import Database
 from penumbra.store.records import Restorations

@@ -2,5 +2,5 @@
 
 In a response, tool calls that edit a file get the secrets before the client receives them. In a later
 request, the same calls get their placeholders again before the provider receives them.
-`conversation/` and `flow/response_edits.py` use the package.
+`conversation/restored_values.py` calls the package.
 """

@@ -1,0 +1,186 @@
+"""This module finds the places of values in the arguments of past calls.
+
+Clients send the arguments of past calls again, as text or as JSON that may be formatted differently. Only the
+bytes of each value are replaced. The arguments then have the placeholders that the model wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import Raw
+
+from penumbra.redaction.placeholder import PATTERN
+from penumbra.store.records import Stretch
+from penumbra.wire.document import Document, Edit
+from penumbra.wire.json_values import NotJson
+
+_CHARACTER = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
+)
+_LONG = 16
+"""The least number of characters in a value that is also found if a word character adjoins one end."""
+_WORD = re.compile(r"\w")
+_SPELLINGS = 4
+"""The number of spellings of a value that are searched for: plain, and escaped one to three times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A `Leaf` is one string in the arguments of a call."""
+
+    text: str
+    document: Document
+    value: Raw
+    """The string in `document`."""
+    inner: tuple[Document, Raw] | None = None
+    """The JSON in the string `value`, and the leaf's string in this JSON; None if `value` is other text."""
+
+    def edit(self, stretches: Sequence[Stretch]) -> Iterator[Edit]:
+        """Yield the edits of `document` that replace the stretches of the leaf by their placeholders."""
+        if self.inner is not None:
+            inner, leaf = self.inner
+            begin, raw = _inside(inner, leaf)
+            begin = len(inner.data[:begin].decode("utf-8"))
+            stretches = [
+                Stretch(begin + stretch.start, begin + stretch.end, stretch.mark)
+                for stretch in _outwards(raw, stretches)
+            ]
+        start, raw = _inside(self.document, self.value)
+        for stretch in _outwards(raw, stretches):
+            at = start + len(raw[: stretch.start].encode("utf-8"))
+            end = at + len(raw[stretch.start : stretch.end].encode("utf-8"))
+            yield Edit(at, end, stretch.mark.encode("ascii"))
+
+
+def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
+    """Yield the strings in arguments, which are a JSON object, a string that contains one, or plain text."""
+    text = document.string(arguments)
+    if text is None:
+        for value in _strings(document, arguments):
+            yield Leaf(document.string(value) or "", document, value)
+        return
+    inner = _parsed(text)
+    if inner is None:
+        yield Leaf(text, document, arguments)
+        return
+    for value in _strings(inner, inner.root):
+        yield Leaf(inner.string(value) or "", document, arguments, (inner, value))
+
+
+def _parsed(text: str) -> Document | None:
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        return Document(text.encode("utf-8"))
+    except (NotJson, UnicodeEncodeError):
+        return None
+
+
+def _strings(document: Document, value: Raw) -> Iterator[Raw]:
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if document.is_string(node):
+            yield node
+        waiting += reversed([*document.items(node), *document.members(node).values()])
+
+
+def _inside(document: Document, value: Raw) -> tuple[int, str]:
+    """Return the offset after a string's opening quote, and the JSON text between its quotes."""
+    start, end = document.place(value)
+    return start + 1, document.data[start + 1 : end - 1].decode("utf-8")
+
+
+def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Return the stretches of a decoded string as stretches of `raw`, the same string in JSON."""
+    if "\\" not in raw:
+        return list(stretches)
+    places: dict[int, int] = {}
+    wanted = sorted({place for stretch in stretches for place in (stretch.start, stretch.end)})
+    decoded = index = 0
+    for match in _CHARACTER.finditer(raw):
+        length = 1 if match[0][0] == "\\" else len(match[0])
+        while index < len(wanted) and wanted[index] < decoded + length:
+            places[wanted[index]] = match.start() + wanted[index] - decoded
+            index += 1
+        decoded += length
+    places |= dict.fromkeys(wanted[index:], len(raw))
+    return [Stretch(places[stretch.start], places[stretch.end], stretch.mark) for stretch in stretches]
+
+
+def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
+    """Return the places of values, by placeholder, in a text. Short values are found only as whole words."""
+    by_value = {value: mark for mark, value in sorted(values.items(), reverse=True) if value in text}
+    if not by_value:
+        return []
+    pattern = "|".join(re.escape(value) for value in sorted(by_value, key=lambda each: (-len(each), each)))
+    return [
+        Stretch(match.start(), match.end(), by_value[match[0]])
+        for match in re.finditer(pattern, text)
+        if not _is_part(text, match.start(), match.end())
+    ]
+
+
+def _is_part(text: str, start: int, end: int) -> bool:
+    """Return whether a match is part of a longer word. A long match is part of a word only if both of its
+    ends adjoin word characters."""
+    before = start > 0 and bool(_WORD.match(text[start - 1]))
+    after = end < len(text) and bool(_WORD.match(text[end]))
+    return (before and after) if end - start >= _LONG else (before or after)
+
+
+def replaced(text: str, stretches: Iterable[Stretch]) -> str:
+    """Return the text with its stretches replaced by their placeholders."""
+    pieces: list[str] = []
+    at = 0
+    for stretch in stretches:
+        pieces += (text[at : stretch.start], stretch.mark)
+        at = stretch.end
+    return "".join([*pieces, text[at:]])
+
+
+def swept(content: bytes, values: Mapping[str, str]) -> bytes:
+    """Return the bytes with values replaced by placeholders. Nested JSON strings count, too."""
+    spelled: dict[bytes, bytes] = {}
+    for mark, value in values.items():
+        for ascii_only in (False, True):
+            spelling = value
+            for _ in range(_SPELLINGS):
+                spelled[spelling.encode("utf-8", "surrogatepass")] = mark.encode("ascii")
+                spelling = json.dumps(spelling, ensure_ascii=ascii_only)[1:-1]
+    for one in sorted(spelled, key=lambda each: (-len(each), each)):
+        content = content.replace(one, spelled[one])
+    return content
+
+
+def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
+    """Return the places of the values in `sent`, a string that the model wrote as `written`."""
+    stretches: list[Stretch] = []
+    at = shift = 0
+    for match in PATTERN.finditer(written):
+        at = match.start() + shift
+        value = used.get(match[0])
+        if value is not None and not sent.startswith(match[0], at) and sent.startswith(value, at):
+            stretches.append(Stretch(at, at + len(value), match[0]))
+            shift += len(value) - len(match[0])
+    return stretches
+
+
+def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable[tuple[str, list[Stretch]]]:
+    """Yield each string in `sent` that contains values, with the places of the values. `sent` are the
+    arguments with values, and `written` are the arguments as the model wrote them."""
+    before, after = _parsed(written), _parsed(sent)
+    if before is None or after is None:
+        pairs = [(written, sent)]
+    else:
+        pairs = [
+            (before.string(value) or "", after.string(other) or "")
+            for value, other in zip(_strings(before, before.root), _strings(after, after.root), strict=True)
+        ]
+    for value, other in pairs:
+        if value != other:
+            yield other, aligned(value, other, used)
