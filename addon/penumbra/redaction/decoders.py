@@ -252,11 +252,16 @@ def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
 
 
 _LEAST_DIGITS = 24
-"""The smallest number of bytes of text in hexadecimal digits without anything between them."""
+"""The smallest number of bytes of text in hexadecimal digits that encode other bytes, too."""
+_LEAST_PURE = 12
+"""The smallest number of bytes of text in hexadecimal digits."""
 _DIGITS = re.compile(
-    rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}+" % _LEAST_DIGITS
+    rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}+" % _LEAST_PURE
 )
-_DIGITS_SIGN = rb"(?:\A|[^0-9A-Za-z]|\\n)[0-9A-Fa-f]{%d}" % (2 * _LEAST_DIGITS)
+_DIGITS_SIGN = rb"(?:\A|[^0-9A-Za-z]|\\n)(?:[0-9A-Fa-f]{%d}|(?:[2-7][0-9A-Fa-f]){%d})" % (
+    2 * _LEAST_DIGITS,
+    _LEAST_PURE,
+)
 _LINE_OF_DIGITS = re.compile(rb"[0-9A-Fa-f]+")
 _LEAST_TEXT = 8
 _CHARACTER = rb"(?:[\t\n\r\x1b -~]|[\xc2-\xf4][\x80-\xbf]{1,3}+)"
@@ -292,20 +297,22 @@ _Pieces = list[tuple[bytes, int, int]]
 
 def _digits(data: bytes, run: re.Match[bytes]) -> _Pieces:
     """Return the pieces of a view in place of a match of `_DIGITS`. A line feed replaces bytes that are no
-    text. No pieces are returned if fewer than `_LEAST_DIGITS` bytes are text."""
+    text. No pieces are returned if too few bytes are text."""
     pieces: _Pieces = []
-    size = 0
+    size = other = 0
     for line in _LINE_OF_DIGITS.finditer(data, *run.span()):
         octets, begin, at = binascii.unhexlify(line[0]), line.start(), 0
         for text in _TEXT_IN_OCTETS.finditer(octets):
             if text.start() > at:
                 pieces.append((b"\n", begin + 2 * at, GLUE))
+                other += text.start() - at
             pieces.append((text[0], begin + 2 * text.start(), PAIRS))
             at = text.end()
             size += at - text.start() if at - text.start() >= _LEAST_TEXT else 0
         if at < len(octets):
             pieces.append((b"\n", begin + 2 * at, GLUE))
-    return pieces if size >= _LEAST_DIGITS else []
+            other += len(octets) - at
+    return pieces if size >= (_LEAST_DIGITS if other else _LEAST_PURE) else []
 
 
 def _array_members(data: bytes, run: re.Match[bytes]) -> _Pieces:
@@ -329,6 +336,24 @@ def _spelled(
     if made.size:
         made.stretch(at, min(len(data), at + AROUND))
         yield made.view()
+
+
+_PRINTABLE_SIGN = rb"=[2-7][A-F]|=[2-7][0-9]=[2-7][0-9A-F]"
+_ESCAPE = rb"=([2-7][0-9A-F])"
+_PRINTABLE = re.compile(_ESCAPE)
+_WRAPPED_PRINTABLE = re.compile(_ESCAPE + rb"|=(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])")
+"""This pattern also matches the line breaks within words. Only a text with `=3D` has these, since elsewhere a
+line may end with the name of an empty value."""
+
+
+def _quoted_printable(data: bytes) -> Iterator[View]:
+    """Yield the view of a text in quoted-printable."""
+
+    def piece(data: bytes, escape: re.Match[bytes]) -> _Pieces:
+        letter = binascii.unhexlify(escape[1]) if escape[1] else b""
+        return [(letter, escape.start(), escape.end() - escape.start())]
+
+    yield from _spelled(_WRAPPED_PRINTABLE if b"=3D" in data else _PRINTABLE, piece, data)
 
 
 _NAMED = 64
@@ -457,6 +482,7 @@ class Sign(IntEnum):
     WORD_DIFF = 11
     TAIL = 12
     DIGITS = 13
+    PRINTABLE = 14
 
 
 DECODERS = {
@@ -469,6 +495,7 @@ DECODERS = {
     Sign.WIDE: Decoder(_WIDE_SIGN, _wide),
     Sign.ARRAY: Decoder(_ARRAY_SIGN, partial(_spelled, _ARRAY, _array_members), quote=b'"'),
     Sign.DIGITS: Decoder(_DIGITS_SIGN, partial(_spelled, _DIGITS, _digits)),
+    Sign.PRINTABLE: Decoder(_PRINTABLE_SIGN, _quoted_printable),
     Sign.BOX: Decoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
 }

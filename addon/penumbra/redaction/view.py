@@ -27,9 +27,11 @@ _TERMINAL = (
     rb"|\][^\x07\x1b\\\n]*(?:\x07|\x1b\\|\\+(?:u0007|a|x07)|" + _ESCAPED_ESC + rb"\\+)"
     rb"|[()*+#%][0-9A-Za-z]|[=>78cDEHMNOZ])|[^\n]\x08"
 )
+_PERCENT = rb"%(?:25){0,4}"
+"""The beginning of a percent escape, which may itself be escaped several times."""
 _LETTER = (
     rb"\\+u00([2-7][0-9a-fA-F])|\\+x([2-7][0-9a-fA-F])"
-    rb"|%([46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
+    rb"|" + _PERCENT + rb"([46][1-9a-fA-F]|[57][0-9aA]|5[fF]|2[dDeE]|3[0-9])"
     rb"|\\+((?:0[4-7]|1[0-7])[0-7]|012)"
     rb"|&(?:amp;){0,2}(?:#(?:10|3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6]|[xX](?:[2-7][0-9a-fA-F]|[aA]));"
     rb"|quot;|apos;|amp;|lt;|gt;)"
@@ -295,14 +297,18 @@ def flat(data: bytes) -> bytes:
 
 
 QUOTED = Linear(
-    rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]"
-    # A user and a password before a host.
-    rb"|%3[aA]%2[fF]%2[fF][^\s%/?]{0,60}%3[aA][^\s/?]{1,200}?%40",
+    (
+        rb"%0[aA][^\s%]|%22(?:[^\s%]{1,60})%22|%3[aAdD]%20|%20%3[aAdD]|%3[dD]%22|%3[aA]%22|%3[dD]%27|%27%3[aA]"
+        # A user and a password before a host.
+        rb"|%3[aA]%2[fF]%2[fF][^\s%/?]{0,60}%3[aA][^\s/?]{1,200}?%40"
+    )
+    .replace(rb"%", _PERCENT)
+    .replace(rb"\s" + _PERCENT, rb"\s%"),
     _OPTIONS,
 )
 """This pattern matches percent escapes that show that the text was escaped for a URL."""
 _QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/{}:,\[\]-]|%[0-9A-Fa-f]{2}){16,}")
-_QUOTED_PIECE = re.compile(rb"%[0-9A-Fa-f]{2}|\+|[^%+]+")
+_QUOTED_PIECE = re.compile(_PERCENT + rb"[0-9A-Fa-f]{2}|\+|[^%+]+")
 
 
 def unquoted(data: bytes) -> Iterator[View]:
@@ -317,7 +323,7 @@ def unquoted(data: bytes) -> Iterator[View]:
         for piece in _QUOTED_PIECE.finditer(run[0]):
             start = run.start() + piece.start()
             if piece[0][:1] == b"%":
-                made.piece(bytes((int(piece[0][1:], 16),)), start, 3)
+                made.piece(bytes((int(piece[0][-2:], 16),)), start, len(piece[0]))
             elif piece[0] == b"+":
                 made.piece(plus, start, 1)
             else:
