@@ -150,7 +150,6 @@ class Penumbra(Guarded):
         self.tracing.close()
 
     def _applied(self) -> None:
-        """Apply changed settings."""
         if self._running:
             self.events.follow()
             self.tracing.follow()
@@ -191,7 +190,6 @@ class Penumbra(Guarded):
         return recognise.is_provider(host, self.settings.hosts)
 
     def _process(self) -> dict[str, Any]:
-        """Return facts about this process, which are shown with its statistics."""
         return {
             "pid": os.getpid(),
             "started": self._since,

@@ -298,7 +298,6 @@ def _providers(examples: Iterable[RequestExample]) -> Iterator[FailedExample]:
 
 
 def _recognised(example: RequestExample) -> str | None:
-    """Return the API as which a request is recognised; None if there is none."""
     if not recognise.is_llm_host(example.host):
         return None
     api = recognise.by_request_line(example.method, example.path)

@@ -275,7 +275,6 @@ def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> boo
 
 
 def _put_results(request: Document, message: dict[str, Raw], hidden: Hidden) -> bool:
-    """Insert hidden results at the beginning of a message, before the results of real calls."""
     if request.string(message.get("role")) != "user" or not request.items(message.get("content")):
         return False
     request.insert(message["content"], 0, b",".join(hidden.results))

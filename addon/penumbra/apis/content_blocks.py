@@ -243,7 +243,6 @@ class BlockTurns(Turns):
         )
 
     def _is_hidden(self, content: Content) -> bool:
-        """Return whether a block is a call of the injected tool."""
         return content.call is not None and content.call.name == self.injected_tool
 
     def _complete(self, places: Iterable[int], contents: dict[int, Content]) -> list[int]:
@@ -256,7 +255,6 @@ class BlockTurns(Turns):
         return kept
 
     def _read(self, document: Document, value: Raw) -> Content:
-        """Return the content of a block."""
         source, parts = document.source(value), self.parts(document, value)
         shown = document.string(document.members(value).get("text"))
         is_returnable = shown is None or bool(shown.strip())

@@ -113,7 +113,6 @@ class OllamaReading(Reading):
         return Noted([message["content"]] if text else [], any(hidden), shows, ends)
 
     def _note_call(self, document: Document, call: Raw) -> bool:
-        """Store a call. Return whether the call is one of the injected tool."""
         self.calls.append(document.source(call))
         members = document.members(call)
         function = document.members(members.get("function"))

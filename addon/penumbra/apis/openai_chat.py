@@ -194,7 +194,6 @@ def merged(fragments: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _merge(target: dict[str, Any], key: str, value: Any) -> None:
-    """Add a piece of a member to the earlier pieces."""
     have = target.get(key)
     if isinstance(value, str) and isinstance(have, str):
         target[key] = have if key in _SET_ONCE else have + value
@@ -451,7 +450,6 @@ class ChatTurns(Turns):
         return any(value not in (b"null", b'""', b"[]") for value in new.values())
 
     def _tool_calls(self, document: Document, items: list[Raw]) -> list[bytes]:
-        """Return the fragments for the client, with new numbers."""
         kept: list[bytes] = []
         for item in items:
             fragment = document.plain(item)
@@ -554,7 +552,6 @@ class ChatTurns(Turns):
 
 
 def _call_items(document: Document) -> Iterator[Raw]:
-    """Yield the tool calls of a response that is one document."""
     for item in document.items(document.top.get("choices")):
         message = document.members(document.members(item).get("message"))
         yield from document.items(message.get("tool_calls"))

@@ -551,7 +551,6 @@ def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
 
 
 def _names(document: Document, item: Raw | None) -> tuple[str, ...]:
-    """Return the id of an item and the id of its call."""
     members = document.members(item)
     return tuple(filter(None, (document.string(members.get(key)) for key in ("id", "call_id"))))
 
@@ -665,7 +664,6 @@ def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> Ma
 
 
 def _error(error: DescribedError) -> dict[str, str]:
-    """Return the code and the message of a response that failed."""
     code = str(error.code) if isinstance(error.code, str) else ""
     other = "rate_limit_exceeded" if error.status == 429 else "server_error"
     return {"code": code or other, "message": error.message}

@@ -223,13 +223,11 @@ def _piece(document: Document, message: Raw) -> Piece:
 
 
 def _named(value: Any, member: str) -> str:
-    """Return a string member of an object; empty if there is none."""
     text = value.get(member) if isinstance(value, dict) else None
     return text if isinstance(text, str) else ""
 
 
 def _read_response(value: Any, texts: list[str], calls: list[bytes]) -> None:
-    """Collect the texts and calls of a response's message."""
     rule = _history_rules()
     if isinstance(value, list):
         for item in value:

@@ -104,7 +104,6 @@ def _signs() -> Any:
 
 
 def _results(document: Document, value: Raw, levels: int) -> list[Raw]:
-    """Return the outermost results within a value."""
     members = document.members(value)
     if members and is_result(document, members):
         return [value]
@@ -154,7 +153,6 @@ def _member_rule(name: str) -> _MemberRule:
 
 @remembered(16_384)
 def _fits(name: str, section: str) -> bool:
-    """Return whether a name or type matches a section of the rules."""
     globs = knowledge()[section]
     return any(fnmatchcase(name, glob) for glob in (globs["types"] if section == "blocks" else globs))
 

@@ -271,7 +271,6 @@ class Turns(ABC):
         return ()
 
     def _all_of_it(self, event: Event, document: Document) -> Iterable[Event]:
-        """Read a response that is one document."""
         turn = self._whole = self.read_whole(document)
         self._touched |= bool(turn.injected)
         self.hidden_names.note([name for call in turn.injected for name in call.names], hidden=True)

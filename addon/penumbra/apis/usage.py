@@ -89,7 +89,6 @@ class UsageTable:
 
 
 def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str, int]) -> None:
-    """Add `extra` to counts that are mixed with other members."""
     for name in extra.keys() & members.keys():
         number = document.plain(members[name])
         if extra[name] and isinstance(number, int):
@@ -246,7 +245,6 @@ class EndingReader:
     def _holders(
         self, document: Document, owner: Raw | None, members: dict[str, Raw]
     ) -> Iterator[tuple[int, Raw | None]]:
-        """Yield the objects that have a reason, with the number of their choice."""
         if not self._table.choices:
             yield 0, owner
             return

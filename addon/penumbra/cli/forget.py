@@ -57,7 +57,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _files() -> Iterator[tuple[Path, str]]:
-    """Yield the files that exist, each with its kind."""
     state = running.folder().parent
     if (path := database_path(settings())) is not None and _is_ours(path):
         yield from _there((path.with_name(path.name + end) for end in _SQLITE), "the store")
@@ -92,7 +91,6 @@ def _is_ours(path: Path) -> bool:
 
 
 def _delete(paths: Sequence[Path]) -> None:
-    """Delete files. Raises Failure."""
     for path in paths:
         try:
             path.unlink(missing_ok=True)

@@ -45,7 +45,6 @@ def html(days: Mapping[str, Mapping[str, Any]], version: str) -> str:
 
 
 def _conversations(days: Mapping[str, Mapping[str, Any]]) -> Iterator[Amounts]:
-    """Yield the sums of each conversation over all days."""
     found = defaultdict[str, Amounts](Amounts)
     for record in days.values():
         for name, each in record.get("conversations", {}).items():
@@ -55,7 +54,6 @@ def _conversations(days: Mapping[str, Mapping[str, Any]]) -> Iterator[Amounts]:
 
 
 def _rows(sums: Amounts, conversations: Sequence[Amounts]) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, the value and the explanation of each figure."""
     yield "Requests", f"{sums.requests:,}", f"in {len(conversations):,} conversations"
     of_results = share([(each.net, each.sent_before) for each in conversations])
     yield (

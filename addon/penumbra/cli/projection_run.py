@@ -151,7 +151,6 @@ _MOST_ROWS = 200
 
 
 def _html(figures: Figures, read: Sequence[str]) -> str:
-    """Return an HTML page with the figures."""
     note = f"A projection: the results as a proxy would have sent them. {_LIMITS}"
     words = [*read, *(headline(figures) if figures.requests.count else ())]
     body = html_page.terms(line.split(None, 1) for line in words)

@@ -403,7 +403,6 @@ def _add_after(master: Master, name: str, addon: object) -> None:
 
 
 def _errors(records: Sequence[logging.LogRecord]) -> list[str]:
-    """Return the errors in log records, one line each."""
     failed = [
         instance for instance in ctx.master.addons.get("proxyserver").servers if instance.last_exception
     ]

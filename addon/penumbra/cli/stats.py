@@ -70,7 +70,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print_unused(store: Path | None, *, is_json: bool) -> int:
-    """Print the tools that are never called, three lines each, and return 0."""
     found = overview.unused_tools(_days(store, HISTORY_DAYS))
     if is_json:
         print_json(found)
@@ -98,7 +97,6 @@ def _days(path: Path | None, count: int) -> dict[str, Any]:
 
 
 def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line for each day and a line for all days together."""
     yield "day             requests   tokens saved, net   of input   money, net   misses   asked   secrets"
     week = Amounts()
     for day, record in sorted(days.items()):

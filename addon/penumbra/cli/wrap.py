@@ -308,7 +308,6 @@ def summary(totals: Mapping[str, Any]) -> str:
 
 
 def _proxy(arguments: Namespace, environment: Mapping[str, str]) -> proxy_process.Proxy:
-    """Return the proxy for the program. Raises Failure."""
     is_chosen = arguments.new or arguments.web or arguments.observe or bool(arguments.settings)
     is_chosen = is_chosen or any(name.startswith(_OVERRULING) and environment[name] for name in environment)
     if not is_chosen and (entry := proxy_process.joinable(environment)):

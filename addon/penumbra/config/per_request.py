@@ -77,7 +77,6 @@ def _apply_object(settings: Settings, wanted: Mapping[str, Any]) -> Settings:
 
 
 def _value(option: Option[Any], wanted: Mapping[str, Any]) -> Any:
-    """Return the value of an option. Raises OverrideError."""
     parser, name = option.row.parser, option.name
     if parser is MODE:
         return _mode(_string(wanted, name))

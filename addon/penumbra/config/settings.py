@@ -165,7 +165,6 @@ def _document(path: Path) -> Any:
 
 
 def _section(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[Option[Any], str, Any]]:
-    """Yield the options that a section sets."""
     _check_names(prefix, section, (*_BY_NAME, *RETIRED))
     for key, value in section.items():
         if value is not None and value != "" and key in _BY_NAME:
@@ -244,7 +243,6 @@ def provider(settings: Settings) -> tuple[str, Provider | None]:
 
 
 def _own_endpoints() -> dict[str, str]:
-    """Return the endpoints of the known providers, by name."""
     return {name: entry["endpoint"] for name, entry in _known_providers().items()}
 
 

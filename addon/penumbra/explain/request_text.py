@@ -206,7 +206,6 @@ def _call(part: Part, show: Show, hidden: str) -> str:
 
 
 def _left_out(message: Message) -> list[Line]:
-    """Return a note on parts that are not shown."""
     more = len(message.parts) - _MOST_PARTS
     return [note(f"    … {more:,} more parts")] if more > 0 else []
 

@@ -65,7 +65,6 @@ def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
 
 
 def _hosts(flow: Flow) -> list[str]:
-    """Return all names of the host: the names of the connection, and the claimed name."""
     names = (host(flow), flow.request.host, *secured(flow), claimed(flow))
     return [name for name in names if name]
 

@@ -190,7 +190,6 @@ def _reader(api: Api) -> ApiFormat | None:
 
 
 def _content(message: http.Message) -> bytes:
-    """Return a message's body, decoded if possible."""
     try:
         return message.content or b""
     except ValueError:

@@ -129,13 +129,11 @@ class FirstLine(layer.Layer):
 
 
 def _names(context: Context) -> list[str]:
-    """Return the names of a connection's host: its address, and the name in the client's TLS."""
     address = context.server.address
     return [name for name in (str(address[0]) if address else "", context.client.sni) if name]
 
 
 def _is_named(names: list[str], patterns: Sequence[str]) -> bool:
-    """Return whether one of mitmproxy's host patterns fits one of the names."""
     return any(re.search(pattern, name, re.IGNORECASE) for pattern in patterns for name in names)
 
 

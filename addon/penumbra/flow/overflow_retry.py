@@ -160,7 +160,6 @@ class OverflowRetry(Step):
         return response.status_code == 200 and not any(refusals.error_objects(error or b""))
 
     def _send(self, flow: Flow, state: FlowState, watched: WatchedRequest, again: Retry) -> Flow:
-        """Return the flow of a smaller request in place of the refused one."""
         smaller = again.accepted
         before, body = len(watched.accepted.rewritten.body), smaller.rewritten.body
         watched.count += 1

@@ -205,7 +205,6 @@ class Reports:
         *,
         is_observed: bool = False,
     ) -> None:
-        """Remember the facts about results, for later requests that contain these results."""
         shown = accepted.rewritten.shown
         sent = (lambda entry: entry.item.text) if is_observed else accepted.sent
         is_known = self._memory.knows(session)
@@ -344,7 +343,6 @@ def agent(user_agent: str) -> str:
 
 
 def _new_results(request: Request, shown: Sequence[Shown]) -> list[NewResult]:
-    """Return the results that got their form in this request, for the journal."""
     return [_new(request, entry) for entry in shown]
 
 

@@ -144,7 +144,6 @@ class RequestWay:
         return destination.is_llm_host(flow, settings.hosts) and self._current.select(flow)
 
     def _check(self, flow: Flow, state: FlowState, read: Read) -> None:
-        """Raise Unreadable if the head of a request is ambiguous."""
         if state.handle.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
             raise Unreadable(why)
 
@@ -192,7 +191,6 @@ class RequestWay:
         return True
 
     async def _call(self, flow: Flow, state: FlowState, api: Api) -> None:
-        """Rewrite an LLM call. Then refuse the call or send it on."""
         incoming = await self._incoming(flow, state, api)
         if incoming is None:
             return
@@ -224,7 +222,6 @@ class RequestWay:
         return described(flow, api, body)
 
     async def _send(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Put the engine's body and headers into a request, and report it."""
         request, body = flow.request, accepted.rewritten.body
         changed = body is not incoming.body
         fields = request.headers.fields
@@ -242,7 +239,6 @@ class RequestWay:
     # Requests that go on byte for byte
 
     async def _observe(self, flow: Flow, state: FlowState, api: Api | None) -> None:
-        """Send a request unchanged, and observe the changes that Penumbra would make."""
         settings = state.handle.settings
         flow.request.headers.pop(SWITCH_HEADER, None)
         state.is_untouched = api is not None

@@ -252,7 +252,6 @@ class SpliceStream(HttpStream):
                     yield from self._go_on(event)
 
     def _release(self) -> layer.CommandGenerator[None]:
-        """Send the delayed events."""
         delayed, self.delayed = self.delayed, []
         yield from super().start_response_stream()
         for event in delayed:

@@ -247,7 +247,6 @@ async def _texts(looped: LoopedResponse, ask: Ask, limit: int | None) -> list[st
 
 
 def _asked(answered: Answered) -> str:
-    """Return a description of a call of the injected tool and its result."""
     name = answered.ref or "something that is no reference"
     return f"{name}, {answered.sent:,} bytes" if answered.found else f"{name}, which was not found"
 

@@ -119,7 +119,6 @@ class WebSockets:
         states.forget(flow)
 
     async def _message(self, flow: Flow, socket: Socket, message: WebSocketMessage) -> None:
-        """Rewrite a frame of a Responses socket."""
         envelope = responses_socket.envelope(message.content)
         if envelope is None and not message.from_client:
             return
@@ -253,7 +252,6 @@ class WebSockets:
         return stream.waiting[0] if stream.waiting else None
 
     async def _ended(self, flow: Flow, socket: Socket, stream: SocketStream, waiting: Waiting) -> bytes:
-        """End a turn. Then continue or end the response. Return the last bytes for the client."""
         step = await self._step(flow, socket, stream, waiting)
         if step is None:
             return b""

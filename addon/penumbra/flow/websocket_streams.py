@@ -144,12 +144,10 @@ class WebSocketRetry:
 
 
 def _tool(accepted: Accepted) -> str:
-    """Return the name of the injected tool; empty if there is none."""
     return accepted.prepared.tool if accepted.prepared is not None else ""
 
 
 def _status(frame: bytes) -> int:
-    """Return the HTTP status that corresponds to an error frame."""
     document = Document(frame)
     status = document.plain(document.top.get("status"))
     return status if isinstance(status, int) and not isinstance(status, bool) else _BAD_REQUEST

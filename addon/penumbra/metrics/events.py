@@ -184,7 +184,6 @@ def _names(counts: Counter[str], mark: str = "") -> str:
 
 
 def _counted(counts: Counter[str]) -> str:
-    """Return counts as text, by frequency and then by name."""
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     parts = [f"{name} {count:,}" for name, count in ordered[:_MOST_NAMES]]
     if len(ordered) > _MOST_NAMES:

@@ -335,14 +335,12 @@ class Journal:
         self._threads.put(prompt.counted(billed[-1].prompt), *thread)
 
     def _mark(self, name: str, references: set[str]) -> None:
-        """Mark the results whose originals the model asked for."""
         session = self.sessions.get(name)
         for turn in session.turns if session is not None else ():
             for result in turn.results:
                 result.asked += bool(result.ref) and result.ref in references
 
     def _add(self, turn: TurnRecord | None, more: Amounts) -> None:
-        """Add amounts to all sums to which a turn belongs."""
         targets = [self.amounts]
         if turn is None or not turn.is_observed:
             targets.append(self._pending.all)

@@ -172,7 +172,6 @@ def _record(path: Path) -> Any:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Return whether another process has locked a file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

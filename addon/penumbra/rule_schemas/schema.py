@@ -164,7 +164,6 @@ def shown(value: Any) -> str:
 
 
 def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
-    """Yield (type, value, path) of the parts of a value."""
     kind = _settled(kind, value)
     if get_origin(kind) is Annotated:
         kind = _settled(get_args(kind)[0], value)

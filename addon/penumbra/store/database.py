@@ -118,7 +118,6 @@ class Database:
         raise DiskAway
 
     def _ask(self) -> None:
-        """Run all work that was passed to `run` in this iteration of the event loop."""
         asked, self._asked = self._asked, []
         self._do(asked)
 
@@ -312,7 +311,6 @@ class Database:
             self._evict_later()
 
     def _evicted(self, connection: sqlite3.Connection) -> bool:
-        """Delete one batch of old rows, and return whether more rows must be deleted."""
         return self._eviction.run(connection, _AWAY_BYTES if self.file.failed else None)
 
     def _evict_later(self) -> None:

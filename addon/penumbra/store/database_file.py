@@ -78,7 +78,6 @@ class Eviction:
         return self._shrink(connection, most) or more
 
     def _expire(self, connection: sqlite3.Connection, table: str, lifetime: Lifetime) -> bool:
-        """Delete one batch of expired rows and return whether there are more."""
         rows = f"SELECT key FROM {table} WHERE used < ? ORDER BY used LIMIT {_STEP_ROWS}"
         begin = int(lifetime.begin())
         return (
@@ -229,7 +228,6 @@ def _look(connection: sqlite3.Connection, names: Collection[str]) -> None:
 
 
 def _is_other(connection: sqlite3.Connection, name: str) -> bool:
-    """Return whether a table has other columns than those of this release."""
     return tuple(row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')) != COLUMNS
 
 
@@ -528,7 +526,6 @@ class DatabaseFile:
         )
 
     def _come_back(self) -> None:
-        """Write new rows into the file if it can be used again."""
         memory, created = self.connected(), self._created
         self.failed, self.open, self._created = False, self._file, set()
         self._is_returning = True
@@ -551,7 +548,6 @@ class DatabaseFile:
         _log.warning("%s: %s: it can be written again, and %s rows were", WARNING_ID, self.path, f"{count:,}")
 
     def _write_new(self, memory: sqlite3.Connection, created: Collection[str]) -> int:
-        """Write new rows into the file and return their number."""
         file = self.connected()
         file.execute(f"PRAGMA busy_timeout = {BUSY_AWAY_MILLISECONDS}")
         with file:
@@ -576,7 +572,6 @@ class DatabaseFile:
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
-    """Return the identity of a file; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:

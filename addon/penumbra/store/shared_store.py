@@ -330,7 +330,6 @@ class SharedStore:
     async def _replies(
         self, commands: Sequence[Command], seconds: float | None = None, afterwards: Sequence[Command] = ()
     ) -> list[Any]:
-        """Return the replies to commands. Raises `_FAILURES`."""
         seconds = self.patience if seconds is None else seconds
         sent = sum(len(part) for command in commands for part in command if isinstance(part, bytes))
         seconds += sent * _SECONDS_A_BYTE + len(commands) * _SECONDS_A_COMMAND
@@ -441,7 +440,6 @@ class SharedStore:
             _log.warning("%s: penumbra_store %s: %s", warning, self._where, rest)
 
     async def _check(self, seconds: float) -> dict[str, str]:
-        """Check and return the store's `INFO`. Raises UnfitStore and `_FAILURES`."""
         facts = outage.info(await self._replies(outage.INFO, seconds))
         outage.check(facts)
         return facts
@@ -682,7 +680,6 @@ class SharedTable(KeyedValues[V]):
         return None if key in self._doubtful else self._store.news.record(self._named(key))
 
     def _news(self, values: Mapping[bytes, V], rows: Iterable[Row]) -> list[tuple[bytes, bytes]]:
-        """Return the announcement for other proxies."""
         return [
             (row.name, row.record if news is News.VALUE else b"")
             for value, row in zip(values.values(), rows, strict=True)
