@@ -103,14 +103,6 @@ def test_a_result_that_is_not_there(number, runs):
     assert "  8  Bash  cat .env" in listed
 
 
-def test_an_option_without_a_value_and_one_that_is_refused(runs):
-    assert runs["no value"][2].endswith("--set penumbra_mode: it takes OPTION=VALUE\n")
-    code, _, stderr = runs["refused"]
-    assert code == 1
-    assert "penumbra_dedup: got 'foo', allowed: true or false" in stderr
-    assert "Traceback" not in stderr
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel, unpacked as an installer would do it."""
@@ -201,11 +193,3 @@ def test_the_script_starts_mitmdump_with_the_addon(wheel):
     bundle = (wheel / "conf/penumbra-ca-bundle.pem").read_text()
     assert bundle.startswith((wheel / "conf/mitmproxy-ca-cert.pem").read_text().rstrip())
     assert len(re.findall("BEGIN CERTIFICATE", bundle)) > 50
-
-
-def test_help_and_a_wrong_word(wheel):
-    process = in_wheel(wheel, "-m", "penumbra", "--help")
-    assert "usage: penumbra" in process.communicate(timeout=60)[0]
-    process = in_wheel(wheel, "-m", "penumbra", "walk")
-    assert "penumbra: 'walk' is no command (allowed: proxy, run, web" in process.communicate(timeout=60)[0]
-    assert process.returncode == 2

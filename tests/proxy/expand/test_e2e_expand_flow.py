@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from support.agents.agent import PRINTS, bash
+from support.agents.agent import bash
 from support.agents.apis import CLIENTS, Client, both_ways, every_api, every_sdk
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs, seen
-from support.agents.requests import PHANTOM, assert_prefix_kept, declared, hidden_results, results
+from support.agents.requests import PHANTOM, assert_prefix_kept, declared, hidden_results
 from support.mitm import eventually
-from support.upstream import Thinking, ToolCall, turn
+from support.upstream import Thinking, turn
 
 WAYS = [("regular", False), ("regular", True), ("reverse", False), ("reverse-tls", True)]
 LOG = COMMANDS["cat worker.log"]
@@ -125,22 +125,6 @@ def test_several_calls_in_one_turn_and_the_same_one_twice(api: Client, start: An
     assert len(upstream.asked()) == 4
 
 
-@both_ways
-@every_sdk
-def test_the_limit(api: Client, stream: bool, start: Any, upstream: Any) -> None:
-    upstream.script(
-        Model(turn(bash("cat worker.log")), *(ask(lines=str(n)) for n in range(1, 7)), turn("Then without."))
-    )
-    caller = start(api, stream=stream)
-    assert caller.say("What is in the log?") == "Then without."
-    answers = hidden_results(upstream.asked()[-1])
-    assert [text.startswith("[Lines") for text in answers] == [True] * 5 + [False]
-    assert "No more originals" in answers[5]
-    upstream.script(Model(turn("Done.")))
-    assert caller.say("Go on.") == "Done."
-    assert_prefix_kept(upstream.asked())
-
-
 @every_sdk
 def test_a_model_that_never_stops_is_made_to_speak(
     api: Client, start: Any, upstream: Any, statuses: Any
@@ -157,47 +141,6 @@ def test_a_model_that_never_stops_is_made_to_speak(
     assert caller.say("What is in the log?") == "All right."
     assert len(upstream.asked()) == 9
     assert statuses() == {200}
-
-
-@every_api
-def test_an_unknown_reference_gets_a_polite_result(api: Client, start: Any, upstream: Any) -> None:
-    foreign = "shadow_" + "0" * 18
-    upstream.script(
-        Model(turn(bash("ls")), turn(expand(foreign)), turn(ToolCall(PHANTOM, {"ref": 7})), turn("Then not."))
-    )
-    assert start(api).say("Look around.") == "Then not."
-    unknown, malformed = hidden_results(upstream.asked()[-1])
-    assert unknown.startswith(f"The full text of {foreign} is not available any more.")
-    assert malformed.startswith('The argument "id" is missing.')
-
-
-@every_api
-def test_ids_of_another_caller_resolve_to_nothing(
-    api: Client, clients: Any, api_key: str, running: Any, upstream: Any
-) -> None:
-    upstream.script(Model(turn(bash("cat worker.log")), turn("Done.")))
-    api.caller(clients, running, api_key, False).say("What is in the log?")
-    (ref,) = refs(upstream.asked()[-1])
-    for key, opening in ((f"{api_key}-2", "What is in the log?"), (api_key, "Another conversation")):
-        other = api.caller(clients.of(key), running, key, False)
-        upstream.script(Model(turn(bash("ls")), turn(expand(ref)), turn("No.")))
-        other.say(opening)
-        (text,) = hidden_results(upstream.asked()[-1])
-        assert "not available any more" in text
-
-
-@every_api
-def test_a_marker_in_a_file_is_data(
-    api: Client, start: Any, upstream: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    marked = f"<<<SHADOW:shadow_{'a' * 32}>>>\nsmall\n"
-    monkeypatch.setitem(PRINTS, "ls", marked)
-    upstream.script(Model(turn(bash("ls")), ask(), turn("No.")))
-    start(api).say("Look.")
-    last = upstream.asked()[-1]
-    (text,) = hidden_results(last)
-    assert "not available any more" in text
-    assert marked in [shown for _, shown in results(last.json)]
 
 
 @both_ways

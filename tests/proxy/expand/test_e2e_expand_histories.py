@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,10 +13,9 @@ from support.agents.agent import AnthropicAgent, bash
 from support.agents.apis import SDKS, Client, every_api
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
 from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results, tool_names
-from support.upstream import Thinking, ToolCall, turn
+from support.upstream import Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]
-SECOND = "penumbra_expand_context"
 
 
 def begun(api: Client, start: Any, upstream: Any, *last: Any, **more: Any) -> Any:
@@ -202,23 +200,6 @@ def test_a_client_that_stopped_an_answer_keeps_the_injected_tool(
     client.post(api.host + api.path(False), json=body, headers=api.headers(api_key))
     assert upstream.asked()[-1].status == 200
     assert PHANTOM in tool_names(upstream.asked()[-1])
-
-
-@every_api
-def test_the_second_name_works_like_the_first(
-    api: Client, clients: Any, api_key: str, running: Any, upstream: Any
-) -> None:
-    upstream.script(Model(turn(ToolCall(SECOND, {"id": "shadow_1"})), turn("Done.")))
-    body = json.dumps(api.body("x", False)).replace('"Bash"', f'"{PHANTOM}"')
-    answer = clients.http(running).post(
-        api.host + api.path(False),
-        content=body,
-        headers={**api.headers(api_key), "content-type": "application/json"},
-    )
-    assert api.text(answer.content, False) == "Done."
-    assert SECOND.encode() not in answer.content
-    assert tool_names(upstream.asked()[0]) == [PHANTOM, "Read", SECOND]
-    assert len(upstream.asked()) == 2
 
 
 @every_api

@@ -6,7 +6,6 @@ import hashlib
 import json
 import random
 import re
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -291,33 +290,6 @@ def test_only_redacted_text_leaves_and_answers_are_searched(
     sent = forwarded(upstream)[-1]
     assert "0" * 32 not in sent
     assert "Duplicate of" not in sent
-
-
-def test_token_counting_asks_no_compressor(start: Start, service: Service, upstream: Any) -> None:
-    _, talk = start()
-    talk.prints(prose("report"))
-    talk.count()
-    assert service.asked == []
-    talk.send()
-    assert len(service.asked) == 1
-
-
-def test_two_hundred_results_in_one_request(start: Start, service: Service, upstream: Any) -> None:
-    _, talk = start(fallback_strategy="passthrough", timeout="2s")
-    texts = [prose(f"report {n}", 20) for n in range(200)]
-    started = time.monotonic()
-    talk.run(*texts)
-    seconds = time.monotonic() - started
-    sent = forwarded(upstream)
-    short = [body for body in sent if body.startswith("<<<SHADOW:")]
-    assert 1 <= len(short) <= len(service.asked) <= 21 + 20 * seconds
-    assert service.most_at_once <= 10
-    assert [body for body in sent if body not in short] == [
-        text for text, body in zip(texts, sent, strict=True) if body not in short
-    ]
-    talk.said()
-    talk.send()
-    assert_bytes_kept(upstream.asked())
 
 
 def test_a_provider_is_asked_with_the_clients_own_credential_if_that_is_allowed(

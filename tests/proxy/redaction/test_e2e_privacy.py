@@ -233,16 +233,6 @@ def test_nothing_is_sent(name: str, ask: Any, upstream: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("api", PATHS)
-def test_nothing_is_sent_to_any_api(api: str, ask: Any, upstream: Any) -> None:
-    for name in ("unknown coding", "too large", "no JSON"):
-        coding, body, status = UNREADABLE[name]
-        answer = ask(coding, body, path=PATHS[api])
-        assert answer.status_code == status
-        said(api, status, answer.json())
-    assert upstream.requests == []
-
-
 @pytest.mark.parametrize("name", ["cut off", "too large", "no JSON"])
 def test_a_mask_can_not_be_put_on_a_body(name: str, ask: Any, upstream: Any) -> None:
     coding, body, status = UNREADABLE[name]
@@ -275,28 +265,3 @@ def test_traffic_that_is_no_call_passes(ask: Any, upstream: Any) -> None:
         ask("", plain, **({"content-type": kind} if kind else {}))
         assert upstream.requests[-1].raw_body == plain
     assert len(upstream.requests) == 6
-
-
-@pytest.mark.parametrize(
-    "kind", ["multipart/form-data; boundary=x", "text/plain", "application/octet-stream"]
-)
-def test_bodies_of_other_types_are_not_sent_either(kind: str, ask: Any, upstream: Any) -> None:
-    """A provider may read the body with any content type."""
-    for name in ("a mark in front", "two bytes a letter", "not UTF-8", "deep nesting"):
-        assert ask("", UNREADABLE[name][1], **{"content-type": kind}).status_code == 400
-    assert ask("", encode("gzip", BODY.encode()), **{"content-type": kind}).status_code == 400
-    assert upstream.requests == []
-
-
-def test_nothing_is_sent_to_an_unknown_path(ask: Any, upstream: Any) -> None:
-    for name in ("cut off", "unknown coding", "no JSON", "a mark in front", "two bytes a letter"):
-        coding, body, status = UNREADABLE[name]
-        assert ask(coding, body, path="/elsewhere").status_code == status
-    assert upstream.requests == []
-
-
-def test_json_that_is_called_a_form_is_read(ask: Any, upstream: Any) -> None:
-    """`curl -d` calls JSON a form, and some servers take it."""
-    ask("", BODY.encode(), **{"content-type": "application/x-www-form-urlencoded"})
-    assert GITHUB.encode() not in upstream.requests[-1].raw_body
-    assert b"[REDACTED:github-token:" in upstream.requests[-1].raw_body

@@ -20,7 +20,7 @@ import yaml
 from support.agents.agent import PRINTS, SESSION, agent
 from support.agents.requests import result_texts
 from support.apis import BY_ID, chat, messages, printed
-from support.mitm import ADDON, Mitmdump, eventually
+from support.mitm import ADDON, eventually
 from support.upstream import Raw
 
 LOG = PRINTS["docker compose logs worker"]
@@ -50,6 +50,10 @@ BAD = {
     ),
     "filter": ({"penumbra_filter": "~nonsense ("}, "penumbra_filter: got '~nonsense ('"),
     "misspelt": ({"penumbra_modus": "safe"}, "penumbra_modus: unknown option"),
+    "no folder": (
+        {"penumbra_rules": "/nowhere"},
+        "penumbra_rules: got '/nowhere', allowed: a folder of rules, or",
+    ),
     "no file": ({"penumbra_config": "/nowhere/p.yaml"}, "penumbra_config: got '/nowhere/p.yaml'"),
     "streaming": ({"stream_large_bodies": "1m"}, "stream_large_bodies: got '1m'"),
 }
@@ -222,12 +226,6 @@ def test_the_database_is_private_and_holds_no_credential(own_proxy: Any, clients
     assert mode == "wal"
 
 
-def test_skipped_tools(own_proxy: Any, clients: Any, upstream: Any) -> None:
-    proxy = own_proxy("reverse", penumbra_skip_tools="bash")
-    send = Sender(clients.http(proxy), proxy, upstream)
-    assert send() == len(LOG)
-
-
 MESSAGES_KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 FORGE = "tool_output_compression"
 BODIES = {"anthropic": ("/v1/messages", messages), "openai": ("/v1/chat/completions", chat)}
@@ -257,57 +255,6 @@ def arrived(upstream: Any) -> str:
     return text
 
 
-MODES = {"word": "Disabled ", "object": {"mode": "none", "memo": True}}
-
-
-@pytest.mark.parametrize("value", MODES.values(), ids=MODES)
-@pytest.mark.parametrize("api", BODIES)
-def test_forge_is_obeyed_and_taken_out(api: str, value: Any, post: Any, upstream: Any) -> None:
-    answer = post(api, _forge={FORGE: value, "debug": {"a": 1}})
-    assert answer.status_code == 200
-    assert b"_forge" not in upstream.requests[-1].raw_body
-    assert arrived(upstream) == LOG
-
-
-@pytest.mark.parametrize("api", BODIES)
-def test_forge_takes_nothing_else_out(api: str, post: Any, upstream: Any) -> None:
-    assert post(api, _forge={}, stream=False).status_code == 200
-    received = upstream.requests[-1]
-    assert list(received.json) == [*BODIES[api][1](LOG), "stream"]
-    assert len(arrived(upstream)) < len(LOG)
-
-
-@pytest.mark.parametrize("api", BODIES)
-def test_forge_inside_of_messages_is_taken_out(api: str, post: Any, upstream: Any) -> None:
-    _path, make = BODIES[api]
-    said = make(LOG)["messages"]
-    said[0]["_forge"] = {"tool_status": "ok"}
-    assert post(api, messages=said).status_code == 200
-    assert b"_forge" not in upstream.requests[-1].raw_body
-
-
-BAD_WISHES = {
-    "no object": ("on", "_forge must be an object"),
-    "word": ({FORGE: "max"}, "must be disabled, safe, standard, or aggressive, got 'max'"),
-    "redaction": ({FORGE: {"redact_secrets": False}}, "redact_secrets"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_WISHES)
-@pytest.mark.parametrize("api", BODIES)
-def test_a_bad_value_is_refused_in_the_words_of_the_api(
-    api: str, case: str, post: Any, upstream: Any
-) -> None:
-    value, words = BAD_WISHES[case]
-    answer = post(api, _forge=value)
-    assert answer.status_code == 400
-    error = answer.json()
-    assert words in error["error"]["message"]
-    assert error["error"]["type"] == "invalid_request_error"
-    assert error.get("type") == ("error" if api == "anthropic" else None)
-    assert upstream.requests == []
-
-
 def test_the_sdks_understand_the_refusal(clients: Any, proxy: Any) -> None:
     running = proxy("regular")
     bad = {"_forge": {FORGE: "max"}}
@@ -316,18 +263,6 @@ def test_the_sdks_understand_the_refusal(clients: Any, proxy: Any) -> None:
         clients.anthropic(running).messages.create(model="m", max_tokens=1, messages=hello, extra_body=bad)
     with pytest.raises(openai.BadRequestError, match="got 'max'"):
         clients.openai(running).chat.completions.create(model="m", messages=hello, extra_body=bad)
-
-
-def test_the_operator_may_allow_it(clients: Any, proxy: Any, upstream: Any) -> None:
-    running = proxy("reverse", penumbra_allow_redaction_off="true")
-    token = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
-    body = chat(f"token: {token}\n", _forge={FORGE: {"mode": "off", "redact_secrets": False}})
-    keys = {**MESSAGES_KEYS, "authorization": "Bearer k"}
-    answer = clients.http(running).post(
-        f"{running.url}/v1/chat/completions", content=json.dumps(body).encode(), headers=keys
-    )
-    assert answer.status_code == 200
-    assert token in arrived(upstream)
 
 
 @pytest.mark.parametrize("api", BODIES)
@@ -343,24 +278,6 @@ def test_threshold_header(api: str, post: Any, upstream: Any) -> None:
     refused = post(api, {"x-compression-threshold": "lots"})
     assert refused.status_code == 400
     assert "X-Compression-Threshold" in refused.json()["error"]["message"]
-
-
-def test_token_counting_has_the_shortened_form_and_no_injected_tool(
-    clients: Any, proxy: Any, upstream: Any
-) -> None:
-    """A result that is shortened is counted in the form in which it is sent."""
-    text = "\n".join(f"line {number} of {number * 7919}" for number in range(9000))
-    tool = {"name": "Bash", "input_schema": {"type": "object"}}
-    body = messages(text, tools=[tool])
-    running = proxy("reverse")
-    for path in ("/v1/messages/count_tokens", "/v1/messages"):
-        sent = {key: value for key, value in body.items() if key != "max_tokens" or path == "/v1/messages"}
-        clients.http(running).post(f"{running.url}{path}", json=sent, headers=MESSAGES_KEYS)
-    counted, asked = upstream.requests[-2:]
-    assert counted.json["messages"] == asked.json["messages"]
-    assert "<<<SHADOW:shadow_" in next(iter(result_texts(counted.json)))
-    assert [tool["name"] for tool in asked.json["tools"]][-1] == "expand_context"
-    assert "expand_context" not in json.dumps(counted.json.get("tools"))
 
 
 RULES = Path(__file__).parents[2] / "support" / "strangers_rules"
@@ -437,14 +354,6 @@ def test_a_bad_rule_is_left_out_loudly_and_the_others_hold(
     assert OURS in results(upstream)[0]
     found = f"penumbra_rules: left out: {folder}/commands/bad.yaml: bad: steps[0].mim: unknown key, did you mean min?"
     assert proxy.log().count(found) == 1
-
-
-def test_a_folder_that_is_not_there_ends_the_start(own_proxy: Any, tmp_path: Path) -> None:
-    proxy: Mitmdump = own_proxy("regular", started=False, penumbra_rules=str(tmp_path / "none"))
-    proxy.launch()
-    line = f"penumbra_rules: got '{tmp_path / 'none'}', allowed: a folder of rules, or off"
-    assert eventually(lambda: line in proxy.log()), proxy.log()
-    assert "Traceback" not in proxy.log()
 
 
 def test_another_folder_holds_from_the_next_request_on(clients: Any, own_proxy: Any, upstream: Any) -> None:

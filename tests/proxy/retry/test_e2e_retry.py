@@ -14,7 +14,6 @@ from support.refused import (
     JSON,
     SSE,
     TOO_LONG,
-    TOOLS,
     Client,
     asks_for_an_original,
     chat,
@@ -185,18 +184,6 @@ def test_retrying_can_be_switched_off(clients: Any, proxy: Any, upstream: Any, a
         answer = Client(clients, proxy(**options), api_key).post(claude(9), "api.anthropic.com")
         assert (answer.status_code, answer.content) == (400, TOO_LONG)
         assert len(upstream.asked()) == 1
-
-
-def test_a_small_request_whose_only_result_is_too_long_for_the_provider(
-    client: Client, upstream: Any
-) -> None:
-    def model(received: Any) -> Any:
-        too_long = any(len(text) > 512 for text in tool_texts(received))
-        return Raw(400, JSON, ERROR) if too_long else turn("Taken.")
-
-    upstream.script(model)
-    assert client.post(chat(1, 24)).status_code == 200
-    assert [len(tool_texts(one)[0]) > 512 for one in upstream.asked()] == [True, False]
 
 
 def test_events_and_figures_have_a_recovery_with_its_level(
@@ -373,16 +360,6 @@ def test_a_compaction_request_that_does_not_fit_is_bounded(client: Client, upstr
     assert second[-1] == first[-1] == body["messages"][-1]
 
 
-def test_a_compaction_request_that_fits_is_sent_like_any_other(client: Client, upstream: Any) -> None:
-    body = claude(30)
-    body["messages"].append({"role": "assistant", "content": "That was all."})
-    client.post(body | {"messages": body["messages"][:-1]}, "api.anthropic.com")
-    body["messages"].append({"role": "user", "content": COMPACT})
-    client.post(body, "api.anthropic.com")
-    before, after = (received.json["messages"] for received in upstream.asked())
-    assert after[: len(before)] == before
-
-
 def test_codex_own_endpoint_for_compaction_is_bounded_too(
     clients: Any, proxy: Any, upstream: Any, api_key: str
 ) -> None:
@@ -408,42 +385,3 @@ def test_codex_own_endpoint_for_compaction_is_bounded_too(
     )
     assert sent[1][0]["content"][0]["text"].startswith("[Compact input budget applied]")
     assert sent[1][-1] == sent[0][-1]
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_compaction_request_is_bounded_before_it_is_refused(
-    stream: bool, client: Client, upstream: Any
-) -> None:
-    """A compaction request has its own prompt, so no part of it is cached."""
-    upstream.answers(turn("<summary>all of it</summary>"))
-    body = claude(90, stream=stream)
-    body |= {
-        "model": "something-new",
-        "tools": TOOLS[:1],
-        "system": "You are a helpful AI assistant tasked with summarizing conversations.",
-    }
-    body["messages"].append({"role": "assistant", "content": "That was all."})
-    body["messages"].append({"role": "user", "content": COMPACT})
-    answer = client.post(body, "api.anthropic.com")
-    assert answer.status_code == 200
-    assert b"all of it" in answer.content
-    (sent,) = (received.json["messages"] for received in upstream.asked())
-    assert sum(len(json.dumps(message)) for message in sent) <= 120 * 1024
-    assert sent[0]["content"].startswith("[Compact input budget applied]")
-    assert sent[-1] == body["messages"][-1]
-
-
-def test_a_learned_limit_bounds_the_next_summary_at_once(client: Client, upstream: Any) -> None:
-    upstream.answers(Raw(400, JSON, TOO_LONG), turn("Taken."), turn("<summary>all of it</summary>"))
-    body = claude(30)
-    assert client.post(body, "api.anthropic.com").status_code == 200
-    talk = {"role": "user", "content": "\n".join(f"And {n * 7919 % 10007} of {n}?" for n in range(6000))}
-    body["messages"] += [{"role": "assistant", "content": "So."}, talk]
-    body["messages"].append({"role": "assistant", "content": "That was all."})
-    body["messages"].append({"role": "user", "content": COMPACT})
-    assert client.post(body, "api.anthropic.com").status_code == 200
-    _, _, sent = (received.json["messages"] for received in upstream.asked())
-    assert sent[-3]["content"].endswith(talk["content"][-50:])
-    assert "chars due to provider limits]" in sent[-3]["content"]
-    assert len(sent[-3]["content"]) <= 2_900
-    assert sent[-1] == body["messages"][-1]

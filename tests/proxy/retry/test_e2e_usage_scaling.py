@@ -11,7 +11,7 @@ import pytest
 
 from penumbra.retry.refusals import table
 from support.agents.apis import CLIENTS
-from support.refused import JSON, SSE, Client, chat, claude, notes
+from support.refused import JSON, SSE, Client, claude, notes
 from support.upstream import Raw, Text, ToolCall, turn
 
 
@@ -86,20 +86,6 @@ def test_usage_counts_hidden_turns_once_and_output_truly(
     last = usages(answer, stream)[-1]
     assert inputs(last) == [-(-n * 200_000 // 85_000) for n in USAGE.values()]
     assert last["output_tokens"] == 42
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_chat_without_the_injected_tool(
-    stream: bool, proxy: Any, clients: Any, upstream: Any, api_key: str
-) -> None:
-    usage = {"prompt_tokens": 50_000, "completion_tokens": 5, "total_tokens": 50_005}
-    upstream.answers(refusal(70_000, 64_000), turn("Taken.", usage=usage))
-    more = {"stream_options": {"include_usage": True}} if stream else {}
-    answer = Client(clients, proxy(), api_key).post(chat(9, stream=stream, **more) | {"model": "gpt-4o"})
-    assert answer.status_code == 200
-    said = answer.json() if not stream else json.loads(answer.text.split("data: ")[-2])
-    scaled = -(-50_000 * 128_000 // 54_400)
-    assert (said["usage"]["prompt_tokens"], said["usage"]["total_tokens"]) == (scaled, scaled + 5)
 
 
 def test_usage_scaling_can_be_switched_off_and_changes_nothing_before_a_limit_is_learned(

@@ -104,42 +104,6 @@ def test_no_hidden_request_is_sent_beside_real_calls(talk: Any, upstream: Any, s
     assert PHANTOM not in seen(caller.frames)
 
 
-def test_several_at_once_and_again(talk: Any, upstream: Any, statuses: Any) -> None:
-    def again(received: Received) -> Any:
-        one, other = refs(received)
-        return turn(expand(one), expand(other, pattern="needle", ignore_case=True, context=0), expand(one))
-
-    upstream.script(Model(turn(bash("cat worker.log"), bash("cat db.log")), again, turn("Done.")))
-    caller = talk()
-    assert caller.say("What is in the logs?") == "Done."
-    first, second, third = outputs(upstream.asked()[-1])
-    assert first == LOG
-    assert second == "[1 matching line in 150 lines]\n91:db NEEDLE-90 is only said here"
-    assert "already been provided" in third
-    assert statuses() == {200}
-
-
-def test_the_limit(talk: Any, upstream: Any, statuses: Any) -> None:
-    found: list[str] = []
-
-    def model(received: Received) -> Any:
-        found.extend(refs(received))
-        if len(upstream.asked()) == 1:
-            return turn(bash("cat worker.log"))
-        if received.json.get("tool_choice") == "none":
-            return turn("I give up.")
-        return turn(expand(found[0], lines=f"{len(upstream.asked())}"))
-
-    upstream.script(model)
-    caller = talk()
-    assert caller.say("What is in the log?") == "I give up."
-    assert len(upstream.asked()) == 9
-    assert "tool_choice" not in upstream.asked()[-2].json
-    upstream.script(Model(turn("Done.")))
-    assert caller.say("Go on.") == "Done."
-    assert statuses() == {200}
-
-
 @pytest.mark.parametrize("mixed", [False, True], ids=["hidden", "mixed"])
 @pytest.mark.parametrize("way", ["socket", "http"])
 @pytest.mark.parametrize("words", ["call", "text"])
@@ -184,22 +148,6 @@ def test_a_response_can_be_continued_twice(talk: Any, upstream: Any) -> None:
         caller.send({**caller.request(), "previous_response_id": known, "input": "Go on."})
         assert caller.answer()[0]["content"][0]["text"] == words
         assert upstream.asked()[-1].json["previous_response_id"] != known
-
-
-@pytest.mark.parametrize("how", ["refused", "broken"])
-def test_a_continuation_that_fails(how: str, talk: Any, upstream: Any) -> None:
-    fault = Fault(400, "Overloaded") if how == "refused" else turn("NEED", error_after=5)
-    upstream.script(once(fault))
-    caller = talk()
-    with pytest.raises(Failed) as failed:
-        caller.say("What is in the log?")
-    assert "Overloaded" not in str(failed.value)
-    assert failed.value.args[0]["type"] == "response.failed"
-    assert PHANTOM not in seen(caller.frames)
-    caller.reconnect()
-    caller.messages.clear()
-    upstream.script(once())
-    assert caller.say("Again.") == "Let me see.NEEDLE-90 it is."
 
 
 def test_the_connection_dies_in_a_hidden_turn(talk: Any, upstream: Any) -> None:
@@ -594,11 +542,3 @@ def test_a_hidden_frame_is_sent_again_with_less(late: bool, stored: bool, talk: 
     assert caller.say("And now?") == "Again."
     assert text in outputs(upstream.asked()[-1])
     assert upstream.asked()[-1].status == 200
-
-
-def test_another_error_goes_on_as_it_is(talk: Any, upstream: Any) -> None:
-    upstream.script(Model(turn(bash("cat big.log")), turn("NEED", error_after=5)))
-    caller = talk()
-    with pytest.raises(Failed):
-        caller.say("What is in the log?")
-    assert len(upstream.asked()) == 2

@@ -49,13 +49,6 @@ def sdk_message(data: bytes) -> dict[str, Any]:
             return json.loads(answer.get_final_message().to_json())
 
 
-def test_usage_is_output_of_all_turns_and_input_of_the_last() -> None:
-    out, turns = drive(stream(), [FIRST, SECOND], lambda data: chunks(data, 11))
-    usage = events(out)[-2]["usage"]
-    assert usage == {"output_tokens": 12, "input_tokens": 40, "cache_read_input_tokens": 60}
-    assert turns[0].usage == {"input_tokens": 100, "output_tokens": 7}
-
-
 def test_every_kind_of_block_is_rebuilt() -> None:
     citation = {"type": "char_location", "cited_text": "x", "document_index": 0}
     search = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": [{"encrypted_content": "E"}]}

@@ -106,13 +106,6 @@ def test_two_turns_are_one_answer(frame: str) -> None:
     assert (first.text, first.signatures, len(second.real_calls)) == ('Let me see "é', ("SIG",), 1)
 
 
-def test_wherever_the_bytes_are_cut() -> None:
-    for frame in ("sse", "array"):
-        first = framed(frame, chunk(0, {"text": "é"}, call(PHANTOM, id="\\[{"), reason="STOP"))
-        out, _ = every_cut(made, [first, framed(frame, chunk(1, {"text": "]"}, reason="STOP"))])
-        assert "".join(part["text"] for part in all_parts(values(frame, out))) == "é\n\n]"
-
-
 @pytest.mark.parametrize("frame", FRAMES)
 def test_the_turn_is_kept_as_a_request_carries_it(frame: str) -> None:
     _, (turn,) = byte_by_byte(made, [asking(frame)])
@@ -125,14 +118,6 @@ def test_the_turn_is_kept_as_a_request_carries_it(frame: str) -> None:
             call(PHANTOM, "p1", "SIG", id="shadow_1"),
         ],
     }
-
-
-@pytest.mark.parametrize("frame", FRAMES)
-def test_a_turn_of_nothing_but_the_phantom(frame: str) -> None:
-    out, _ = byte_by_byte(made, [framed(frame, chunk(0, call(PHANTOM), reason="STOP"))])
-    assert list(all_parts(values(frame, out))) == [{"text": ""}]
-    out, _ = byte_by_byte(made, [framed(frame, chunk(0, call(PHANTOM), reason="STOP")), answering(frame)])
-    assert len(values(frame, out)) == 2
 
 
 def test_calls_are_known_by_what_they_say_with_and_without_ids() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from penumbra.apis.base import Hidden, InjectedCall, Turn
-from penumbra.apis.formats import FORMATS
+from penumbra.apis.formats import FORMATS, ApiFormat
 from penumbra.wire.document import Document
 
 ANTHROPIC, CHAT = FORMATS["anthropic"], FORMATS["openai_chat"]
+CONVERSE, INVOKE = FORMATS["bedrock"], FORMATS["bedrock_invoke"]
 
 
 def document(value: Any) -> Document:
@@ -76,15 +79,96 @@ def encoded(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-HIDDEN = Hidden(
-    before=(
-        encoded(assistant(think("s0"), say("one"), use("p", "expand_context"))),
-        encoded(user(told("p", "ALL"))),
-    ),
-    last=encoded(assistant(think("s1"), say("two"))),
-    signed=True,
+@dataclass(frozen=True)
+class Blocks:
+    """`Blocks` are the content blocks of one API with content blocks."""
+
+    wire: ApiFormat
+    use: Callable[..., Any]
+    told: Callable[..., Any]
+    say: Callable[[str], Any]
+    think: Callable[[str], Any]
+    marked: Callable[[Any], list[Any]]
+    """(block) -> the block with a cache breakpoint after it."""
+
+    @property
+    def hidden(self) -> Hidden:
+        """A hidden exchange with thinking, before a last turn with thinking."""
+        asked = assistant(self.think("s0"), self.say("one"), self.use("p", "expand_context"))
+        before = encoded(asked), encoded(user(self.told("p", "ALL")))
+        return Hidden(before, encoded(assistant(self.think("s1"), self.say("two"))), signed=True)
+
+    @property
+    def mixed(self) -> Hidden:
+        """A hidden call beside a call of the client's."""
+        calls = assistant(self.use("p", "expand_context"), self.use("r"))
+        return Hidden((), encoded(calls), (encoded(self.told("p", "ALL")),))
+
+    def put_back(self, hidden: Hidden, *messages: Any) -> list[Any] | None:
+        """Return the messages with a hidden exchange at the first response; None if it was not put back."""
+        found = document({"messages": messages})
+        if not self.wire.put_back(found, self.wire.visible(found)[0], hidden):
+            assert found.edits == []
+            return None
+        return list(body(found)["messages"])
+
+
+CONVERSE_BLOCKS = Blocks(
+    CONVERSE,
+    lambda call_id, name="Bash", **more: {
+        "toolUse": {"toolUseId": call_id, "name": name, "input": {}, **more}
+    },
+    lambda call_id, text="out": {"toolResult": {"toolUseId": call_id, "content": [{"text": text}]}},
+    lambda text: {"text": text},
+    lambda signature: {"reasoningContent": {"reasoningText": {"text": "hm", "signature": signature}}},
+    lambda block: [block, {"cachePoint": {"type": "default"}}],
 )
-SHOWN = assistant(think("s0"), say("one"), think("s1"), say("two", cache_control={"type": "ephemeral"}))
+EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
+BLOCKS = [Blocks(ANTHROPIC, use, told, say, think, lambda block: [{**block, **EPHEMERAL}]), CONVERSE_BLOCKS]
+both_apis = pytest.mark.parametrize("api", BLOCKS, ids=["anthropic", "converse"])
+MIXED = BLOCKS[0].mixed
+
+
+@both_apis
+def test_hidden_turns_are_put_back_before_the_response(api: Blocks) -> None:
+    one, two, end = api.say("one"), api.marked(api.say("two")), user(api.say("y"))
+    shown = assistant(api.think("s0"), one, api.think("s1"), *two)
+    before = [json.loads(message) for message in api.hidden.before]
+    # The client's cache breakpoint stays where the client put it.
+    last = assistant(api.think("s1"), *two)
+    begin = user(api.say("x"))
+    assert api.put_back(api.hidden, begin, shown, end) == [begin, *before, last, end]
+
+
+@both_apis
+def test_thinking_that_the_client_took_out_stays_out(api: Blocks) -> None:
+    messages = api.put_back(api.hidden, assistant(api.say("one"), api.say("two")))
+    asked, given = assistant(api.say("one"), api.use("p", "expand_context")), user(api.told("p", "ALL"))
+    assert messages == [asked, given, assistant(api.say("two"))]
+
+
+@both_apis
+def test_an_empty_last_turn(api: Blocks) -> None:
+    messages = api.put_back(Hidden(api.hidden.before, None), assistant(api.say("one")), user(api.say("y")))
+    # Roles of Converse have to alternate.
+    users = 1 if api is CONVERSE_BLOCKS else 2
+    assert [message["role"] for message in messages or ()] == ["assistant", *["user"] * users]
+
+
+@both_apis
+def test_results_beside_real_ones(api: Blocks) -> None:
+    rest = api.marked(api.say("also"))
+    messages = api.put_back(api.mixed, assistant(api.use("r")), user(api.told("r"), *rest))
+    calls = assistant(api.use("p", "expand_context"), api.use("r"))
+    assert messages == [calls, user(api.told("p", "ALL"), api.told("r"), *rest)]
+
+
+@pytest.mark.parametrize(
+    "after", [[], [{"role": "user", "content": "stop"}], [user()], [assistant(say("x"))]]
+)
+@both_apis
+def test_without_real_results_nothing_is_put_back(api: Blocks, after: list[Any]) -> None:
+    assert api.put_back(api.mixed, assistant(api.use("r")), *after) is None
 
 
 def test_answers_of_an_anthropic_request() -> None:
@@ -104,55 +188,6 @@ def test_answers_of_an_anthropic_request() -> None:
     ]
     assert [(one.last_call, one.since) for one in found] == [("", 0), ("c2", 0), ("c2", 1)]
     assert [(one.signed, one.signature) for one in found] == [(False, ""), (False, ""), (True, "D")]
-
-
-def test_hidden_turns_are_put_back_before_the_response() -> None:
-    found = document({"messages": [user(say("x")), SHOWN, user(say("y"))]})
-    (visible,) = ANTHROPIC.visible(found)
-    assert ANTHROPIC.put_back(found, visible, HIDDEN)
-    messages = body(found)["messages"]
-    assert messages[1:3] == [json.loads(message) for message in HIDDEN.before]
-    last = json.loads(HIDDEN.last or b"")
-    # The client's cache breakpoint stays where the client put it.
-    last["content"][-1]["cache_control"] = {"type": "ephemeral"}
-    assert messages[3] == last
-    assert messages[4] == user(say("y"))
-
-
-def test_thinking_that_the_client_took_out_stays_out() -> None:
-    found = document({"messages": [assistant(say("one"), say("two"))]})
-    (visible,) = ANTHROPIC.visible(found)
-    assert ANTHROPIC.put_back(found, visible, HIDDEN)
-    assert b"thinking" not in found.render()
-    assert [len(message["content"]) for message in body(found)["messages"]] == [2, 1, 1]
-
-
-def test_an_empty_last_turn() -> None:
-    found = document({"messages": [assistant(say("one")), user(say("y"))]})
-    (visible,) = ANTHROPIC.visible(found)
-    assert ANTHROPIC.put_back(found, visible, Hidden(HIDDEN.before, None))
-    assert [message["role"] for message in body(found)["messages"]] == ["assistant", "user", "user"]
-
-
-MIXED = Hidden((), encoded(assistant(use("p", "expand_context"), use("r"))), (encoded(told("p", "ALL")),))
-
-
-def test_results_beside_real_ones() -> None:
-    found = document({"messages": [assistant(use("r")), user(told("r"), say("also"))]})
-    (visible,) = ANTHROPIC.visible(found)
-    assert ANTHROPIC.put_back(found, visible, MIXED)
-    first, second = body(found)["messages"]
-    assert [block["id"] for block in first["content"]] == ["p", "r"]
-    assert second["content"] == [told("p", "ALL"), told("r"), say("also")]
-
-
-@pytest.mark.parametrize(
-    "behind", [[], [{"role": "user", "content": "stop"}], [user()], [assistant(say("x"))]]
-)
-def test_without_real_results_nothing_is_put_back(behind: list[Any]) -> None:
-    found = document({"messages": [assistant(use("r")), *behind]})
-    assert not ANTHROPIC.put_back(found, ANTHROPIC.visible(found)[0], MIXED)
-    assert found.edits == []
 
 
 def test_an_edited_message_is_left_alone() -> None:
@@ -278,3 +313,64 @@ def test_put_back_in_a_chat_request() -> None:
     assert messages[2]["cache_control"] == {"type": "ephemeral"}
     assert [one.get("tool_call_id") for one in messages[3:]] == ["q", "r"]
     assert not CHAT.drop_unbound(found, 0, True)
+
+
+def test_the_tools_of_a_converse_request_are_read() -> None:
+    own = {"toolSpec": {"name": "a", "inputSchema": {"json": {}}}}
+    others = {"cachePoint": {"type": "default"}}, {"systemTool": {"name": "nova_grounding"}}
+    tools = CONVERSE.tools(document({"toolConfig": {"tools": [own, *others]}}))
+    assert (tools.names, tools.own) == (("a", "nova_grounding"), 1)
+    assert (tools.continuable, tools.threaded) == (True, False)
+    for choice, forced in (({"auto": {}}, False), ({"any": {}}, True), ({"tool": {"name": "a"}}, True)):
+        config = {"tools": [own], "toolChoice": choice}
+        assert CONVERSE.tools(document({"toolConfig": config})).forced is forced
+    assert CONVERSE.tools(document({"tools": [own]})).own == 0
+    assert INVOKE.tools(document({"tools": [{"name": "a"}]})).own == 1
+
+
+def test_a_longer_converse_request_begins_with_the_same_bytes() -> None:
+    made = CONVERSE_BLOCKS
+    result = CONVERSE.result(InjectedCall("p", "{}"), "ALL")
+    assert json.loads(result) == made.told("p", "ALL")
+    request = b'{"messages": [ {"role":"user","content":[{"text":"x"}]} ], "z": 1.0}'
+    turn = Turn(encoded(assistant(made.use("p"))))
+    longer = CONVERSE.extended(request, CONVERSE.continuation(turn, (result, result)))
+    assert longer.startswith(b'{"messages": [ {"role":"user","content":[{"text":"x"}]},')
+    assert longer.endswith(b' ], "z": 1.0}')
+    given = user(made.told("p", "ALL"), made.told("p", "ALL"))
+    assert json.loads(longer)["messages"][1:] == [assistant(made.use("p")), given]
+
+
+def test_answers_of_a_converse_request() -> None:
+    made = CONVERSE_BLOCKS
+    hidden = {"reasoningContent": {"redactedContent": "RA=="}}
+    cited = {"citationsContent": {"content": [made.say("b")], "citations": []}}
+    calls = made.use("c1"), made.use("s", type="server_tool_use"), *made.marked(made.use("c2"))
+    messages = [
+        user(made.say("hi")),
+        assistant(made.say("a"), *calls),
+        user(made.told("c1"), made.told("c2")),
+        assistant(made.think("S"), hidden, cited),
+    ]
+    first, second = CONVERSE.visible(document({"messages": messages}))
+    assert (first.index, first.calls, first.text) == (1, ("c1", "c2"), "a")
+    assert (second.index, second.calls, second.text) == (3, (), "b")
+    assert (first.last_call, first.signed, first.signature) == ("", False, "")
+    assert (second.last_call, second.signed, second.signature) == ("c2", True, "RA==")
+
+
+@pytest.mark.parametrize("beta", [[], ["other"], ["thinking-binding-controls-2026-08-01"]])
+def test_reasoning_in_bedrock_that_is_bound_to_something_else(beta: list[str]) -> None:
+    asked = bool(beta) and "binding" in beta[0]
+    thinking: dict[str, Any] = {"type": "adaptive"}
+    binding = {"prefix_mismatch_behavior": "drop_block"} if asked else None
+    for api in (CONVERSE_BLOCKS, replace(BLOCKS[0], wire=INVOKE)):
+        history = [user(api.say("x")), assistant(api.think("s"), api.say("a")), user(api.say("y"))]
+        more = {"thinking": thinking, "anthropic_beta": beta}
+        wrapped = {"additionalModelRequestFields": more} if api is CONVERSE_BLOCKS else more
+        found = document({"messages": history, **wrapped})
+        assert api.wire.drop_unbound(found, 0, False)
+        value = body(found)
+        assert value.get("additionalModelRequestFields", value)["thinking"].get("block_binding") == binding
+        assert value["messages"][1] == (history[1] if asked else assistant(api.say("a")))
+    assert not CONVERSE.drop_unbound(document({"messages": history}), 2, True)

@@ -107,12 +107,5 @@ def test_errors_and_what_cannot_be_continued() -> None:
     assert not turn.finished
 
 
-def test_documents_become_one() -> None:
-    first = json.dumps(piece("See.", call(PHANTOM, id="x"), done=3)).encode()
-    second = json.dumps(piece("Done.", call("run"), done=4)).encode()
-    out, _ = byte_by_byte(lambda: FORMATS["ollama"].body(PHANTOM), [first, second])
-    answer = ChatResponse(**json.loads(out))
-    assert answer.message.content == "See.\n\nDone."
-    assert [one.function.name for one in answer.message.tool_calls or ()] == ["run"]
-    assert answer.eval_count == 7
+def test_a_document_that_fails_has_the_error_of_the_api() -> None:
     assert json.loads(FORMATS["ollama"].body(PHANTOM).fail(Failure(None, b"", "lost"))) == {"error": "lost"}

@@ -106,7 +106,7 @@ def test_bytes_that_are_no_response_are_not_touched(case: Case, data: bytes) -> 
 @every_case
 def test_two_turns_are_one_response(case: Case) -> None:
     turns = [case.begin().written(ASKING), case.written(ANSWERING)]
-    out, (first, second) = byte_by_byte(case.reader, turns)
+    out, (first, second) = every_cut(case.reader, turns)
     got = case.read(out)
     assert PHANTOM.encode() not in out
     assert got.text.replace("\n", "") == "Let me see é.It fails."

@@ -272,13 +272,6 @@ def test_json_turns_are_one_message() -> None:
     assert first.injected == (InjectedCall("p", '{"id": "shadow_0"}'),)
 
 
-def test_json_that_only_calls_the_phantom_ends_its_turn() -> None:
-    out, _ = drive(body(), [HIDDEN], lambda data: chunks(data, 10))
-    choice = json.loads(out)["choices"][0]
-    assert "tool_calls" not in choice["message"]
-    assert choice["finish_reason"] == "stop"
-
-
 def test_json_with_malformed_arguments() -> None:
     data = completion({"content": None, "tool_calls": [function("p", PHANTOM, '{"id')]}, "tool_calls")
     _, (turn,) = drive(body(), [data], lambda data: chunks(data, 10))

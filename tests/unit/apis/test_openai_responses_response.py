@@ -13,7 +13,7 @@ from penumbra.apis import base, upstream_error
 from penumbra.apis.base import Failure, InjectedCall
 from penumbra.apis.formats import FORMATS
 from support.cuts import places
-from support.streams.drive import byte_by_byte, chunks, drive, every_cut
+from support.streams.drive import byte_by_byte, chunks, drive
 from support.streams.responses_streams import (
     PHANTOM,
     call,
@@ -88,16 +88,6 @@ def test_two_turns_are_one_answer() -> None:
     assert (second.text, second.real_calls) == ("It fails.", ("call_12", "call_13"))
     assert first.usage["output_tokens"] == 10
     assert (first.response_id, second.response_id) == ("resp_0", "resp_1")
-
-
-def test_wherever_the_bytes_are_cut() -> None:
-    for turns in (
-        [stream(0, injected_tool(0)), stream(1, message(1, "é"))],
-        [stream(0, call(0), injected_tool(1))],
-    ):
-        out, _ = every_cut(made, turns)
-        assert PHANTOM.encode() not in out
-        assert len(sdk_response(out)["output"]) == 1
 
 
 def test_three_turns_with_two_calls_in_one() -> None:

@@ -22,7 +22,6 @@ from support import markers
 from support.examples import examples
 from support.outputs import NAMES, missing, read
 from support.results import PREFIX, shortened
-from support.work_counts import lines
 
 LINES = (
     *("./deploy --all", "pytest -q", "git diff HEAD~3", "git log --stat", "rg -n TODO src", "npm install"),
@@ -220,17 +219,6 @@ def test_a_diff_names_every_file_and_counts_every_line() -> None:
         assert f"f{n}.py" in result.text
 
 
-def test_long_json_keeps_errors_rare_rows_and_both_ends() -> None:
-    rows = [{"id": n, "state": "ok", "note": f"note number {n} for the record"} for n in range(600)]
-    rows[300]["note"] = "error: it broke"
-    rows[400]["state"] = "odd"
-    result = run(json.dumps({"rows": rows}), ("mcp__db__query", {}), Mode.STANDARD)
-    assert "[table 1: 600 objects; columns" in result.text
-    for wanted in ("error: it broke", "odd", "note number 0 for", "note number 599 for"):
-        assert wanted in result.text
-    assert markers.left_out(result.text) + len(re.findall(r"^[0-9]+\t", result.text, re.MULTILINE)) == 600
-
-
 def test_a_deep_json_value_shows_its_shape() -> None:
     value = {
         "config": {f"key_{n}": {"list": list(range(400)), "text": "word " * 300} for n in range(12)},
@@ -321,23 +309,6 @@ def test_a_heading_counts_the_text_of_its_excerpt(call: tuple[str, object], text
     assert counts is not None
     assert [int(one) for one in counts.groups()] == [size(bare), bare.count("\n")]
     assert "shortened form" not in heading
-
-
-UNITS = [
-    "a\n", "error: x\n", "\n", "- a: b\n", "  - a: 1\n    b: 2\n", "src/a.py:1:x\n", "@@ -1 +1 @@\n+a\n",
-    '  File "a.py", line 1\n', "\tat a.b(C.java:1)\n", "[1. [a](http://b)\n", "Title: a\n", "| a | b |\n",
-    '{"a": 1}\n', "1\tx\n", "a,b,c\n", "\x1b[1mx\x1b[0m\r", "tests/a.py::b PASSED [ 1%]\n", "a\nb\n",
-    "a\na\nb\n",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=repr)
-@pytest.mark.parametrize("line", ["./unknown", "git diff", "npm test"])
-def test_work_grows_with_the_text_and_not_faster(unit: str, line: str) -> None:
-    call = ("Bash", {"command": line})
-    few, many = (lines(run, unit * (length // len(unit)), call, Mode.STANDARD) for length in (12_000, 48_000))
-    assert few > 0
-    assert many <= 4.4 * few + 2_000
 
 
 WAYS = {"safe": Policy(mode=Mode.SAFE), "lossless": Policy(), "standard": Policy(lossy=True)}

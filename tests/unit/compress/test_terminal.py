@@ -123,8 +123,3 @@ def test_colours_go_from_lines_with_invisible_differences(removed: str, added: s
     plain = f" a = 0\n-{removed}\n+{added}\n b = 2\n"
     coloured = f" a = 0\n\x1b[31m-{removed}\x1b[m\n\x1b[32m+{added}\x1b[m\n b = 2\n"
     assert render(coloured, moves=False) == plain
-
-
-def test_colours_stay_where_two_texts_are_the_same_without_them() -> None:
-    text = "Expected: \x1b[31mbold\x1b[m\nReceived: bold\n"
-    assert render(text) == text
