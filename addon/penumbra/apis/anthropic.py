@@ -49,7 +49,6 @@ _ERRORS = {**by_status(ANTHROPIC), 503: "overloaded_error"}
 
 
 def write_error(error: DescribedError) -> bytes:
-    """Return an error as the API writes it."""
     is_named = error.type.endswith("_error") or error.type in ANTHROPIC
     kind = error.type if is_named else _ERRORS.get(error.status or 0, "api_error")
     return encode({"type": "error", "error": {"type": kind, "message": error.message}})

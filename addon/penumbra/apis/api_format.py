@@ -90,7 +90,6 @@ class Results:
         return []
 
     def conversation(self, prompt: Prompt, opening: str, texts: Iterable[ResultText]) -> Conversation:
-        """Return the conversation of all messages that were added."""
         calls = self._by_id.copy()
         calls.pop("", None)
         before, last = self._responses
@@ -219,7 +218,6 @@ class ApiFormat(ABC):
         """Put a hidden exchange back at a visible message. Return False if that is impossible."""
 
     def user_message(self, text: str) -> bytes:
-        """Return a message of the user as JSON."""
         return encode({"role": "user", "content": text})
 
     def pair(self, part: Part) -> str:
@@ -361,7 +359,6 @@ class ApiFormat(ABC):
         return True
 
     def run_of(self, request: Document, visible: Visible) -> list[Message]:
-        """Return the messages of one response."""
         return next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
 
     def visible(self, document: Document) -> list[Visible]:

@@ -187,7 +187,6 @@ def _content(document: Document) -> Raw | None:
 
 
 def exception(error: DescribedError) -> StreamMessage:
-    """Return an error as an exception within a stream."""
     type_ = error.type if error.type.endswith("Exception") else ""
     kind = type_ or _EXCEPTIONS.get(error.status or 0, "internalServerException")
     headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": "exception"}

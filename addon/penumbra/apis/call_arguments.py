@@ -103,7 +103,6 @@ class CallArguments(ABC):
         return self._flush(list(self._calls))
 
     def document(self, document: Document) -> None:
-        """Edit a response that is one document."""
         for block in self.blocks(document):
             if (call := self._call(document, block)) is not None:
                 self._edit_whole(document, call)

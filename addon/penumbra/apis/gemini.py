@@ -50,7 +50,6 @@ _WRAPPERS = ("request", "generateContentRequest", "generate_content_request")
 
 
 def write_error(error: DescribedError) -> bytes:
-    """Return an error as the API writes it."""
     code = error.status or 502
     state = error.state or _ERRORS.get(code, "INTERNAL" if code >= 500 else "FAILED_PRECONDITION")
     return encode({"error": {"code": code, "message": error.message, "status": state}})

@@ -134,7 +134,6 @@ class ChatMessage:
                 _merge(self._members, key, value)
 
     def add_call(self, fragment: dict[str, Any]) -> ChatCall:
-        """Add a fragment to its call, and return the call."""
         index, call_id, function = fragment.get("index"), fragment.get("id"), fragment.get("function")
         last = self.calls[-1] if self.calls else None
         call = self._at.get(index) if isinstance(index, int) else last
@@ -185,7 +184,6 @@ def call_token(name: str, arguments: str) -> str:
 
 
 def merged(fragments: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return fragments of one call as one fragment."""
     whole: dict[str, Any] = {}
     for fragment in fragments:
         for key, value in fragment.items():

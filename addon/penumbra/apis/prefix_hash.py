@@ -144,7 +144,6 @@ def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
 
 
 def plain(text: str) -> bytes:
-    """Return a text without white space."""
     return b"".join(_plain(text))
 
 
@@ -317,7 +316,6 @@ class _Words:
         self.digest.update(b"\0%d " % len(mark) + mark)
 
     def flush(self) -> None:
-        """Hash the collected texts as one text."""
         if size := sum(map(len, self._texts)):
             self.any = True
             self.digest.update(b"\1%d " % size)

@@ -48,7 +48,6 @@ class Response:
         """Events from the last bytes of a turn, kept until the response is continued or ended."""
 
     def attach(self, filter: Filter) -> None:
-        """Add a filter after the others."""
         self._filters.append(filter)
 
     @property

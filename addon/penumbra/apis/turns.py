@@ -199,7 +199,6 @@ class Turns(ABC):
         return self._unnamed(out)
 
     def end_turn(self) -> Turn:
-        """End the provider's response, and return the turn."""
         if self.state is State.WAITING:
             self.state = State.ASKING
         usage, ending = self.usage.of_turn(self.metrics), self.ending.ending()
@@ -265,7 +264,6 @@ class Turns(ABC):
         return Event.read(self.error(error))
 
     def delay(self, event: Event) -> tuple[Event, ...]:
-        """Store an event for the end of the response."""
         event.settle()
         self.delayed.append(event)
         return ()

@@ -118,7 +118,6 @@ def words(failure: Failure) -> str:
 
 
 def openai_error(error: DescribedError) -> bytes:
-    """Return an error as OpenAI's APIs write it."""
     status = error.status or _BAD_GATEWAY
     kind = "" if error.type in ("error", "response.failed") else error.type
     kind = kind or ("invalid_request_error" if status < 500 and status != 429 else "server_error")

@@ -109,17 +109,14 @@ def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
 
 
 def only(metrics: Mapping[str, int], prefixes: tuple[str, ...]) -> dict[str, int]:
-    """Return the counts whose names begin with one of the prefixes."""
     return {name: number for name, number in metrics.items() if name.startswith(prefixes)}
 
 
 def plus(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Return the sums of numbers with the same name."""
     return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 
 
 def together(first: Metrics, second: Metrics) -> Metrics:
-    """Return the sums of numbers with the same holder and name."""
     return {holder: plus(first.get(holder, {}), second.get(holder, {})) for holder in {**first, **second}}
 
 

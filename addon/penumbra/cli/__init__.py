@@ -190,7 +190,6 @@ def _no_command(word: str) -> str:
 
 
 def versions() -> str:
-    """Return the versions of Penumbra, mitmproxy and Python, each on a line."""
     try:
         mitmproxy = metadata.version("mitmproxy")
     except metadata.PackageNotFoundError:

@@ -67,7 +67,6 @@ class Hole:
 
 
 def holes() -> list[Hole]:
-    """Return the known vulnerabilities of installed packages."""
     packages = dict.fromkeys(entry["package"] for entry in rules.load("advisories.yaml")["holes"])
     return [hole for package in packages for hole in holes_of(package, version_of(package))]
 
@@ -117,6 +116,5 @@ def version_of(package: str) -> str:
 
 
 def parts(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version."""
     release = re.match(r"\d{1,9}(?:\.\d{1,9})*", version)
     return tuple(int(part) for part in release[0].split(".")) if release else ()

@@ -46,7 +46,6 @@ def page(title: str, note: str, body: Iterable[str]) -> str:
 
 
 def terms(lines: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the HTML of a list of terms with their texts."""
     yield "<dl>"
     yield from (f"<dt>{escaped(term)}</dt><dd>{escaped(text)}</dd>" for term, text in lines)
     yield "</dl>"

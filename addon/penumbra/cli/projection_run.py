@@ -48,7 +48,6 @@ def lines(figures: Figures, read: list[str]) -> Iterator[str]:
 
 
 def headline(figures: Figures) -> Iterator[str]:
-    """Yield one line for each sum, with its share of the whole."""
     results, requests = figures.results, figures.requests
     shortened = f"{results.changed:,} of {counted(results.results, 'result')} would be shorter"
     share = _share(results.after - results.before, results.before)
@@ -142,7 +141,6 @@ def _how(large: LargeResult) -> str:
 
 
 def short(text: str, most: int) -> str:
-    """Return one line of bounded length, without control characters."""
     text = one_line(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 

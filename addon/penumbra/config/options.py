@@ -136,7 +136,6 @@ def read_value(parser: Parser[T], key: str, value: Any) -> T:
 
 
 def options_of(table: type) -> tuple[Option[Any], ...]:
-    """Return the rows of a table, in its order."""
     rows = [member for member in fields(table) if _ROW in member.metadata]
     return tuple(Option(member.name, member.default, member.metadata[_ROW]) for member in rows)
 

@@ -244,7 +244,6 @@ FLAG = Parser(read_flag, ("true", "false"), write=lambda value: str(value).lower
 
 
 def listed(allowed: tuple[str, ...]) -> str:
-    """Return the allowed words as a list for an error message."""
     return ", ".join(allowed[:-1]) + f" or {allowed[-1]}"
 
 

@@ -55,7 +55,6 @@ class ResultFacts(msgspec.Struct, frozen=True):
         )
 
     def record(self) -> dict[str, Any]:
-        """Return the facts as metadata of a flow."""
         record: dict[str, Any] = msgspec.to_builtins(self)
         return record | {name: list(record[name]) for name in ("bytes", "tokens", "stages")}
 

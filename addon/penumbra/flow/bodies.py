@@ -117,7 +117,6 @@ class LiveDecoding:
     breaks off for the client."""
 
     def __init__(self, decode: content_encoding.Decode, state: FlowState) -> None:
-        """Make a decoder. `state` is the state of the response's flow."""
         self._decode = decode
         self._state = state
 

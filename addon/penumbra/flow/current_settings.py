@@ -85,7 +85,6 @@ class Engines:
     """An `Engines` keeps the current engine. All methods run on the event loop."""
 
     def __init__(self, metrics: ExternalMetrics, listening: Callable[[], Collection[int]]) -> None:
-        """Keep the arguments for new engines."""
         self._metrics = metrics
         self._listening = listening
         self.current: _SharedEngine | None = None

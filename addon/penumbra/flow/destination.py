@@ -70,7 +70,6 @@ def _hosts(flow: Flow) -> list[str]:
 
 
 def headers_of(request: HttpRequest) -> dict[str, str]:
-    """Return the headers by their lower-case names."""
     return {name.lower(): value for name, value in request.headers.items()}
 
 

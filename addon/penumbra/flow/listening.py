@@ -72,7 +72,6 @@ class Listening(Guarded):
 
 
 def addresses() -> list[tuple[str, int]]:
-    """Return the addresses on which the proxy listens."""
     proxyserver = addon("proxyserver")
     return [(str(address[0]), address[1]) for address in proxyserver.listen_addrs()] if proxyserver else []
 

@@ -16,12 +16,10 @@ NextLayer = layer.NextLayer
 
 
 def json_response(status: int, body: bytes) -> HttpResponse:
-    """Return a JSON response of Penumbra itself."""
     return HttpResponse.make(status, body, {"content-type": "application/json"})
 
 
 def option(name: str) -> Any:
-    """Return the value of one of mitmproxy's options."""
     return getattr(ctx.options, name)
 
 

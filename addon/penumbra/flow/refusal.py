@@ -18,7 +18,6 @@ _log = logging.getLogger(__name__)
 
 
 def refuse(flow: Flow, refused: Refused, journal: Journal) -> None:
-    """Answer a refused request."""
     flow.response = json_response(refused.status, refused.body)
     flow.metadata["penumbra"] = {"refused": refused.status}
     flow.comment = f"Penumbra refused: {refused.reason}"

@@ -337,7 +337,6 @@ def sent_request(
 
 
 def agent(user_agent: str) -> str:
-    """Return the first name in a user agent; empty if there is none."""
     found = _AGENT.match(user_agent)
     return found[0] if found else ""
 
@@ -451,7 +450,6 @@ class HistoryWriter:
         self._due: asyncio.TimerHandle | None = None
 
     def changed(self) -> None:
-        """Schedule a write."""
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(SECONDS, self._write_if_it_answers)
 

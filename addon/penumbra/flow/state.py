@@ -136,7 +136,6 @@ class FlowState:
     _records: dict[type, object] = field(default_factory=dict)
 
     def get(self, kind: type[T]) -> T | None:
-        """Return the record of this class; None if there is none."""
         record = self._records.get(kind)
         return record if isinstance(record, kind) else None
 
@@ -180,13 +179,11 @@ def by_id(flow_id: str) -> FlowState | None:
 
 
 def forget(flow: Flow) -> None:
-    """Drop a flow's state and end its handle."""
     if (state := _STATES.pop(flow.id, None)) is not None:
         state.end()
 
 
 def add_note(flow: Flow, note: str) -> None:
-    """Add a note to a flow's comment."""
     flow.comment = f"{flow.comment}; {note}" if flow.comment else f"Penumbra: {note}"
 
 

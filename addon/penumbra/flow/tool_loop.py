@@ -212,7 +212,6 @@ class Turns:
         self._journal.taken(turn)
 
     def bill(self, turn: TurnRecord, loop: ToolLoop) -> None:
-        """Report the provider's figures for all turns."""
         if loop.turns:
             self._journal.responded(turn, 200, loop.turns)
 

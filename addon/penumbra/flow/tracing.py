@@ -131,12 +131,10 @@ _BROKEN_OFF = "broken off"
 
 
 def operation(turn: TurnRecord) -> str:
-    """Return the conventions' name of a request's operation."""
     return "generate_content" if turn.api.startswith("gemini") else "chat"
 
 
 def error_type(turn: TurnRecord) -> str:
-    """Return the value of `error.type`; empty if there is no error."""
     if turn.status == _BROKEN_OFF:
         return "broken_off"
     if turn.status.isdigit():

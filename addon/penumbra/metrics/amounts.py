@@ -109,7 +109,6 @@ class Amounts:
 
     @property
     def dollars_net(self) -> float:
-        """Return the dollars saved minus the dollars spent."""
         return self.dollars_saved - self.dollars_spent
 
     def parts(self) -> list[tuple[str, Any]]:

@@ -157,7 +157,6 @@ class Summary:
         return ", ".join(parts) or "changed"
 
     def metadata(self) -> dict[str, object]:
-        """Return metadata for mitmproxy's filters and saved flows."""
         return {
             "results": self.results,
             "results_changed": self.changed,
@@ -362,7 +361,6 @@ class EventFile:
             self._append(path, b"")
 
     def close(self) -> None:
-        """Wait until all events are written."""
         self._thread.submit(lambda: None).result()
 
     def _append(self, path: str, line: bytes) -> None:

@@ -194,11 +194,9 @@ class Journal:
             self._mark(turn.session, {answer.ref for answer in answered})
 
     def refused(self) -> None:
-        """Count a request or a frame that was refused."""
         self._add(None, Amounts(refused=1))
 
     def passed(self, reason: str) -> None:
-        """Count a request that was not changed, by the reason."""
         self.untouched[reason] += 1
 
     def redacted(self, secrets: Mapping[str, int]) -> None:
@@ -208,7 +206,6 @@ class Journal:
     # Stored figures
 
     def take(self) -> Pending:
-        """Return the sums since the last call."""
         pending, self._pending = self._pending, Pending()
         return pending
 

@@ -144,7 +144,6 @@ Record = dict[str, Any]
 
 
 def overview(journal: Journal) -> Record:
-    """Return the figures since the start."""
     return {
         "amounts": amounts(journal.amounts),
         "advice": [asdict(each) for each in advice(journal)],

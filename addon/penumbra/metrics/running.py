@@ -52,7 +52,6 @@ class StatsFile:
         self._writing = threading.Lock()
 
     def start(self) -> None:
-        """Write the file for the first time."""
         if fcntl is None:
             self._failed = True
             _log.warning(f"{_NO_FILE}: this system has no file locks")
@@ -60,13 +59,11 @@ class StatsFile:
         self._write(orjson.dumps(self._content()))
 
     def changed(self) -> None:
-        """Write the file soon, because figures have changed."""
         if self._due is None and not self._failed:
             loop = asyncio.get_running_loop()
             self._due = loop.call_at(max(loop.time(), self._written + SECONDS), self._changed)
 
     def close(self) -> None:
-        """Remove the file at the end of the process."""
         if self._due is not None:
             self._due.cancel()
         with self._writing:

@@ -83,7 +83,6 @@ class ToolUses:
                 counts[3] += tool.tokens * rate
 
     def take(self) -> Tree:
-        """Return the sums as a tree (project, agent, tool), and reset them."""
         taken, self._sums = self._sums, defaultdict(dict)
         tree: Tree = {}
         for (project, agent), sums in taken.items():

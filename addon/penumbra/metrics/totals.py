@@ -12,7 +12,6 @@ from penumbra.redaction.ruleset import in_words
 
 
 def record(journal: Journal) -> dict[str, Any]:
-    """Return the figures for programs."""
     sums = journal.amounts
     return {
         "requests": sums.requests,

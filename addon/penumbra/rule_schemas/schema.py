@@ -147,14 +147,12 @@ def broken_patterns(kind: Any, value: Any) -> Iterator[str]:
 
 
 def reason(error: re2.error) -> str:
-    """Return RE2's message about a pattern on one line."""
     text = error.args[0] if error.args else "invalid pattern"
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     return text.replace("\n", " ")
 
 
 def shown(value: Any) -> str:
-    """Return a value on one line, for a message."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):

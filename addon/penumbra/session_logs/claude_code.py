@@ -45,7 +45,6 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield the conversations of a log. Raises OSError."""
     tree = _Tree()
     for line in objects(path, counts):
         tree.add(line)

@@ -56,7 +56,6 @@ def is_database(path: Path) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield the conversations of a database. Raises OSError."""
     try:
         # Rows that another process writes meanwhile may be missing, since that process is never delayed.
         with _unchanging(path) as place, closing(sqlite3.connect(place, uri=True)) as database:

@@ -134,7 +134,6 @@ def tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def pragma(connection: sqlite3.Connection, name: str) -> int:
-    """Return the value of an SQLite pragma."""
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 

@@ -172,7 +172,6 @@ class KeyedValues(ABC, Generic[V]):
             self._memory.put(key, value, now)
 
     def recent(self, keys: Iterable[bytes]) -> dict[bytes, V]:
-        """Return the values of these keys that are in memory."""
         return {key: entry.value for key, entry in self._memory.find(keys).items()}
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:

@@ -169,7 +169,6 @@ class DelayedRows:
             self.forgotten += 1
 
     def first(self, count: int) -> list[Delayed]:
-        """Return the rows that were delayed longest."""
         return [row for row, _ in zip(self._delayed.values(), range(count), strict=False)]
 
     def remove(self, rows: Sequence[Delayed]) -> None:
@@ -180,7 +179,6 @@ class DelayedRows:
                 self._bytes -= row.weigh()
 
     def note_written(self, rows: Iterable[Row]) -> None:
-        """Note rows that the store has confirmed."""
         now = self.clock()
         for row in rows:
             self._recent.append((now, row))
@@ -317,7 +315,6 @@ class StoreNews:
         )
 
     def command(self, rows: Rows) -> tuple[Any, ...]:
-        """Return the command that announces rows."""
         return "PUBLISH", self._channel, _encode(rows)
 
     def note(self, rows: Rows) -> None:

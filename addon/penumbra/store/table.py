@@ -254,5 +254,4 @@ def pack_text(text: str) -> bytes:
 
 
 def unpack_text(data: bytes) -> str:
-    """Return the text that `pack_text` has compressed."""
     return decompress(data).decode("utf-8", "surrogatepass")

@@ -315,7 +315,6 @@ class Document:
 
     @property
     def top(self) -> dict[str, Raw]:
-        """The members of the root."""
         return self.members(self.root) if self._amended else self._top
 
     def items(self, value: Raw | None) -> list[Raw]:

@@ -286,11 +286,9 @@ class ArrayItem:
         return self.raw[: len(self.raw) - len(self.data or b"")] + data
 
     def opening(self) -> bytes:
-        """Return the bytes of the item as the first item of an array."""
         return b"[" + (self.data or b"")
 
     def following(self) -> bytes:
-        """Return the bytes of the item as a later item of an array."""
         return b",\n" + (self.data or b"")
 
 

@@ -52,7 +52,6 @@ S = TypeVar("S")
 
 
 def address_of(buffer: Any) -> int:
-    """Return the address of a buffer in memory."""
     return int(ffi.cast(POINTER, ffi.from_buffer(buffer)))
 
 
@@ -208,7 +207,6 @@ class PrefixMemory:
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """Return the number of arrays."""
         return len(self._arrays)
 
     def first(self, scope: bytes, data: bytes) -> Known | None:
@@ -323,7 +321,6 @@ class PrefixMemory:
                     break
 
     def forget(self, count: int) -> None:
-        """Drop the `count` least recently used arrays."""
         with self._lock:
             for array in list(self._arrays)[:count]:
                 self._drop(array)

@@ -79,7 +79,6 @@ class Access:
         return True
 
     def is_proxied(self, asked: PageRequest) -> bool:
-        """Return whether a request came through the proxy."""
         return _same(asked.headers.get(PROOF_HEADER, ""), self._proof)
 
     def _is_known(self, asked: PageRequest, is_proxied: bool) -> bool:

@@ -102,7 +102,6 @@ class Contents:
     write: Callable[[], None]
 
     def now(self) -> Record:
-        """Return the data of the first screen."""
         return {**self.process(), **overview.overview(self.journal)}
 
     def sessions(self) -> list[Record]:

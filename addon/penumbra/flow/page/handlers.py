@@ -63,7 +63,6 @@ class Page:
     """The open streams, the oldest first."""
 
     def changed(self) -> None:
-        """Tell all streams that figures have changed."""
         for listener in self.listeners:
             listener.news.set()
 

@@ -72,7 +72,6 @@ class PageServer:
         return (host, self.port) if self.port else None
 
     def changed(self) -> None:
-        """Tell all open pages about new figures."""
         if self._page is not None:
             self._page.changed()
 
