@@ -40,7 +40,6 @@ from penumbra.conversation import (
 from penumbra.conversation.call_names import ShownTexts
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.external_forms import AskedCompressors
 from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming, Refused, unsearched
 from penumbra.conversation.line_index import LineIndexes
 from penumbra.conversation.model import Plan, Request, Rewritten, Shown
@@ -63,6 +62,7 @@ from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
 
 if TYPE_CHECKING:
+    from penumbra.conversation.external_forms import ExternalForms
     from penumbra.conversation.restored_values import RestoredValues
     from penumbra.store.shared_store import SharedStore
 
@@ -119,7 +119,8 @@ class Engine:
         self._other_bodies = OtherBodies()
         self.workers = workers.Workers()
         self.rules = CompiledRules(self._key, settings, self.workers)
-        self._compressors = AskedCompressors(self._key, stores, settings, metrics, listening)
+        self._external: ExternalForms | None = None
+        self._metrics, self._listening = metrics, listening
         self.reader = RequestReader(
             self._key, stores, self.rules, self.tool_calls, self.expansions, lambda: self._restored
         )
@@ -132,7 +133,8 @@ class Engine:
 
     def close(self) -> None:
         """Finish the work in progress, and close the workers and stores."""
-        self._compressors.close()
+        if self._external is not None:
+            self._external.close()
         self.workers.close()
         if self.shared is not None:
             self.shared.close()
@@ -273,7 +275,13 @@ class Engine:
             shown=None if request.settings.restores_secrets else partial(self._shown_texts.shown, scope),
             is_ours=partial(self.rules.values.has_made, credential) if inputs.is_recorded else None,
         )
-        external = await self._compressors.forms(incoming, inputs, turn.do)
+        if incoming.api.kind != "messages" or not request.settings.external_strategy:
+            return inputs
+        if self._external is None:
+            from penumbra.conversation.external_forms import ExternalForms
+
+            self._external = ExternalForms(self._key, self.stores, self._metrics, self._listening)
+        external = await self._external.forms(incoming, inputs, turn.do)
         if external:
             # Another request may have decided while the compressors were at work.
             past = {**past, **await self.stores.decisions.get(external)}

@@ -1,7 +1,7 @@
 """This package calls external compressors: services and models that shorten results after the pipeline or in
 place of it.
 
-The functions take redacted results and the user's question. The functions return shorter texts, or the
-reasons why there are none. `conversation/external_forms.py` calls `compressors`, which chooses the results.
-`dispatch` calls a strategy of `strategies` within the limits of the process.
+The functions take redacted results and the user's question. They return shorter texts, or the reasons why
+there are none. `conversation/external_forms.py` chooses the results and calls `dispatch`, which calls a
+strategy of `strategies` within the limits of the process.
 """

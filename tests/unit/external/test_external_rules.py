@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from penumbra import rules
 from penumbra.apis.formats import REQUESTS
+from penumbra.conversation.external_forms import LIMIT, question, without_injected
 from penumbra.external import dispatch
-from penumbra.external.compressors import LIMIT, question, without_injected
 from penumbra.external.strategies import CONTRACTS, NoResponse, leads_here
 from penumbra.metrics import amounts
 from penumbra.wire.document import Document

@@ -14,6 +14,7 @@ from typing import Any
 ADDON = Path(__file__).parents[3] / "addon"
 OPTIONAL = (
     "httpx",
+    "penumbra.conversation.external_forms",
     "penumbra.conversation.restored_values",
     "penumbra.external",
     "penumbra.flow.page.handlers",
@@ -49,9 +50,9 @@ def test_the_start_loads_nothing_optional(tmp_path: Path) -> None:
 
 
 def test_optional_modules_are_seen_once_they_are_used(tmp_path: Path) -> None:
-    more = "from penumbra.external import compressors; from penumbra.conversation import restored_values"
+    more = "from penumbra.conversation import external_forms, restored_values"
     found = loaded(tmp_path, more)
-    assert {"httpx", "penumbra.external.compressors", "penumbra.redaction.restore.restorer"} <= set(found)
+    assert {"httpx", "penumbra.external.dispatch", "penumbra.redaction.restore.restorer"} <= set(found)
 
 
 EXTRAS = """
