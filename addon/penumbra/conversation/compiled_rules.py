@@ -26,7 +26,7 @@ _OUTPUTS = (
 )
 """Samples of the most frequent kinds of output."""
 _LONGEST_WAIT = 30.0
-"""The longest time in seconds that a thread waits for the rules."""
+"""The longest time in seconds that `redact_now` waits for the rules."""
 _log = logging.getLogger(__name__)
 
 
@@ -42,7 +42,7 @@ class CompiledRules:
         workers.submit(partial(warm_up, self._redactor))
 
     async def redactor(self) -> Redactor:
-        """Return the redactor. Raises RedactionError if the rules can't be used."""
+        """Return the redactor. Raises RuleError if a rule can't be used."""
         if self._redactor.done():
             # Awaiting the future would cost each request another round of the event loop.
             return self._redactor.result()
@@ -62,8 +62,8 @@ class CompiledRules:
         return self._show
 
     def redact_now(self, text: str, hint: str = "") -> Redacted:
-        """Return a text without its secrets, after the rules are compiled. Raises RedactionError, or
-        TimeoutError if the rules take too long."""
+        """Return a text without its secrets, after the rules are compiled. Raises RedactionError,
+        RuleError, and TimeoutError if the rules take too long."""
         return self._redactor.result(_LONGEST_WAIT).redact(text, hint)
 
 
@@ -74,7 +74,7 @@ def _compiled(key: bytes, settings: EngineSettings) -> Redactor:
 
 
 def _report_broken_rules(redactor: Future[Redactor]) -> None:
-    """Log a rule that can't be used. All requests are then refused."""
+    """Log a rule that can't be used. Requests that must be searched are then refused."""
     if (error := redactor.exception()) is not None:
         _log.error("rules/secrets: %s", error)
 

@@ -190,8 +190,8 @@ class Engine:
     ) -> Accepted | None:
         """Take a request through the steps. Take the steps again if the store returned too little or
         another proxy decided first. After some tries, the request gets the forms that it would get without
-        a store. `retry` has the new forms, not yet recorded, for a refused request. Raises StoreAway, and
-        RuntimeError if all tries fail."""
+        a store. `retry` has the new forms, not yet recorded, for a refused request. Raises StoreAway,
+        RuntimeError if all tries fail, and the exceptions of the steps."""
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
             failures, whole = self.stores.failures, self.stores.is_whole and attempt < _TRIES - 1
@@ -385,7 +385,7 @@ class Engine:
     ) -> Accepted | None:
         """Return another request in place of a refused request; None if no other request would help. `change`
         runs outside of the event loop and returns other forms of the results, a whole body, or None. Raises
-        RedactionError."""
+        RedactionError and the exceptions of `_send`."""
         redact = await self.rules.redact(settings.redaction_failure)
         turn = self._turn(incoming)
         changed = await turn.do(partial(change, redact))

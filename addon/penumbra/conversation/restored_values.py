@@ -117,7 +117,7 @@ class RestoredValues:
 
     async def conceal(self, request: Request) -> bool:
         """Replace values by placeholders in the arguments of past calls. Return whether there were any
-        values. Raises RedactionError. If the option is off now, the option may have been on during earlier
+        values. If the option is off now, the option may have been on during earlier
         requests."""
         document, conversation = request.document, request.caller.possessed
         calls = [
@@ -278,7 +278,7 @@ def _root(request: Request) -> str:
 
 def _declared_paths(request: Request) -> dict[str, str]:
     """Return the `declared` argument of `restorer.edited`. The string is empty for a tool whose schema has no
-    such property or several such properties. The string is also empty for a tool that is declared twice."""
+    such property or several of them, and for a tool that is declared twice."""
     paths: dict[str, str] = {}
     tools = request.wire.schema_arrays(request.document)
     for name, properties in declared_schemas(request.document, tools):

@@ -128,7 +128,7 @@ class Workers:
 
     async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
         """Do a caller's work when its turn comes. `size` is the cost in bytes. `begun` is true if an earlier
-        piece of the request was done. Raises RuntimeError after `close`."""
+        piece of the request was done. Raises RuntimeError after `close`, and the exceptions of `work`."""
         if self._is_closed:
             raise RuntimeError(_CLOSED)
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()

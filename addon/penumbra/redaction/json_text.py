@@ -1,4 +1,4 @@
-"""This module redacts JSON. The JSON stays valid, and the texts of one value are searched together."""
+"""This module redacts JSON so that the JSON stays valid."""
 
 from __future__ import annotations
 
@@ -57,8 +57,7 @@ def _is_json(text: str) -> bool:
 
 def inside_strings(data: bytes, spans: list[Span]) -> list[Span]:
     """Return the spans, cut at the borders of strings and widened to whole escapes. A bare number keeps its
-    span, and its placeholder has quotes. Other spans outside of strings are dropped, because no values are
-    there."""
+    span, and its placeholder has quotes. Other spans outside of strings are dropped."""
     return list(_cut(data, spans))
 
 
@@ -222,7 +221,7 @@ def _values(pairs: list[tuple[str, Any]]) -> list[Any]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yield all values that are not containers, in order."""
+    """Yield the values in nested lists and tuples, in order."""
     waiting = [value]
     while waiting:
         node = waiting.pop()

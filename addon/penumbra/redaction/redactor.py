@@ -149,8 +149,8 @@ class Redactor:
 
     def redact(self, text: str, hint: str = "") -> Redacted:
         """Return the text without its secrets, and the number of replaced values by rule id. `hint` is the
-        path or command line that the text comes from. Raises RedactionError. The error contains no part of
-        the text."""
+        path or command line that the text comes from. Raises RedactionError and Overrun. The
+        errors contain no part of the text."""
         scan = self.scan(text, hint)
         return Redacted(scan.text, scan.counts)
 

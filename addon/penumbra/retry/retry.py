@@ -52,7 +52,7 @@ async def instead(
     status: int,
     response: bytes,
 ) -> Retry | None:
-    """Return another request in place of `sent`; None if the client gets the response. Raises RedactionError.
+    """Return another request in place of `sent`; None if the client gets the response.
     `count` is the number of earlier retries. `response` is the body or the data of an event."""
     body = sent.rewritten.body
     host = incoming.host.rpartition(":")[0] or incoming.host

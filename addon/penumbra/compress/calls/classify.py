@@ -88,7 +88,7 @@ class Call:
 
     @cached_property
     def is_beside_files(self) -> bool:
-        """True if `is_quoted`, and another command's output is in the result."""
+        """True if `is_quoted`, but not `shows_files`."""
         return self.is_quoted and not self.shows_files
 
     def of(self, parts: Iterable[Part]) -> Call:

@@ -210,7 +210,7 @@ def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
 
 
 def _is_list(text: str) -> bool:
-    """Return whether nearly every line of a search's result is a path."""
+    """Return whether nearly every line at the beginning of a search's result is a path."""
     flags = LineFlags(text[:_LOOKED_AT].split("\n"))
     hits = flags["hit"]
     paths = [

@@ -3,8 +3,8 @@
 {"users":[{"id":1,"bio":"Born in\\n[812 bytes left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
 
 The selection chooses among units: values without members, lines of long strings, and the brackets around
-them. A unit is shown only with its brackets. Numbers keep their spelling. Members that follow from others,
-or repeat the row above, are no units.
+them. A unit is shown only with its brackets. Numbers keep their spelling. Members that repeat the row above,
+and URLs that other members imply, are no units.
 """
 
 from __future__ import annotations

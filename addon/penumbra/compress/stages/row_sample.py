@@ -15,12 +15,12 @@ from penumbra.compress.stages import json_prune, json_table
 _LEAST_ROWS = 12
 """The smallest number of rows of a table without a header."""
 _LONGEST = 400
-"""The number of characters that a row keeps if not all rows fit."""
+"""Rows are cut to at least this number of characters if not all of them fit."""
 _FEW = 160
 """If the limit leaves at least this number of bytes for each row, rows are shortened further so that all may
 fit."""
 _SHORTEST = 20
-"""The number of characters that each cell keeps."""
+"""The least number of characters that a cut cell keeps."""
 _NOTE = 29
 """The length in bytes of the mark for the missing part of a cell."""
 _HEADS = 3
@@ -37,7 +37,7 @@ _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;
 
 def rows(text: str, space: int) -> tuple[list[str], list[int]] | None:
     """Return the rows of a JSON text, and for each row the number of the line that names its columns. A row
-    without such a line has its own number. Rows are shortened so that some rows fit into `space` bytes.
+    without such a line has its own number. Long rows are shortened so that more rows fit into `space` bytes.
     Returns None if the text has no header and fewer than 12 rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
@@ -70,7 +70,8 @@ def is_separated(text: str) -> bool:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """Return the mark that nearly all of the first lines contain equally often; empty if there is none."""
+    """Return the mark that nearly all of the first lines contain equally often, at least twice;
+    empty if there is none."""
     first = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
@@ -136,7 +137,7 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
 
 def _odd_values(counts: Mapping[str, int]) -> set[str]:
     """Return the odd values of a column: values of a rare type (missing values and zeros are types, too), and
-    numbers far from the median. If there are few different values, rare values are also odd. `counts` has the
+    numbers far from the median. If values repeat, rare values are also odd. `counts` has the
     number of occurrences of each value."""
     total, most = sum(counts.values()), max(counts.values())
     kinds = {value: _kind(value) for value in counts}

@@ -39,9 +39,9 @@ _NUMBERED = re.compile(r"[0-9]{1,8}[:-]|:")
 _BARE = re.compile(r"((?![0-9])(?:[A-Za-z]:)?[^\s:]{0,400}(?:[/\\][^\s:/\\]{1,200}|\.\w{1,8})):")
 _LISTED = re.compile(r"  Line ([0-9]{1,8}): ")
 _LEAST = 3
-"""The smallest number of hits that are grouped."""
+"""The smallest number of hits in a text that are grouped."""
 _MOST = 0.9
-"""The share of lines that begin with a file's name in hits without line numbers."""
+"""The least share of the lines with text that begin with a file's name in hits without line numbers."""
 
 
 def is_search(call: Call) -> bool:
@@ -136,7 +136,8 @@ def ungroup(text: str) -> str:
 
 
 def _bare(lines: list[str]) -> str | None:
-    """Return hits without line numbers with each name once above its hits; None if there are no such hits."""
+    """Return hits without line numbers, grouped by file; None for other texts, and if the text could not be
+    restored."""
     paths = [found[1] if found else "" for found in map(_BARE.match, lines)]
     if len(paths) - paths.count("") < max(_LEAST, _MOST * (len(lines) - lines.count(""))):
         return None

@@ -1,8 +1,8 @@
 """This module finds secrets in tables that have a column with a name such as `password`.
 
 Such a table is CSV, the output of a database, Markdown, or an aligned list. The head of the table is a line
-of names. Each later line with the same number of cells is a row. A few other lines, such as comments, do not
-end the table.
+of names. Later lines with the same number of cells are rows. A few other lines, such as comments, do not end
+the table.
 
 In SQL, the columns are named before `VALUES`, in an earlier `CREATE TABLE`, or in `COPY … FROM stdin`.
 """
@@ -58,8 +58,7 @@ _SQL_VALUE = late(
     + rb")"
     + _GAP
 )
-"""This pattern matches a cell of SQL. After a bare quote, backslashes escape the next character. A text after
-an escaped quote ends at the next escaped quote."""
+"""This pattern matches a cell of SQL."""
 _ROW = _late(rb"{_GAP}\(")
 _NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_SQL_ROW = 4000
