@@ -202,7 +202,7 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
     if not list(problems(whole, frame)):
         read.contents[name] = used
         for title in left_out - places.keys():
-            # The examples of a rule that was left out fail, and are not reported separately.
+            # The examples of a rule that was left out would fail, too.
             _leave_out(read.contents, name, title)
 
 

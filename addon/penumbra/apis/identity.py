@@ -1,7 +1,7 @@
 """This module derives the identity of a caller from the connected host and all credentials of a request.
 
-The *scope* is a hash of the host and of all credentials with their names and kinds. Another value, header or
-host therefore gives another scope. Some login tokens are replaced every few hours while the conversation
+The *scope* is a hash of the host and of all credentials with their names and kinds. Without credentials, the
+client's address replaces them. Some login tokens are replaced every few hours while the conversation
 continues. Requests with such a token therefore have a second hash, the *possession*, without the token's
 value. Content that is stored under the possession is used only if the request also contains the right
 history. The account that a token or a body claims is also hashed. A claim can separate callers, but never
@@ -49,7 +49,7 @@ class Caller:
     possession: bytes = b""
     """The scope without the parts that change when a login is renewed; empty if no part changes."""
     is_open: bool = False
-    """True if the request has no credential. Only its history can then show who sent it."""
+    """True if the request has no credential."""
     joined: str = ""
     """The common name of all requests that share originals; empty if originals are not shared."""
 

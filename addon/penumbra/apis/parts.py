@@ -139,7 +139,7 @@ def text_values(document: Document, content: Raw | None, kinds: Sequence[str] = 
 
 
 def joined_text(document: Document, content: Raw | None, kinds: Sequence[str] = ("text",)) -> str:
-    """Return all texts of such a content as one text, with line breaks between them."""
+    """Return the texts of a content as one text, with line breaks between them."""
     return "\n".join(document.text_of(value) for value in text_values(document, content, kinds))
 
 

@@ -1,8 +1,8 @@
 """This module has the classes for the prompt of a request of any API.
 
-A prompt has a system text, messages and tools. A message has parts: texts, calls, results, reasoning. Each
-part is read once, and all facts about a request are derived from the parts (`api_format.py`). Texts and
-arguments are `Raw` views of the document until a stage needs their values.
+A prompt has a system text, messages and tools. A message has parts: texts, calls, results, reasoning. All
+facts about a request are derived from the parts (`api_format.py`). Texts and arguments are `Raw` views of the
+document until a stage needs their values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Kind(Enum):
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """A text, a call, a result or a block of reasoning of a message."""
+    """A part of a message, or of the text outside of the messages."""
 
     kind: Kind
     block: Raw

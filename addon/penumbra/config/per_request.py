@@ -106,8 +106,8 @@ def apply_threshold(settings: Settings, value: str) -> Settings:
 
 
 def apply_switch(settings: Settings, value: str) -> Settings:
-    """Return the settings for a request with an `X-Penumbra` header. With these settings, the request is
-    redacted and not shortened. Raises OverrideError."""
+    """Return the settings for a request with an `X-Penumbra` header. These settings shorten nothing. Raises
+    OverrideError."""
     if value.strip().lower() not in ("off", "observe"):
         raise OverrideError(f"X-Penumbra must be off or observe, got '{_shown(value)}'")
     return settings.untouched()

@@ -68,7 +68,7 @@ class Sending:
     has_begun: bool = False
     """True if a part of the response has arrived."""
     settled: bool = False
-    """True if the forms of the request's results are final."""
+    """True if `settle` has made the forms of the request's results final."""
 
     @property
     def asked_from(self) -> str:
@@ -185,7 +185,7 @@ class SocketStream:
     history: SocketHistory = field(default_factory=SocketHistory)
 
     def lose(self) -> None:
-        """Forget the history. A request refers to words that Penumbra does not know."""
+        """Forget the history, because a request refers to messages that Penumbra does not know."""
         self.transcript.lose()
         self.history.lose()
         for waiting in self.waiting:
@@ -242,7 +242,7 @@ def can_change() -> bool:
 
 
 def keep_letters_whole() -> None:
-    """Send changed messages in one frame. mitmproxy would also cut them within characters."""
+    """Send changed messages in one frame, because mitmproxy would cut them even within characters."""
     layers.Fragmentizer.FRAGMENT_SIZE = _WHOLE
 
 
@@ -306,7 +306,7 @@ def bound_messages() -> None:
 
 
 def opening_answered(flow: Flow, state: FlowState) -> None:
-    """Refuse a change of protocol at a searched host if the messages could not be read."""
+    """Refuse a change of protocol if the frames must be read or searched, but can't be."""
     if flow.websocket is not None:
         # The socket may stay open for a long time. Each request on the socket has its own handle.
         state.handle.end()
@@ -318,8 +318,7 @@ def opening_answered(flow: Flow, state: FlowState) -> None:
 
 
 def is_unread(flow: Flow, state: FlowState | None) -> bool:
-    """Return whether mitmproxy would pass all bytes after a response on without a hook. This depends on the
-    response, not on the request."""
+    """Return whether mitmproxy would pass all bytes after a response on without a hook."""
     if flow.response is None or flow.response.status_code != 101:
         return False
     reads = state is not None and (is_read(state) or state.handle.settings.websocket == "pass")

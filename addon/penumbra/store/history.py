@@ -1,7 +1,6 @@
-"""This module stores daily sums of sizes and counts, over all conversations and for each conversation. No
-content is stored. Several proxies write into one file, so a row is read and written in one transaction. A
-record is a tree of sums with arbitrary names, so that a release can add sums that other releases don't
-know."""
+"""This module stores daily sums of sizes and counts, but no content. Several proxies write into one file, so
+a row is read and written in one transaction. A record is a tree of sums with arbitrary names, so that a
+release can add sums that other releases don't know."""
 
 from __future__ import annotations
 

@@ -41,8 +41,7 @@ class Originals:
         await table.add({_key(scope, ref): text for ref, text in texts.items()})
 
     async def renew(self, scope: bytes, refs: Collection[str]) -> set[str]:
-        """Mark as used the originals whose references requests still contain, and return the references
-        without a stored original."""
+        """Mark the originals of these references as used. Return the references without a stored original."""
         keys = {_key_again(scope, ref): ref for ref in refs}
         due = [key for key in keys if key not in self._renewed]
         touched = [*due, *(_key_again(scope, key_of_before(keys[key])) for key in due)]
@@ -65,7 +64,8 @@ class Originals:
 
 
 def key_of_before(ref: str) -> str:
-    """Return the reference of a stored number: the lines of a file before the part that is the original."""
+    """Return the reference of a stored number. If the original is a part of a file, the number counts the
+    file's lines before the part."""
     return f"{ref} before"
 
 
@@ -87,7 +87,7 @@ _LONGEST_ARGUMENTS = 64_000
 """Most characters of stored arguments. For a call with longer arguments, only the name is stored."""
 
 Clean = Callable[[str], Awaitable[str]]
-"""A function that returns a text without its secrets. The function raises RedactionError."""
+"""A function that returns a text without its secrets, or raises RedactionError."""
 
 
 class ToolCallCache:

@@ -1,6 +1,6 @@
 """This module uses a Redis or Valkey that several proxies share. Commands that are issued at the same moment
 share a round trip. While the store does not answer in time, values in memory are valid and writes are
-delayed. Delayed writes are done before the store is read again."""
+delayed. The store is whole again when all delayed rows are written."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class SharedStore:
         self.figures = StoreFigures()
         self.outage = Outage()
         self.patience = SECONDS
-        """Seconds after which the store counts as slow."""
+        """Seconds within which the store must answer a small command."""
         self.filled: set[str] = set()
         """Names of tables that have rows, as far as this proxy knows."""
         self._names = place.derived("names")
@@ -165,7 +165,7 @@ class SharedStore:
         self._returning = [each for each in self._returning if each() is not None]
         self._returning.append(WeakMethod(method))
 
-    # Announcements to other proxies
+    # Reading and writing
 
     @property
     def is_whole(self) -> bool:
@@ -204,7 +204,7 @@ class SharedStore:
         return Seal(self._records, table)
 
     def name(self, table: str, key: bytes) -> bytes:
-        """Return the store's key of a value. Keys are hashes that include their callers' scopes."""
+        """Return the store's key of a value."""
         digest = hashlib.blake2b(key, key=self._names, digest_size=16, person=table.encode()[:16])
         return _PREFIX + table.encode() + b":" + digest.digest()
 
@@ -267,7 +267,7 @@ class SharedStore:
         return self.outage.reach is not Reach.AWAY
 
     def delay(self, rows: Sequence[Row], *, over: bool) -> None:
-        """Delay rows, which are written before the store is read again."""
+        """Delay rows, which are written before the store counts as whole again."""
         self._delayed.delay(rows, over=over)
         if self._delayed and self.is_whole:
             # The store failed after the write began, and is back already.
@@ -427,7 +427,7 @@ class SharedStore:
         """Check at the start whether the store answers and keeps its data."""
         try:
             facts = await self._check(_START_SECONDS)
-            # The latest key is stored, so that a change of the key is logged once.
+            # A hash of the key is stored, so that a change of the key is logged once.
             fleet = self.place.derived("fleet")[:8]
             name, lasts = _PREFIX + b"key", ("PX", _KEY_MILLISECONDS)
             asked = [("GETEX", name, *lasts), ("SET", name, fleet, *lasts), *self._probes]
@@ -517,8 +517,8 @@ _EMPTY_SECONDS = 5.0
 
 class SharedTable(KeyedValues[V]):
     """A `SharedTable` is a table that several proxies share. The shared store has all values, and memory has
-    those that this proxy used last. While the store can't be used, memory alone is valid, and new rows are
-    written to the store later."""
+    those that this proxy used last. While the store can't be reached, values come from memory and from
+    announcements, and new rows are written to the store later."""
 
     def __init__(
         self, store: SharedStore, schema: Schema[V], ttl: float, clock: Callable[[], float] = time.time
@@ -562,8 +562,8 @@ class SharedTable(KeyedValues[V]):
         return found
 
     async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
-        """See `KeyedValues.put`. Writing is never delayed, since other proxies may read the values. Failed
-        writes are repeated later."""
+        """See `KeyedValues.put`. Values are written at once even with `in_background`, since other proxies
+        may read them. Failed writes are repeated later."""
         if values:
             self.note(values)
             rows = await self._rows(values)

@@ -36,8 +36,8 @@ def passed() -> float:
 
 
 class SteadyTime:
-    """A `SteadyTime` is a clock that never advances faster than real time. Like the system's clock, it may be
-    set back."""
+    """A `SteadyTime` is the system's clock, limited to the real time since a start. Setting the system's
+    clock forward does not advance this limit."""
 
     def __init__(self, clock: Clock = time.time, passed: Clock = passed) -> None:
         self._clock, self._passed = clock, passed

@@ -1,8 +1,9 @@
 """This module decides which requests may access the page. An allowed request has the link's token or a
-cookie, and a known host. No other web page has caused the request.
+cookie, and a known host. No other web page has caused the request, except by a link to the page.
 
 Any web page can make its browser send requests here. A hostile page has no token. Its requests name its own
-host, even if that name resolves to this machine. The browser's headers name the hostile page.
+host, even if that name resolves to this machine. The browser's headers show that another page has caused the
+request.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Access:
         self.cookie = _derived(token, "cookie")
         """Cookie that a browser stores. No link accepts the cookie as its token."""
         self.proxied_cookie = _derived(token, "proxied cookie")
-        """Cookie for `PROXIED_HOST`. Without the proxy, this name may be another host."""
+        """Cookie for `PROXIED_HOST`. Without the proxy, this name may lead to another host."""
         self._hosts = hosts
         self._proof = proof
         self._port = port

@@ -165,7 +165,7 @@ class ProxiedPage(Guarded):
             flow.response = http.Response.make(403, _PORT, {"content-type": "text/plain"})
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """Stream the page's events."""
+        """Stream a response of the page, and remove the credentials from its flow."""
         if METADATA in flow.metadata and flow.response is not None:
             flow.response.stream = True
             _forget(flow)
