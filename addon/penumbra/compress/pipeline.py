@@ -3,7 +3,7 @@
 redaction -> terminal -> binary -> structure (JSON, tables, repetitions, blanks) -> truncate -> redaction
 
 Truncation cuts a text that is still too long. The output of a structural stage is kept only if it is smaller.
-If a stage raises, its output is discarded and the next stage runs. If redaction raises, the pipeline ends.
+If a stage raises, the text stays the same and the next stage runs. If redaction raises, the pipeline ends.
 """
 
 from __future__ import annotations

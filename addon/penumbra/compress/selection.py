@@ -45,7 +45,7 @@ _BASE = 30
 _MISSES = 40
 """After this number of units that don't fit, no further unit is tried."""
 _BEFORE, _AFTER = 230, 1_400
-"""The numbers of bytes shown before and after a place, if the text is too large to be cut into units."""
+"""The numbers of bytes before and after a place that are cut into units, if the text is too large."""
 _MOST = 16
 """The greatest number of places whose surroundings are shown."""
 Needs = Mapping[int, Collection[int]]

@@ -85,10 +85,10 @@ def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
 
 
 class _Object(NamedTuple):
-    """An `_Object` has the ambiguity of an object with its content."""
+    """An `_Object` tells whether an object or a value within it is ambiguous."""
 
     in_data: bool
-    """True if a name occurs twice in one object."""
+    """True if a name occurs twice in the object or in an object within it."""
     in_message: bool
     """True if the object would be ambiguous as a part of a message."""
 

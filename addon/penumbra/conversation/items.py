@@ -59,7 +59,7 @@ class Keys:
         return cls(possession, hashlib.blake2b(data, digest_size=16).digest())
 
     def item(self, document: Document, before: bytes, result: ResultText) -> Item | None:
-        """Return the item of a result's text; None without text. `before` hashes all earlier calls."""
+        """Return the item of a result's text; None without text. `before` is a hash of all earlier calls."""
         text = document.string(result.value)
         if text and result.part is not None:
             text = text[slice(*result.part)]

@@ -90,8 +90,8 @@ def saving(reader: Reader, saved: int) -> float | None:
 
 
 def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:
-    """Return whether shortening a text probably saves more than it costs. `compressor` is a model's name. If
-    a price is unknown, the operator's choice decides."""
+    """Return whether shortening a text probably saves more than it costs. `compressor` is a model's name. An
+    unknown price gives True."""
     left = int(text_tokens * (ratio if ratio is not None else table()["share"]))
     saved = saving(reader, text_tokens - left)
     return saved is None or price(compressor) is None or cost(compressor, text_tokens, left) < saved

@@ -342,8 +342,8 @@ _PRINTABLE_SIGN = rb"=[2-7][A-F]|=[2-7][0-9]=[2-7][0-9A-F]"
 _ESCAPE = rb"=([2-7][0-9A-F])"
 _PRINTABLE = re.compile(_ESCAPE)
 _WRAPPED_PRINTABLE = re.compile(_ESCAPE + rb"|=(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])")
-"""This pattern also matches the line breaks within words. Only a text with `=3D` has these, since elsewhere a
-line may end with the name of an empty value."""
+"""This pattern also matches `=` before a line break within a word. It is for texts with `=3D`, because in
+other texts such a `=` may follow the name of an empty value."""
 
 
 def _quoted_printable(data: bytes) -> Iterator[View]:

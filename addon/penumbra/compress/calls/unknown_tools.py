@@ -31,7 +31,7 @@ def category(name: str, arguments: Mapping[str, Any]) -> Category:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A `_Rule` is one rule, with the names of the arguments of each kind."""
+    """A `_Rule` is one rule in the form in which it is applied."""
 
     category: Category
     given: tuple[tuple[tuple[str, ...], Linear | None], ...]

@@ -429,7 +429,7 @@ def _joined(rule: Rule, data: bytes, start: int, end: int) -> bytes:
 
 def _is_rest(piece: bytes) -> bool:
     """Return whether a line looks like the end of a token: random, with digits, capitals and small
-    letters. Commits and checksums may also fill a line, but have no capitals."""
+    letters."""
     text = piece.decode("ascii")
     return is_opaque(text, 16) and kinds(text) == 3
 
@@ -611,8 +611,8 @@ def _is_literal(text: str) -> bool:
     text = text[:_LOOK]
     if is_favourite(text):
         return True
-    # Passwords that people choose begin with a capital or have no capitals. `parsedURL.password` is therefore
-    # source code.
+    # Passwords that people choose mostly begin with a capital or have no capitals. `parsedURL.password` is
+    # therefore probably source code.
     member = has_shape(text, "member") and text[0].islower() and not text.islower()
     return not (member or is_placeholder(text) or is_reference(text))
 

@@ -30,7 +30,8 @@ from penumbra.short_texts import remembered
 # A value is written only into the file that it was read from. The files are on the client's disk, so paths
 # are compared as text, and only normalised paths are accepted. A relative path starts at the working folder
 # that the call or the conversation states. If neither states a folder, a relative path equals only the same
-# relative path. After a call that may have changed the folder, a relative path equals no path.
+# relative path. After a call that may have changed the folder, a relative path counts only if the call states
+# an absolute folder.
 Kind = Literal["path", "patch", ""]
 """How a call names the file to edit: in an argument or in a patch; empty if the call edits no file."""
 _OF_FILES = ("read", "edit", "write")
