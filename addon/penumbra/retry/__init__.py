@@ -1,2 +1,3 @@
-"""This package retries requests that a provider refuses as too large or for another reason that a changed
-request avoids."""
+"""This package makes the request that replaces a refused request. The functions take a provider's refusal and
+the sent request, and return a request without the cause of the refusal, or None. `flow/` calls the package.
+"""

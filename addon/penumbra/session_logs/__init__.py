@@ -1,1 +1,3 @@
-"""This package finds the session logs of agents and reads conversations from them, without changing them."""
+"""This package reads conversations from the session logs of agents, and does not change them. Each agent's
+format has a module that yields conversations. `projection/` and `penumbra discover` call the package.
+"""

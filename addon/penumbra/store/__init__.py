@@ -1,1 +1,6 @@
-"""This package stores state between requests, encrypted on disk or in a shared store."""
+"""This package stores state between requests.
+
+`Stores` (in `stores.py`) has the tables. A table (`keyed_values.py`) maps hashes to values, which are
+encrypted in a file of this machine or in a store that several proxies share. `conversation/` and `expand/`
+read and write the tables.
+"""

@@ -1,1 +1,3 @@
-"""This package has the command families. A family shortens the output of a program by the rules for it."""
+"""This package has the command families. `shorten.apply` takes the output of a program and its call, and
+returns a shorter output by the rules in `rules/commands`, or None. The pipeline calls it.
+"""

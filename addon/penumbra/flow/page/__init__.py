@@ -1,1 +1,3 @@
-"""This package serves the page, which shows the figures to browsers, in mitmproxy's event loop."""
+"""This package serves the page in mitmproxy's event loop, with figures from `metrics/` and the history.
+`addon.py` starts and stops the server.
+"""
