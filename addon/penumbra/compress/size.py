@@ -34,7 +34,7 @@ def encode(text: str) -> bytes:
 
 
 def word_end(text: str, at: int) -> int:
-    """Return the nearest position where a word ends, at `at` or shortly before; `at` if there is none."""
+    """Return a position between two words, at `at` or shortly before; `at` if there is none."""
     places = range(at, max(0, at - _NEAR), -1) if at < len(text) else ()
     blank = next((place for place in places if text[place].isspace()), None)
     if blank is not None:

@@ -1,9 +1,9 @@
 """This module removes secrets from the texts outside of tool results.
 
 The system text and the user's texts are searched for earlier secrets of the caller. All rules apply to texts
-that may contain tool results: the texts of a request without tools, and messages with a transcript
-(`rules/user_results.yaml`). With `penumbra_redact_scope=all`, all rules apply to all texts, including the
-model's texts and the arguments of calls.
+that may contain tool results: the texts of a request without tools and calls, and messages with a
+transcript (`rules/user_results.yaml`). With `penumbra_redact_scope=all`, all rules apply to all texts,
+including the model's texts and the arguments of calls.
 
 The first decision about a text is final, even if the text had no secret.
 """
@@ -40,7 +40,7 @@ class Extent(Enum):
     TRANSCRIPTS = "transcripts"
     """Messages with a transcript."""
     TEXTS = "texts"
-    """All texts. A request without tools can have results only in its texts."""
+    """All texts. A request without tools and calls can have results only in its texts."""
     ALL = "all"
     """All texts, and the arguments of calls."""
 

@@ -1,9 +1,8 @@
 """Redaction replaces each secret of a text by a placeholder.
 
-The functions take a text and a hint: the command or path that the text comes from. They return the redacted
-text and the number of secrets by rule. `conversation/` calls `Redactor` (in `redactor.py`) for results and
-other texts, and `OtherBodies` for bodies that are no LLM calls. `redact` and `redact_many` are for programs
-that use Penumbra as a library.
+`Redactor` (in `redactor.py`) takes a text and a hint: the command or path that the text comes from. It
+returns the redacted text and the number of secrets by rule. `OtherBodies` redacts bodies that are no LLM
+calls. `redact` and `redact_many` are for programs that use Penumbra as a library.
 """
 
 from __future__ import annotations
