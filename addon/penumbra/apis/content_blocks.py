@@ -1,9 +1,8 @@
 """This module reads and edits responses of Anthropic and of Bedrock's Converse. These responses are lists of
 content blocks.
 
-A stream numbers the blocks. Calls of the injected tool are removed, and the other blocks get new numbers.
-After a call of the injected tool, the end of the turn is delayed. Blocks are read like the blocks of a
-request.
+A stream numbers the blocks. Calls of the injected tool are removed, and later blocks get new numbers. After a
+call of the injected tool, the end of the turn is delayed. Blocks are read like the blocks of a request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """This module has the format of requests and responses of Ollama's own chat API.
 
 A tool result is a message of role `tool` with a string as content. Most results don't name their call. Such a
-result answers the next call of the message before. If the result names a tool, only calls of this tool count.
+result answers the first call without a result. If the result names a tool, only calls of this tool count.
 Responses are JSON Lines or one JSON document (`message_pieces.py`). The last line marks the end of the turn
 and has the token counts. The API has no keep-alive event.
 """

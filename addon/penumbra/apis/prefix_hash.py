@@ -5,7 +5,7 @@ A request with another history does not find them. Clients may write the same hi
 `rules/history.yaml` lists the differences that the hash ignores. The contribution of a message to the hash
 depends only on the bytes of the message.
 
-`PromptHead` has the hashes of tools and system text. A cached prompt begins with these.
+`PromptHead` has the hashes of tools and system text, with which a cached prompt begins.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Links:
     """A `Links` computes the hashes of the messages that are added to it."""
 
     referable: bool
-    """True if ids may replace responses. Only the client's messages are then hashed."""
+    """True if ids may replace responses. The history then has only the client's messages."""
     _history: list[bytes]
     _calls: list[bytes] = field(default_factory=lambda: [START])
     _text: bytes = b""

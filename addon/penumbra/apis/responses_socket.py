@@ -4,9 +4,9 @@ The provider keeps the last response of a connection until the connection closes
 hidden turn is therefore continued by its id, and the request contains only results. Requests with the same
 `stream_id` are answered one by one.
 
-Frames have only new items, so this module keeps the client's whole conversation. If a provider refuses a
-request, the provider forgets the response that the request continues, unless this response is stored. The
-next request then contains the whole history, as on a new connection.
+Frames may have only new items, so this module keeps the client's whole conversation, up to a limit. If a
+provider refuses a request, the provider forgets the response that the request continues, unless this response
+is stored. The next request then contains the whole history, as on a new connection.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class History:
         """The items of the conversation; None if some are unknown."""
 
     def before(self, response_id: str) -> list[bytes] | None:
-        """Return the items before a request that continues a response. No items are before a request without
-        such an id. None if some items are unknown."""
+        """Return the items before a request that continues this response; no items if the id is empty. Return
+        None if some items are unknown."""
         if not response_id:
             return []
         return self._items if response_id == self._response_id else None
@@ -147,13 +147,14 @@ class History:
         self._response_id, self._items = response_id, items if is_short else None
 
     def lose(self) -> None:
-        """Drop the items. Some items of the conversation are unknown here."""
+        """Drop the items, because some items of the conversation are unknown here."""
         self._items = None
 
 
 class Transcript(History):
     """A `Transcript` has the items that the provider got. When a request fails, the provider forgets the
-    response before it. The request can then be sent again only with the whole history."""
+    response before it, unless this response is stored. The request can then be sent again only with the whole
+    history."""
 
     def answered(self, frame: bytes, turn: Turn) -> None:
         """Store the items of a request whose response is complete."""

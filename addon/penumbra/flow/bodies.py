@@ -204,7 +204,8 @@ def pause(failure: Failure) -> float | None:
 
 
 def copy_retry_headers(flow: Flow, continuation: Flow | None) -> None:
-    """Copy the headers in which the provider says when to try again into the client's response."""
+    """Copy the retry headers of a refused continuation into the client's response if both have the same
+    status."""
     refused = continuation.response if continuation is not None else None
     if refused is not None and flow.response is not None and refused.status_code != flow.response.status_code:
         return

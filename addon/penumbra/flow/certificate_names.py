@@ -19,8 +19,8 @@ from penumbra.flow.mitm import addon
 
 
 class CertificateNames(Guarded):
-    """A child addon that limits the names in mitmproxy's store of certificates. If options change, mitmproxy
-    may make a new store. This store is also limited."""
+    """A child addon that limits the names in the certificates of mitmproxy's store. If options change,
+    mitmproxy may make a new store. This store is also limited."""
 
     def __init__(self) -> None:
         self._store: object = None

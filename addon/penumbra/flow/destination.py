@@ -1,4 +1,5 @@
-"""This module finds the destination of a request by its connection, not by its headers."""
+"""This module finds the destination of a request by its connection. A header counts only if the connection
+has no checked name."""
 
 from __future__ import annotations
 
@@ -41,8 +42,7 @@ def shown(flow: Flow) -> str:
 def claimed(flow: Flow) -> str:
     """Return the name that the client claims, if no other name is known; otherwise empty. In the modes of
     `_ADDRESSED`, without TLS or with an unchecked certificate, only the address of the host is certain. The
-    claimed name is never trusted. However, if the name belongs to an LLM host, requests are searched for
-    secrets."""
+    claimed name only decides whether requests are read and searched."""
     unchecked = flow.request.scheme != "https" or option("ssl_insecure")
     if not unchecked or mode(flow.client_conn) not in _ADDRESSED:
         return ""
@@ -57,8 +57,8 @@ def is_llm_host(flow: Flow, extra: tuple[str, ...]) -> bool:
 
 
 def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
-    """Return whether the host is one of the providers' or the operator's LLM hosts, or the mode is reverse. A
-    local host may serve anything."""
+    """Return whether the host is one of the providers' or the operator's LLM hosts, or the mode is reverse.
+    Local hosts don't count, since they may serve anything."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_provider(host, extra) for host in _hosts(flow)
     )

@@ -63,7 +63,7 @@ class WatchedRequest:
     asked: bool = False
     """True if the splice delays responses until this module has checked them."""
     restored: bool = False
-    """True if the client gets the first response."""
+    """True if the client gets the first response although another request was sent."""
     events: FirstEvents | None = None
 
     def first(self, headers: Headers, data: bytes) -> bool | None:

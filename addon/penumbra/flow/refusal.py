@@ -1,4 +1,4 @@
-"""This module refuses requests: the request is not sent, the client gets a response, the log gets a line."""
+"""This module refuses requests. A refused request is not sent, and its client gets a response."""
 
 from __future__ import annotations
 

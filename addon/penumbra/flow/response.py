@@ -1,7 +1,7 @@
 """This module has the steps of a response on its way to the client, in order.
 
-The splice delays a stream's first events until the first step knows that they are no refusal. A step can read
-a stream as it arrives (from `headers` on), and every complete response in `complete`.
+The splice may delay a stream's first events, until the first step knows whether they are a refusal. A step
+can read a stream as it arrives (from `headers` on), and every complete response in `complete`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ResponseWay:
 
     async def begins(self, flow: Flow) -> None:
         """Take the head of a response. A part of the response that reaches the client makes the decisions
-        about its request final. These decisions must therefore be on disk before."""
+        about its request final. These decisions are therefore written before."""
         if (state := states.of(flow)) is not None:
             with _contained():
                 await state.handle.engine.stores.written()

@@ -62,7 +62,7 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
     """The lines, with groups `key` and `rest`."""
     also: Regex | None = None
     """A pattern for lines that do not match `group`, but begin with the key of the nearest line before or
-    after them that matches. The pattern is tried after the key, and has a group `rest`."""
+    after them that matches. The pattern matches the text after the key, and has a group `rest`."""
     through: AnyRegex | None = None
     """Lines that may be within a run and don't belong to it."""
     header: str = "{key}"
@@ -102,13 +102,13 @@ class NestRule(StepRule, frozen=True, kw_only=True):
     """A `NestRule` writes the lines of each folder within those of the folder around it, indented."""
 
     nest: AnyRegex
-    """The line above the lines of a folder. The line begins with the group `path`. Below a line of the folder
-    around it, only the last part of the path is written. A match without the group means that lines are
+    """The line above the lines of a folder. The line begins with the group `path`. Only the last part of the
+    path is written if the folder around it has a line. A match without the group means that lines are
     missing, so the folder of the next lines is unknown."""
 
 
 class SameRule(StepRule, frozen=True, kw_only=True):
-    """A `SameRule` writes a line only once if the text repeats the line in many places."""
+    """A `SameRule` replaces the matching lines of a text by one line if they are all equal."""
 
     same: AnyRegex
     say: str
@@ -236,7 +236,7 @@ class ShapeRule(Strict, frozen=True):
     most: AnyRegex | None = None
     """Most lines that are not blank must match this pattern."""
     share: Share = 0.8
-    """The share of lines that must match `most`."""
+    """The share of these lines that must match `most`."""
 
 
 class FamilyRule(Strict, frozen=True):
