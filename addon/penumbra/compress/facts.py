@@ -1,7 +1,7 @@
 """This module finds the facts in a text's units: paths, names, ids and numbers. A unit is a line, a row or a
 search hit.
 
-The worth of a unit is that of its words, and that of its facts that no kept unit shows yet.
+The worth of a unit is the worth of its words plus the weights of its facts that no kept unit shows yet.
 """
 
 from __future__ import annotations

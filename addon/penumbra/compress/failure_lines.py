@@ -277,7 +277,7 @@ class Missing:
         return sorted(chosen, key=lambda kind: kind.severity), again
 
     def needs(self, space: int) -> int:
-        """Return the upper limit, in bytes, of the size of the kinds that `fitting` returns."""
+        """Return an upper limit, in bytes, of the size of the kinds that `fitting` returns."""
         kinds, again = self.fitting(space)
         return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 

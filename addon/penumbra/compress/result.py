@@ -117,6 +117,6 @@ class Asked:
     """An `Asked` is the outcome of a question to an external compressor."""
 
     how: str
-    """`hit` (the answer was known), `miss` (the compressor was asked), or why no compressor was asked."""
+    """`hit` for a stored answer, `miss` for a new answer, or the reason why there is no answer."""
     form: Shortened | None = None
-    """The form that the external compressor returned; None if the pipeline shortens the text."""
+    """The form with the answer or the fallback's text; None if the pipeline decides about the text."""

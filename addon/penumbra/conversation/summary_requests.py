@@ -1,8 +1,8 @@
 """This module recognises requests for a summary of an agent's history, and cuts them if they do not fit.
 
 Agents ask for a summary when a conversation comes near its limit, so the request itself is probably too
-large. A cut request keeps its last message, and as many of the newest messages as fit. Tool calls stay
-together with their results. A note has the size of the missing part and quotes the user's missing
+large. A cut request keeps the message that asks for the summary, and the newest messages that fit. Tool calls
+stay together with their results. A note has the size of the missing part and quotes the user's missing
 messages. Earlier summaries are not shortened.
 """
 

@@ -244,7 +244,7 @@ _MEMBERS = {
     "pair": rb"(?:0[9adAD]|[2-7][0-9a-fA-F])",
     "letter": rb"b?'(?:[^'\\\n]|\\{1,2}[nrt'\"])'",
 }
-"""Patterns for a member of an array of bytes that a program prints or that source code has."""
+"""Patterns for one byte in an array, as programs and source code write arrays."""
 
 
 def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:

@@ -86,7 +86,7 @@ class Rule:
     window: int = 600
     """The greatest number of bytes from the beginning of the anchor to the end of the match."""
     boundary: bool = True
-    """True if the secret may not begin or end within a word."""
+    """True if the secret may not begin within a word or be part of longer base64 data."""
     exact: bool = False
     """True if no word character may follow the secret."""
     mixed: bool = False

@@ -183,7 +183,8 @@ def is_opaque(value: str, least: int = 8) -> bool:
 
 
 def is_written(value: str) -> bool:
-    """Return whether a value is a text in a script other than Latin, such as a field's label."""
+    """Return whether most letters of a value are outside of ASCII, as in a field's label. A value with digits
+    counts only in a script without spaces."""
     letters = [char for char in value if char.isalpha()]
     foreign = sum(not char.isascii() for char in letters)
     if 2 * foreign <= len(letters):

@@ -50,7 +50,7 @@ class SecretRule(Strict, frozen=True):
     least: Size | None = None
     """A key without effect, which older rules have."""
     boundary: bool = True
-    """True if the secret must not begin or end within a word."""
+    """True if the secret must not begin within a word or be part of longer base64 data."""
     exact: bool = False
     """True if no word character may follow the secret."""
     mixed: bool = False

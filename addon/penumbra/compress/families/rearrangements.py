@@ -182,8 +182,8 @@ _Run = Callable[[list[str], CriticalLines], list[str]]
 
 
 def same(rule: SameRule, make: MakePattern) -> _Run:
-    """Return the step `same`. The step replaces the matching lines by one
-    statement, if all of them are equal."""
+    """Return the step `same`. The step replaces the matching lines by one statement, if all
+    of them are equal."""
     check_names("say", rule.say, "line", "n")
     pattern = make(rule.same)
 
