@@ -3,8 +3,8 @@
 `rules/providers.yaml` describes the calls, the other paths of LLM hosts, WebSockets, and the formats of
 errors. Requests to the other paths are sent on unchanged or searched for secrets.
 
-After a refusal with status 426, a client of a WebSocket changes to HTTP at once, and each request has the
-whole history. After any other refusal, the client tries the WebSocket again for some seconds.
+After a refusal with status 426, Codex changes from WebSocket to HTTP at once, and each request has the whole
+history. After other refusals, Codex first tries the WebSocket again.
 """
 
 from __future__ import annotations

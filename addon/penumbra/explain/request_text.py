@@ -182,7 +182,7 @@ def outline(
 
 
 def in_full(document: Document, message: Message, search: Search, show: Show, hidden: str) -> list[Line]:
-    """Return a whole message of the model."""
+    """Return a message of the model with its content."""
     lines: list[Line] = []
     for part in message.parts[:_MOST_PARTS]:
         if part.kind is Kind.CALL:
@@ -404,7 +404,7 @@ def _outline(
         for text in part.texts:
             words = document.string(text) or ""
             shown.append(note(f"system, {len(words):,} characters: {search.beginning(words, 120)}"))
-    # The provider's own tools have no names.
+    # Some of the provider's own tools have no names.
     if tools := [name for name in api.wire.tools(document).names if name]:
         more = " …" if len(tools) > _MOST_TOOLS else ""
         shown.append(note(f"tools: {', '.join(map(show, tools[:_MOST_TOOLS]))}{more}"))

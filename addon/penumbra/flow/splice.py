@@ -240,7 +240,7 @@ class SpliceStream(HttpStream):
             yield from self._release()
 
     def state_refused(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Take the other bytes of a stream that began with an error."""
+        """Take the remaining bytes of a stream that began with an error."""
         self.delayed.append(event)
         if isinstance(event, ResponseEndOfMessage):
             self.running = None

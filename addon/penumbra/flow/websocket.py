@@ -365,7 +365,7 @@ class WebSockets:
         return True
 
     async def _remember(self, flow: Flow, waiting: Waiting) -> None:
-        """Store the calls of a response. Later frames do not repeat them."""
+        """Store the calls of a response, which later frames may not repeat."""
         turn = waiting.loop.turns[-1] if waiting.loop.turns else None
         caller = waiting.accepted.request.caller
         if turn is None or caller is None or not turn.finished:

@@ -246,7 +246,7 @@ def table() -> Mapping[str, Any]:
 
 @lru_cache(256)
 def price(model: str) -> Rates | None:
-    """Return the list price of a model, without a cache; None if unknown."""
+    """Return the list price of a model, without the rates of a cache; None if unknown."""
     entry = next((each for each in table()["models"] if fnmatchcase(model.lower(), each["glob"])), None)
     if entry is None:
         return None

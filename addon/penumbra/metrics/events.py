@@ -1,6 +1,5 @@
-"""This module describes the outcome of a request: as sums, as a line for the log, and as a line of JSON.
-Names of tools and rules, sizes and counts are recorded, never content. docs/options.md describes every
-field."""
+"""This module describes the outcome of a request: as sums, as a line for the log, and as a line of JSON. The
+line has names, sizes and counts, but no content. docs/options.md describes every field."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """This module edits a JSON document in place. All bytes outside of edited values stay.
 
-Containers are parsed one level at a time with `msgspec.Raw`, so every value is a view of the original bytes.
-The offset of a value is the difference between the memory addresses of the value and the document. An edit
-replaces the bytes in a range.
+Containers are parsed one level at a time with `msgspec.Raw`, so values are views of bytes. The offset of a
+value is the difference between the memory addresses of the value and the document. An edit replaces the bytes
+in a range.
 
 If an object has a key twice, the last value counts, as in nearly every JSON parser.
 

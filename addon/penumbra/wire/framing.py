@@ -1,8 +1,8 @@
 """This module splits streamed responses into events, and keeps the exact bytes of each event.
 
 A stream consists of server-sent events, lines of JSON, items of a JSON array, or Amazon's binary events
-(`event_stream.py`). The `raw` bytes of all events together equal the stream, so unchanged events are
-forwarded byte by byte. After an event that exceeds a limit, all bytes are passed on as they arrive.
+(`event_stream.py`). The `raw` bytes of all events together equal the stream. After an event that exceeds a
+limit, all bytes are passed on as they arrive.
 
 Lines of server-sent events may end with LF, CRLF or CR. If a chunk ends with the CR of a blank line, an LF
 may follow. The reader waits for this LF only if the line before ended with CRLF. Otherwise the reader returns
@@ -277,7 +277,7 @@ class ArrayItem:
     raw: bytes
     """The bytes of the item in the stream, with the bytes before it, such as a comma."""
     data: bytes | None
-    """The JSON of the item; None at the end of the array."""
+    """The JSON of the item; None for a part, and at the end of the array."""
     is_part: bool = False
     """True if the bytes belong to an item that is too long, or come after such an item."""
 
