@@ -61,7 +61,7 @@ class Keys:
         """Return the headers with a new signature for this request. `date` is the time of sending, such as
         20260131T120000Z. If `date` is empty, the time of the old signature is used. That time is valid for a
         few minutes. Signed headers that the request no longer has are left out. Raises ValueError if the
-        request is not signed."""
+        `authorization` header is no such signature."""
         match = _AUTHORIZATION.fullmatch(request.headers["authorization"])
         if match is None:
             raise ValueError("the request is not signed")
