@@ -209,8 +209,7 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
        penumbra wrap --print-env[=sh|fish|powershell]
 
 Runs a program, such as `claude` or `codex`, whose requests to LLM hosts go through Penumbra. All other
-connections are tunnelled, also those of programs that it starts. No file is changed, and nothing remains
-when the program has ended.
+connections are tunnelled, also those of programs that it starts. No configuration file is changed.
 
   --set NAME=VALUE  an option of the proxy, as of `penumbra proxy`; may be repeated
   --observe         change nothing, not even secrets; the line at the end shows the possible savings
