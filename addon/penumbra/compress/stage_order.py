@@ -46,7 +46,8 @@ def _repeated(text: str, source: Source) -> str | None:
 
 
 def _blanks(text: str, source: Source) -> str | None:
-    """Return the text of a program without needless blanks. Blanks in other texts may matter."""
+    """Return the text of a program without needless blanks; None for other texts, in which blanks may
+    matter."""
     call = source.call
     ran = call.category in ("bash", "other") and bool(call.family) and not call.mixed
     is_safe = source.shape is Shape.PLAIN and (ran or (not call.is_quoted and log_files.is_log("", text)))
@@ -54,7 +55,7 @@ def _blanks(text: str, source: Source) -> str | None:
 
 
 def _web_page(text: str, source: Source) -> str | None:
-    """Return a web page as text. A page from a command stays, because its markup may be wanted."""
+    """Return a web page as text; None for other texts. The markup of a page from a command may be wanted."""
     return markup.to_text(text) if source.call.category == "web" else None
 
 

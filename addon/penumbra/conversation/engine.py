@@ -212,7 +212,7 @@ class Engine:
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None, *, is_recorded: bool
     ) -> Accepted | None:
         """Take the steps of a request once. `is_recorded` is true if decisions are kept. Raises
-        _Unsettled."""
+        _Unsettled, and the exceptions of the steps."""
         inputs = await self.reader.read(incoming, settings, turn, is_recorded=is_recorded)
         if inputs is None:
             return None

@@ -453,8 +453,8 @@ class Planner:
         return needs
 
     def to_fit(self, *needs: Need) -> Plan:
-        """Return a plan of smaller forms for as many results as needed, old results first. Results of
-        excluded tools stay. Raises RedactionError."""
+        """Return a plan of smaller forms for as many results as needed, answered results before unread ones.
+        Results of excluded tools stay. Raises RedactionError."""
         planned = Plan()
         for needed in needs:
             now = replace(self, decided={**self.decided, **planned.decisions})

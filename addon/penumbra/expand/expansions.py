@@ -134,7 +134,7 @@ class Expansions:
         conditions: Conditions,
         before: Chain | None,
     ) -> Prepared | None:
-        """Declare the tool and put hidden exchanges back, if the request gets the tool."""
+        """Declare the tool and put hidden exchanges back; None if the request gets no tool."""
         wire, caller, owner = known.wire, known.caller, known.owner
         history, named, past = known.history, known.named, known.past
         tools = wire.tools(document)
@@ -318,7 +318,8 @@ class Expansions:
         return text, original, query.ref
 
     async def original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
-        """Return the original of a reference. The reference may be a longer one of an earlier release."""
+        """Return the original of a reference; None if it is unknown. The reference may be a longer one of an
+        earlier release."""
         original = await self._known_by(prepared, find, ref)
         if original is not None or (brief := reference.brief(ref)) == ref:
             return original

@@ -59,8 +59,8 @@ class Pattern:
         return number
 
     def match_from(self, line: str, start: int) -> re.Match[str] | None:
-        """Return the match that begins at a position in a line and ends within `LINE_LIMIT` characters. The
-        line may have any length."""
+        """Return the match that begins at a position in a line and ends within `LINE_LIMIT` characters;
+        None if there is none. The line may have any length."""
         match: re.Match[str] | None = self._match(line, start, start + LINE_LIMIT)
         return match
 
@@ -69,7 +69,7 @@ class Pattern:
         return self._match(line) if len(line) <= LINE_LIMIT else None
 
     def matches(self, lines: Sequence[str]) -> Iterator[re.Match[str] | None]:
-        """Yield the match of each line, in order."""
+        """Yield the match of each line, or None, in order."""
         return map(self._match if max(map(len, lines), default=0) <= LINE_LIMIT else self.match, lines)
 
     def form(self, template: str) -> str:
@@ -145,7 +145,8 @@ def _parts(template: str) -> tuple[str, ...]:
 
 
 def ended_of(rule: DropRule | FoldRule, lines: Pattern, pattern: MakePattern) -> Pattern | None:
-    """Return the pattern of the lines that end a task. Raises ValueError if a pattern has no group `of`."""
+    """Return the pattern of the lines that end a task; None if the rule has none. Raises ValueError if a
+    pattern has no group `of`."""
     if rule.ended is None:
         return None
     lines.needs("of")

@@ -95,7 +95,7 @@ def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
 def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
     """Shorten an output of one family that has files before or after it. No echoed words separate the files
     from the output. After a file, the output begins with the first line that only the family writes. Before a
-    file, the output ends with the last such line."""
+    file, the output ends with the last such line. Return None if nothing changes."""
     printing = printing_parts(parts)
     others = [at for at, part in enumerate(printing) if not part.read]
     inside = printing[others[0] : others[-1] + 1]

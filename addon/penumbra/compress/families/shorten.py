@@ -53,8 +53,8 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
 def _shortened(
     body: Text, name: str, selected: bool, *, lossy: bool, depth: int, is_alone: bool = False
 ) -> FamilyResult | None:
-    """Return the result of a family's steps. `is_alone` is true if no other command printed a part of the
-    text and no filter cut the text."""
+    """Return the result of a family's steps; None if nothing changes. `is_alone` is true if no other
+    command printed a part of the text and no filter cut the text."""
     by_call = family(name)
     if by_call is None or (selected and not by_call.rule.selected):
         return None

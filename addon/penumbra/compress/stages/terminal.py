@@ -1,7 +1,7 @@
 """This stage renders a text as a screen would, without colours, titles and overwritten text.
 
 A text after a carriage return overwrites the text before. If the new text is shorter, it begins a new line
-instead, because no program wants a mixture of both. Colours stay if only colours show the difference between
+instead. Colours stay if only colours show the difference between
 two compared texts.
 
 There are three steps, and each runs only if the text needs it. One pattern deletes sequences that don't move

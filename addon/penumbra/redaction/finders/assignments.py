@@ -152,7 +152,7 @@ def _bracketed(data: bytes, at: int, bracket: bytes, bare: Style | None, *, plur
 
 
 def _bare(data: bytes, at: int, style: Style) -> Value | None:
-    """Return an item without quotes in a list of YAML, the shell or Ruby."""
+    """Return an item without quotes in a list of YAML, the shell or Ruby; None if there is none."""
     word = _BARE.match(data, at)
     return Value(*word.span(1), style) if word else None
 
@@ -505,7 +505,8 @@ def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _judged(data: bytes, value: Value, name: Name, long_values: _LongValues) -> Span | None:
-    """Return the span of a value if it is a secret. The span of a long value covers the whole value."""
+    """Return the span of a value if it is a secret, otherwise None. The span of a long value covers all of
+    it."""
     if value.style not in _BETWEEN_QUOTES and _is_named_again(data, value):
         return None
     span = secret(data, value, name, "name", Strength.HINT)
@@ -527,7 +528,8 @@ def _without_user(data: bytes, span: Span) -> Span:
 
 
 def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span | None:
-    """Return the span of an item in a list if it is a secret. Options, rules and names are no secrets."""
+    """Return the span of an item in a list if it is a secret, otherwise None. Options, rules and names are no
+    secrets."""
     text = data[value.start : value.end].decode("utf-8", "replace")
     mixed = kinds(text) == 3
     style = value.style

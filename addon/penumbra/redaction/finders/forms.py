@@ -356,7 +356,8 @@ def _is_called(value: bytes) -> bool:
 
 
 def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
-    """Return the value of a member in an object that Java printed: `{host=db1, password=value, port=1}`."""
+    """Return the value of a member in an object that Java printed, `{host=db1, password=value, port=1}`; None
+    for any other value."""
     if not _PRINTED.match(data, value.end) or data[begin - 2 : begin] not in (b", ", b"{", b"["):
         return None
     low = max(0, begin - 300)

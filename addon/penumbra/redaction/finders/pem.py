@@ -171,7 +171,8 @@ def _armoured(data: bytes) -> Iterator[Span]:
 
 
 def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | None:
-    """Return the key's range after the BEGIN line from `begin` to `start`. The next END line is at `end`."""
+    """Return the range of the key after the BEGIN line from `begin` to `start`; None if there is no key. The
+    next END line is at `end`."""
     lines = _lines(data, start, _line_prefix(data, begin))
     if lines is not None:
         return lines
