@@ -104,7 +104,7 @@ class InjectedCall:
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """A call that the client must answer."""
+    """A tool call of the model."""
 
     id: str
     name: str
@@ -163,7 +163,8 @@ class Turn:
     signatures: tuple[str, ...] = ()
     """Signatures or encrypted blocks by which the provider recognises its own reasoning."""
     orphans: tuple[str, ...] = ()
-    """Signatures of reasoning without visible content after it. Empty if the API accepts such reasoning."""
+    """Signatures or ids of reasoning without visible content after it. Empty if the API accepts such
+    reasoning."""
     finished: bool = False
     """True if the provider said that the turn is complete; False if the stream ended earlier."""
     failed: bool = False
@@ -240,7 +241,8 @@ class Visible:
     signature: str = ""
     """Signature of the last block of reasoning; empty if there is none."""
     response_id: str = ""
-    """The id of a response that the request names without its content. All other fields are then empty."""
+    """The id of a response that the request names without its content. All other fields then have no meaning.
+    """
     tokens: tuple[str, ...] = ()
     """Short hashes of the name and the arguments of each call. Needed if clients drop ids or many
     conversations use the same ids; otherwise empty."""
@@ -264,7 +266,7 @@ class Hidden(msgspec.Struct, frozen=True):
     response_id: str = msgspec.field(default="", name="answer_id")
     """The id of the last turn's response, if the client knows another id; otherwise empty."""
     broken: bool = False
-    """True if the response was never completed. No message then follows the last message."""
+    """True if the response was never completed."""
 
 
 @dataclass(frozen=True, slots=True)

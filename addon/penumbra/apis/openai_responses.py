@@ -6,8 +6,8 @@ items. The request names the last response by the id that the client got. The pr
 
 A response is a list of output items. Events of a stream name the index of their item. Calls of the injected
 tool are removed, and the other items and the events get new numbers. The last event repeats the whole
-response, and the first events repeat the request's tools. The injected tool is removed from all of these. All
-events of a stream have the id of the stream's first turn, because the client knows this id.
+response, and the first events repeat the request's tools. The injected tool is removed from all of these.
+Events that describe the response have the id of the first turn, which the client knows.
 """
 
 from __future__ import annotations

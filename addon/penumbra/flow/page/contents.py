@@ -1,5 +1,5 @@
-"""This module makes the page's data as JSON and CSV. If the operator allows that, the module also keeps the
-redacted original and sent texts of the latest results in memory."""
+"""This module makes the page's data as JSON and CSV. With `penumbra_page_originals=on`, the module also keeps
+the original and sent texts of the latest results in memory, without secrets."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Contents:
         return await asyncio.to_thread(overview.past, days)
 
     async def unused_tools(self) -> list[Record]:
-        """Return the tools that no conversation in the history has called."""
+        """Return the tools of MCP servers that no conversation in the history has called."""
         self.write()
         with self.handle() as handle:
             days = await asyncio.wrap_future(handle.engine.history.last(HISTORY_DAYS))
