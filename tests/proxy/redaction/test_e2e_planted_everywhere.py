@@ -9,7 +9,7 @@ import random
 import re
 import sqlite3
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 import zstandard
 
 from penumbra.store.key_file import Seal
+from support.apis import BY_ID, Api, Turn
 from support.mitm import Mitmdump
 from support.upstream import Raw, ToolCall, decode, encode, turn
 
@@ -63,138 +64,26 @@ class Planted:
         return {"env": {"DB_PASSWORD": self.word(14)}, "list": [pair], "log": self.text(), "n": 1}
 
 
-def ident(planted: Planted) -> str:
-    return "".join(planted.random.choice(string.ascii_letters) for _ in range(24))
+SYSTEM: dict[str, Callable[[str], dict[str, Any]]] = {
+    "anthropic-messages": lambda words: {"system": [{"type": "text", "text": words}]},
+    "openai-responses": lambda words: {"instructions": words},
+    "gemini": lambda words: {"systemInstruction": {"parts": [{"text": words}]}},
+    "bedrock-converse": lambda words: {"system": [{"text": words}]},
+}
+"""The members with a system prompt; other APIs have it in the first message."""
 
 
-def anthropic(it: Planted) -> dict[str, Any]:
-    ids = [f"toolu_{ident(it)}" for _ in range(2)]
-    use = [{"type": "tool_use", "id": one, "name": "Bash", "input": it.value()} for one in ids]
-    parts = [{"type": "text", "text": it.text()}, {"type": "text", "text": it.text()}]
-    results = [
-        {"type": "tool_result", "tool_use_id": ids[0], "content": it.text()},
-        {"type": "tool_result", "tool_use_id": ids[1], "content": parts, "is_error": True},
-    ]
-    return {
-        "model": "m",
-        "max_tokens": 9,
-        "system": [{"type": "text", "text": it.said()}],
-        "messages": [
-            {"role": "user", "content": it.said()},
-            {"role": "assistant", "content": [{"type": "text", "text": it.said()}, *use]},
-            {"role": "user", "content": [*results, {"type": "text", "text": it.said()}]},
-        ],
-    }
-
-
-def counted(it: Planted) -> dict[str, Any]:
-    body = anthropic(it)
-    del body["max_tokens"]
+def conversation(api: Api, it: Planted) -> dict[str, Any]:
+    """Return a request with secrets in prompts, calls and results."""
+    turns: list[Turn] = [("user", it.said())]
+    for _ in range(2):
+        call_id = "toolu_" + "".join(it.random.choice(string.ascii_letters) for _ in range(24))
+        turns += [("call", call_id, "Bash", it.value()), ("result", call_id, it.text())]
+    body = json.loads(api.body([*turns, ("said", it.said()), ("user", it.said())]))
+    if api.id in SYSTEM:
+        return body | SYSTEM[api.id](it.said())
+    body["messages"].insert(0, {"role": "system", "content": it.said()})
     return body
-
-
-def on_vertex(it: Planted) -> dict[str, Any]:
-    body = anthropic(it)
-    del body["model"]
-    return {"anthropic_version": "vertex-2023-10-16", **body}
-
-
-def on_bedrock(it: Planted) -> dict[str, Any]:
-    return {**on_vertex(it), "anthropic_version": "bedrock-2023-05-31"}
-
-
-def converse(it: Planted) -> dict[str, Any]:
-    use = {"toolUse": {"toolUseId": f"tooluse_{ident(it)}", "name": "Bash", "input": it.value()}}
-    content = [{"text": it.text()}, {"json": it.value()}]
-    result = {"toolResult": {"toolUseId": use["toolUse"]["toolUseId"], "content": content}}
-    tool = {"toolSpec": {"name": "Bash", "inputSchema": {"json": {"type": "object"}}}}
-    return {
-        "system": [{"text": it.said()}],
-        "toolConfig": {"tools": [tool]},
-        "messages": [
-            {"role": "user", "content": [{"text": it.said()}]},
-            {"role": "assistant", "content": [{"text": it.said()}, use]},
-            {"role": "user", "content": [result]},
-        ],
-    }
-
-
-def chat(it: Planted) -> dict[str, Any]:
-    ids = [f"call_{ident(it)}" for _ in range(2)]
-    calls = [
-        {"id": one, "type": "function", "function": {"name": "Bash", "arguments": json.dumps(it.value())}}
-        for one in ids
-    ]
-    parts = [{"type": "text", "text": it.text()}]
-    return {
-        "model": "m",
-        "messages": [
-            {"role": "system", "content": it.said()},
-            {"role": "user", "content": [{"type": "text", "text": it.said()}]},
-            {"role": "assistant", "content": it.said(), "tool_calls": calls},
-            {"role": "tool", "tool_call_id": ids[0], "content": it.text()},
-            {"role": "tool", "tool_call_id": ids[1], "content": parts},
-        ],
-    }
-
-
-def responses(it: Planted) -> dict[str, Any]:
-    ids = [f"call_{ident(it)}" for _ in range(5)]
-    pieces = [{"type": "input_text", "text": it.text()}]
-    shell = {"stdout": it.text(), "stderr": it.text(), "outcome": {"type": "exit", "exit_code": 1}}
-    action = {"type": "exec", "command": ["bash", "-c", it.text()], "env": {"DB_PASSWORD": it.word(14)}}
-    patch = {"type": "update_file", "path": "a", "diff": f"+DB_PASSWORD={it.word(14)}\n"}
-    items = [
-        {"type": "function_call", "name": "Bash", "arguments": json.dumps(it.value())},
-        {"type": "function_call_output", "output": it.text()},
-        {"type": "custom_tool_call", "name": "apply", "input": it.text()},
-        {"type": "custom_tool_call_output", "output": pieces},
-        {"type": "local_shell_call", "status": "completed", "action": action},
-        {"type": "local_shell_call_output", "output": json.dumps({"output": it.text()})},
-        {"type": "shell_call", "action": {"commands": [it.text()]}},
-        {"type": "shell_call_output", "output": [shell]},
-        {"type": "apply_patch_call", "operation": patch},
-        {"type": "apply_patch_call_output", "status": "failed", "output": it.text()},
-    ]
-    for number, item in enumerate(items):
-        item["call_id"] = ids[number // 2]
-    words = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": it.said()}]}
-    return {"model": "m", "instructions": it.said(), "input": [words, *items]}
-
-
-def gemini(it: Planted) -> dict[str, Any]:
-    calls = [{"functionCall": {"id": ident(it), "name": f"f{n}", "args": it.value()}} for n in range(2)]
-    given = [{"output": it.text()}, it.value()]
-    answers = [
-        {"functionResponse": {"id": call["functionCall"]["id"], "name": f"f{n}", "response": given[n]}}
-        for n, call in enumerate(calls)
-    ]
-    return {
-        "systemInstruction": {"parts": [{"text": it.said()}]},
-        "contents": [
-            {"role": "user", "parts": [{"text": it.said()}]},
-            {"role": "model", "parts": calls},
-            {"role": "user", "parts": answers},
-        ],
-    }
-
-
-def code_assist(it: Planted) -> dict[str, Any]:
-    return {"model": "m", "project": "p", "request": gemini(it)}
-
-
-def ollama(it: Planted) -> dict[str, Any]:
-    call = {"function": {"name": "Bash", "arguments": it.value()}}
-    return {
-        "model": "m",
-        "stream": False,
-        "messages": [
-            {"role": "system", "content": it.said()},
-            {"role": "user", "content": it.said()},
-            {"role": "assistant", "content": it.said(), "tool_calls": [call]},
-            {"role": "tool", "tool_name": "Bash", "content": it.text()},
-        ],
-    }
 
 
 @dataclass(frozen=True)
@@ -202,29 +91,49 @@ class Kind:
     """A `Kind` is one request of an API."""
 
     path: str
-    make: Callable[[Planted], dict[str, Any]]
+    api: str
     coding: str = ""
     """The content coding of the body; empty: none."""
-    least: int = 20
-    """The least number of secrets in a body; with fewer the test would show little."""
+    without: tuple[str, ...] = ()
+    """The members that the request of the API has and this kind does not have."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    inside: str = ""
+    """The member that holds the request of the API; empty if no member does."""
+
+    def make(self, it: Planted) -> dict[str, Any]:
+        body = {**self.more, **conversation(BY_ID[self.api], it)}
+        for name in self.without:
+            del body[name]
+        return {"model": "m", self.inside: body} if self.inside else body
 
 
 PROJECT = "/v1/projects/p/locations/l/publishers"
+CLAUDE, NO_MODEL = "anthropic-messages", ("model",)
 KINDS = {
-    "anthropic": Kind("/v1/messages", anthropic, "deflate"),
-    "anthropic count": Kind("/v1/messages/count_tokens", counted),
-    "vertex anthropic": Kind(f"{PROJECT}/anthropic/models/m@1:streamRawPredict", on_vertex),
-    "bedrock invoke": Kind("/model/anthropic.m/invoke", on_bedrock),
-    "bedrock converse": Kind("/model/m/converse", converse),
-    "chat": Kind("/v1/chat/completions", chat, "gzip"),
-    "responses": Kind("/openai/v1/responses", responses, "zstd", 60),
-    "responses compact": Kind("/v1/responses/compact", responses, least=60),
-    "responses count": Kind("/v1/responses/input_tokens", responses, least=60),
-    "gemini": Kind("/v1beta/models/gemini-2.5-pro:generateContent", gemini, "br", 30),
-    "gemini count": Kind("/v1beta/models/gemini-2.5-pro:countTokens", gemini),
-    "code assist": Kind("/v1internal:generateContent", code_assist),
-    "vertex": Kind(f"{PROJECT}/google/models/m:generateContent", gemini),
-    "ollama": Kind("/api/chat", ollama, least=15),
+    "anthropic": Kind("/v1/messages", CLAUDE, "deflate"),
+    "anthropic count": Kind("/v1/messages/count_tokens", CLAUDE, without=("max_tokens",)),
+    "vertex anthropic": Kind(
+        f"{PROJECT}/anthropic/models/m@1:streamRawPredict",
+        CLAUDE,
+        without=NO_MODEL,
+        more={"anthropic_version": "vertex-2023-10-16"},
+    ),
+    "bedrock invoke": Kind(
+        "/model/anthropic.m/invoke",
+        CLAUDE,
+        without=NO_MODEL,
+        more={"anthropic_version": "bedrock-2023-05-31"},
+    ),
+    "bedrock converse": Kind("/model/m/converse", "bedrock-converse"),
+    "chat": Kind("/v1/chat/completions", "openai-chat", "gzip"),
+    "responses": Kind("/openai/v1/responses", "openai-responses", "zstd"),
+    "responses compact": Kind("/v1/responses/compact", "openai-responses"),
+    "responses count": Kind("/v1/responses/input_tokens", "openai-responses"),
+    "gemini": Kind("/v1beta/models/gemini-2.5-pro:generateContent", "gemini", "br"),
+    "gemini count": Kind("/v1beta/models/gemini-2.5-pro:countTokens", "gemini"),
+    "code assist": Kind("/v1internal:generateContent", "gemini", inside="request"),
+    "vertex": Kind(f"{PROJECT}/google/models/m:generateContent", "gemini"),
+    "ollama": Kind("/api/chat", "ollama-chat"),
 }
 every_kind = pytest.mark.parametrize("name", KINDS)
 
@@ -337,7 +246,7 @@ def test_everywhere(name: str, running: Any, clients: Any, upstream: Any) -> Non
     planted = Planted(random.Random(name))
     kind = KINDS[name]
     body = kind.make(planted)
-    assert len(planted.secrets) >= kind.least
+    assert len(planted.secrets) >= 36
     proxy = running("all")
     first = send(kind, proxy, clients, body, upstream)
     search = Search(planted.secrets)
@@ -382,8 +291,7 @@ def test_an_original_that_the_model_asks_for(running: Any, clients: Any, upstrea
         return turn("Done.")
 
     upstream.script(model)
-    body = anthropic(Planted(random.Random(1)))
-    body["tools"] = [{"name": "Bash", "input_schema": {"type": "object"}}]
+    body = KINDS["anthropic"].make(Planted(random.Random(1)))
     body["messages"][2]["content"][0]["content"] = text
     body["system"] = "x"
     proxy = running("results")
