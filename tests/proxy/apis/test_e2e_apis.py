@@ -105,19 +105,6 @@ def test_responses_with_the_history_at_the_provider(
     assert any("not available any more" in text for text in given)
 
 
-def test_tools_that_responses_repeats_are_the_clients_own(start: Any, upstream: Any) -> None:
-    agent = start("responses")
-    upstream.answers(turn("One."), turn("Two."))
-    tools = [{"type": "function", "name": "Bash", "parameters": {"type": "object"}, "strict": False}]
-    answer = agent.client.responses.create(model="m", input="hi", tools=tools)
-    assert [tool.name for tool in answer.tools] == ["Bash"]
-    assert answer.output_text == "One."
-    for event in agent.client.responses.create(model="m", input="hi", tools=tools, stream=True):
-        if hasattr(event, "response"):
-            assert [tool.name for tool in event.response.tools] == ["Bash"]
-    assert all(len(one.json["tools"]) == 2 for one in upstream.asked())
-
-
 def test_a_websocket_is_sent_back_to_http(clients: Any, proxy: Any, upstream: Any) -> None:
     headers = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
     key = {"sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
@@ -127,43 +114,6 @@ def test_a_websocket_is_sent_back_to_http(clients: Any, proxy: Any, upstream: An
     assert answer.json()["error"]["code"] == "upgrade_required"
     assert upstream.requests == []
     assert client.get("https://api.openai.com/v1/models", headers={"authorization": "x"}).status_code == 200
-
-
-SHORT = "call_1"
-"""An id that some servers give to every first call."""
-
-
-@pytest.mark.parametrize(
-    ("name", "ids"),
-    [("chat", True), ("gemini", True), ("gemini", False), ("gemini-array", False), ("ollama", False)],
-)
-def test_short_ids_or_none_tell_neither_calls_nor_conversations(
-    name: str, ids: bool, start: Any, upstream: Any
-) -> None:
-    """A hidden exchange of one conversation is never put into another one, nor after the same words later
-    on."""
-
-    def listing() -> Any:
-        return turn("Let me look.", bash("ls", id=SHORT))
-
-    more = {} if ids or name == "ollama" else {"ids": False}
-    one, other = start(name, **more), start(name, **more)
-    upstream.script(
-        Model(turn(bash("cat worker.log", id=SHORT)), ask("Hm."), listing(), listing(), turn("Done."))
-    )
-    one.say("What is in the log?")
-    upstream.script(Model(turn(bash("cat worker.log", id=SHORT)), listing(), listing(), turn("Done.")))
-    other.say("What stands in the log?")
-    of_the_other = upstream.asked()[5:]
-    upstream.script(Model(turn("Bye."), turn("Bye.")))
-    one.say("Go on.")
-    other.say("Go on.")
-    assert statuses(upstream) == {200}
-    *_, of_one, last = upstream.asked()
-    assert [hidden_results(request) for request in (*of_the_other, last)] == [[]] * 5
-    assert hidden_results(of_one) == [LOG]
-    assert_prefix_kept([*upstream.asked()[:5], of_one])
-    assert_prefix_kept([*of_the_other, last])
 
 
 HOST = "https://generativelanguage.googleapis.com"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,11 @@ from urllib3.exceptions import ProtocolError
 from penumbra.wire.sigv4 import Keys, Signable
 from support.agents.agent import PRINTS, AnthropicAgent, bash
 from support.agents.callers import HOST, SIGNING, ConverseAgent, InvokeAgent, anthropic_bedrock, boto
-from support.agents.model import CAP, COMMANDS, Model, ask, expand
+from support.agents.model import CAP, COMMANDS, Model, ask
 from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results
 from support.mitm import Mitmdump
 from support.mitm.starter import Starter
-from support.upstream import Fault, Text, Upstream, amazon, turn
+from support.upstream import Fault, Upstream, amazon, turn
 from support.upstream.script import ToolCall
 
 
@@ -144,44 +142,6 @@ def start(clients: Any, api_key: str, proxy: Any) -> Start:
 
 def statuses(upstream: Any) -> set[int]:
     return {request.status for request in upstream.asked()}
-
-
-@both_ways
-def test_figures_are_of_all_turns(stream: bool, start: Start, upstream: Any) -> None:
-    for api, usage in (
-        ("converse", {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8}),
-        ("invoke", {"input_tokens": 5, "output_tokens": 3}),
-    ):
-        said = partial(_with_usage, ask("One moment."), usage), partial(_with_usage, turn("It is."), usage)
-        upstream.script(Model(turn(bash("cat worker.log")), *said))
-        agent = start(api, stream=stream)
-        agent.say("What is in the log?")
-        if api == "converse":
-            found = {key: agent.usage[key] for key in usage}
-            assert found == {"inputTokens": 5, "outputTokens": 6, "totalTokens": 11}
-        else:
-            assert (agent.metrics["inputTokenCount"], agent.metrics["outputTokenCount"]) == (5, 6)
-
-
-def _with_usage(step: Any, usage: dict[str, int], received: Any) -> Any:
-    answer = step(received) if callable(step) else step
-    return turn(*answer.blocks, usage=usage)
-
-
-def test_words_arrive_before_the_next_ones_are_made(start: Start, upstream: Any) -> None:
-    """The test releases the third word when the second one has reached the client."""
-    gate = threading.Event()
-    second = turn(Text("Two. Three.", deltas=("Two.", " Three.")), hold={3: gate})
-    upstream.script(Model(turn("One.", expand("shadow_999999999999999999")), second))
-    agent = start("invoke", stream=True)
-    agent.messages.append(agent.prompt("Count."))
-    got = ""
-    for event in agent.events():
-        got += event.get("delta", {}).get("text", "")
-        if "Two." in got:
-            assert gate.is_set() == ("Three." in got)
-            gate.set()
-    assert got == "One.Two. Three."
 
 
 @both_ways

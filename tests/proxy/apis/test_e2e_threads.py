@@ -65,46 +65,6 @@ def test_results_are_read_by_calls_that_are_not_in_the_request(
     assert new[:-1] == whole[:-1]
 
 
-def test_results_that_the_provider_may_have_dropped_are_not_referred_to(start: Any, upstream: Any) -> None:
-    """A provider that truncates by itself may have dropped the history; a session that asks for duplicates
-    all the same gets an error."""
-    calls = [turn(bash(SAME)), turn(bash(SAME)), turn(bash(SAME)), turn("Done.")]
-    for extra, kept in (({}, 1), ({"truncation": "auto"}, 3)):
-        upstream.reset()
-        upstream.answers(*calls)
-        start("responses", at_provider=True, extra=extra).say("What is in the log?")
-        found = [text for one in upstream.asked() for _, text in results(one.json)]
-        assert sum("[Duplicate of " not in text for text in found) == kept
-    session = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
-    upstream.answers(*calls)
-    agent = start("responses", at_provider=True, extra={"extra_body": session})
-    agent.say("What is in the log?")
-    assert "[Duplicate of " in next(text for _, text in results(upstream.asked()[-1].json))
-    agent.extra = {"truncation": "auto", "extra_body": session}
-    upstream.answers(turn(bash(SAME)))
-    with pytest.raises(Exception, match="session_id: the provider holds this request's history, and may"):
-        agent.say("And now?")
-
-
-def test_a_session_needs_a_history_that_was_seen(start: Any, clients: Any, upstream: Any) -> None:
-    """The id of another caller's answer joins nothing."""
-    session = {"_forge": {"tool_output_compression": {"session_id": "s"}}}
-    upstream.answers(turn(bash(SAME)), turn("Done."), turn(bash(SAME)), turn("Yes."))
-    first = start("responses", at_provider=True)
-    first.say("What is in the log?")
-    other = start("responses", at_provider=True)
-    other.client = other.client.with_options(api_key="somebody-elses")
-    other.last_id, other.extra = first.last_id, {"extra_body": session}
-    count = len(upstream.requests)
-    with pytest.raises(Exception, match="Penumbra knows of one only what came with this credential"):
-        other.say("And now?")
-    # A request without results may pass, and no other one.
-    assert len(upstream.requests) == count + 1
-    # Without a wish for duplicates, nothing is refused.
-    session["_forge"]["tool_output_compression"]["dedup"] = False
-    assert other.say("And now?") == "Yes."
-
-
 @both_ways
 def test_a_thread_with_hidden_exchanges(stream: bool, start: Any, upstream: Any) -> None:
     upstream.script(

@@ -416,26 +416,3 @@ def test_an_unknown_mitmproxy_gets_whole_answers(
         assert api.error(answer.json()) == "the upstream answered with status 400"
     assert running.log().count("PENUMBRA_SPLICE_UNAVAILABLE") == 1
     assert "this is a test" in running.log()
-
-
-@every_api
-def test_clients_that_leave_keep_no_connections_open(
-    api: Client, clients: Any, api_key: str, running: Any, upstream: Any
-) -> None:
-    never = threading.Event()
-
-    def connections() -> int:
-        return len(upstream.open_connections)
-
-    before = connections()
-    for _ in range(5):
-        upstream.script(Model(ASK, turn(Text("abc", deltas=("ay", "be", "ce")), hold={api.lead + 1: never})))
-        client = clients.http(running)
-        with api.opened(client, api_key) as answer:
-            chunks, got = answer.iter_raw(), b""
-            while b'ay"' not in got:
-                got += next(chunks)
-        client.close()
-    assert eventually(lambda: connections() <= before)
-    assert eventually(lambda: sum(request.cancelled for request in upstream.asked()) == 5)
-    never.set()

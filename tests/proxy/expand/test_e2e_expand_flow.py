@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import bash
-from support.agents.apis import CLIENTS, Client, both_ways, every_api, every_sdk
+from support.agents.apis import CLIENTS, Client, both_ways, every_sdk
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs, seen
 from support.agents.requests import PHANTOM, assert_prefix_kept, declared, hidden_results
 from support.mitm import eventually
@@ -141,29 +141,6 @@ def test_a_model_that_never_stops_is_made_to_speak(
     assert caller.say("What is in the log?") == "All right."
     assert len(upstream.asked()) == 9
     assert statuses() == {200}
-
-
-@both_ways
-@every_api
-def test_usage_is_output_of_all_calls_and_input_of_the_last(
-    api: Client, stream: bool, clients: Any, api_key: str, running: Any, upstream: Any
-) -> None:
-    made = [dict(zip(api.usage, metrics, strict=True)) for metrics in ((10, 3), (50, 4))]
-    upstream.script(Model(turn(expand("shadow_1"), usage=made[0]), turn("No.", usage=made[1])))
-    body = api.body("x", stream)
-    if api.name == "chat" and stream:
-        body["stream_options"] = {"include_usage": True}
-    answer = clients.http(running).post(api.host + api.path(stream), json=body, headers=api.headers(api_key))
-    metrics = [found for one in api.values(answer.content, stream) for found in usages(one, api.usage)]
-    assert metrics[-1] == (50, 7)
-
-
-def usages(value: Any, names: tuple[str, ...]) -> list[tuple[int, ...]]:
-    """Return the values of every object within a value that has these members."""
-    if not isinstance(value, dict):
-        return []
-    found = [tuple(value[name] for name in names)] if value.keys() >= set(names) else []
-    return [*found, *(one for inner in value.values() for one in usages(inner, names))]
 
 
 def test_figures_and_events(start: Any, own_proxy: Any, upstream: Any, tmp_path: Any) -> None:

@@ -129,17 +129,12 @@ def tokens(received: Received) -> int:
     return len(json.dumps(received.json, ensure_ascii=False)) // 4
 
 
-def asks(upstream: Any, space: int, api: Client | None = None, *calls: dict[str, Any]) -> Any:
-    """Return a step that asks for the first reference, after which so many more tokens fit. With `api`, the
-    turn states its usage."""
+def asks(upstream: Any, space: int) -> Any:
+    """Return a step that asks for the first reference, after which so many more tokens fit."""
 
     def step(received: Received) -> Any:
-        upstream.window = upstream.window or tokens(received) + space
-        names = api.usage if api is not None else ()
-        usage = dict(zip(names, (tokens(received), 40), strict=False))
-        usage |= {"cache_read_input_tokens": 0} if api is CLIENTS[0] else {}
-        made = (expand(refs(received)[0], **more) for more in calls or ({},))
-        return turn("See.", *made, usage=usage)
+        upstream.window = tokens(received) + space
+        return turn("See.", expand(refs(received)[0]))
 
     return step
 
@@ -185,45 +180,6 @@ def test_a_refusal_in_a_stream_that_has_begun(start: Any, upstream: Any) -> None
     assert [bool(request.problem) for request in upstream.asked()] == [False, False, True, True, False]
     (text,) = hidden_results(upstream.asked()[-1])
     assert exact(text)
-
-
-@every_api
-def test_originals_fit_from_the_start_once_the_limit_is_known(api: Client, start: Any, upstream: Any) -> None:
-    """The turn that asks states its usage, and a refusal has taught the limit."""
-    small = [{"lines": f"{n}-{n + 120}"} for n in (1, 130, 260)]
-    upstream.script(
-        Model(
-            turn(bash("cat big.log")),
-            asks(upstream, 1_500, api),
-            asks(upstream, 0, api, *small),
-            turn("Done."),
-        )
-    )
-    caller = start(api, stream=True)
-    assert caller.say("What is in the log?").endswith("Done.")
-    refused = [number for number, request in enumerate(upstream.asked()) if request.status == 400]
-    assert all(number < 5 for number in refused)
-    assert len(hidden_results(upstream.asked()[-1])) == 4
-    first, *others = hidden_results(upstream.asked()[-1])
-    assert sum(map(len, others)) < 1_500 * 4 - len(first)
-
-
-def test_a_known_window_is_kept_to(start: Any, upstream: Any) -> None:
-    """No refusal is needed: Claude Code assumes 200,000 tokens."""
-    usage = {"input_tokens": 100, "cache_read_input_tokens": 197_000, "output_tokens": 900}
-    upstream.script(
-        Model(
-            turn(bash("cat big.log")),
-            lambda received: turn(expand(refs(received)[0]), usage=usage),
-            turn("Done."),
-        )
-    )
-    caller = start(CLIENTS[0], stream=True)
-    assert caller.say("What is in the log?") == "Done."
-    assert {request.status for request in upstream.asked()} == {200}
-    (text,) = hidden_results(upstream.asked()[-1])
-    assert exact(text)
-    assert len(text) < 3_500
 
 
 SHOWN = {

@@ -314,28 +314,3 @@ def test_a_patch_of_codex(expand: str, clients: Any, api_key: str, proxy: Any, u
     assert PASSWORD.encode() not in first.body + second.body
     assert second.json["input"][: len(items) - 2] == first.json["input"]
     assert second.json["input"][3]["input"] == call.input.replace(PASSWORD, mark(first))
-
-
-def test_members_of_one_name(disk: Disk, clients: Any, api_key: str, proxy: Any, upstream: Any) -> None:
-    """Readers of JSON see the last of two members with one name. Values in the first one are replaced,
-    too."""
-    running = proxy("regular", **OPTIONS)
-    client = clients.http(running)
-    headers = {"authorization": f"Bearer {api_key}"}
-    url = "https://api.openai.com/v1/chat/completions"
-    result = f"DB_PASSWORD={PASSWORD}\nA=1\n"
-    messages = BY_ID["openai-chat"].written(
-        printed(result, words="x", tool="Read", ids="call_1", arguments=lambda _: {"file_path": PATH})
-    )
-    body = {**BY_NAME["chat"].body("x", False), "messages": messages}
-    assert client.post(url, json=body, headers=headers).status_code == 200
-    written = f'{{"file_path":"{PATH}","content":"{mark(upstream.asked()[-1])}","content":"x"}}'
-    sent = written.replace(mark(upstream.asked()[-1]), PASSWORD)
-    call = {"id": "call_2", "type": "function", "function": {"name": "Write", "arguments": sent}}
-    messages += [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_2", "content": "ok"},
-    ]
-    assert client.post(url, json=body, headers=headers).status_code == 200
-    last = upstream.asked()[-1].json["messages"][3]["tool_calls"][0]["function"]["arguments"]
-    assert last == written

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -120,21 +119,6 @@ def test_the_file_applies_to_the_next_request(
     assert send() < len(LOG)
 
 
-def test_the_script_is_reloaded_when_it_is_touched(
-    own_proxy: Any, clients: Any, upstream: Any, tmp_path: Path
-) -> None:
-    script = tmp_path / "main.py"
-    script.write_text(ADDON.read_text())
-    proxy = own_proxy("reverse", script=script)
-    send = Sender(clients.http(proxy), proxy, upstream)
-    assert send() < len(LOG)
-    for _ in range(2):
-        found = proxy.log().count("Penumbra is active")
-        script.touch()
-        assert eventually(lambda before=found: proxy.log().count("Penumbra is active") > before)
-        assert send() < len(LOG)
-
-
 def test_flows_log_and_events_describe_a_request(
     own_proxy: Any, clients: Any, upstream: Any, tmp_path: Path
 ) -> None:
@@ -205,25 +189,6 @@ def test_a_shell_can_read_the_figures(own_proxy: Any, clients: Any, upstream: An
     assert [line.split()[:2] for line in week.split("\n")[2:3]] == [["together", "1"]]
     assert list(folder.iterdir()) == []
     assert shell_stats(proxy, "--bogus").returncode == 2
-
-
-def test_the_database_is_private_and_holds_no_credential(own_proxy: Any, clients: Any, upstream: Any) -> None:
-    proxy = own_proxy("reverse")
-    upstream.answers(*SESSION)
-    key = "sk-ant-api03-this-is-the-callers-own"
-    caller = agent("anthropic", clients, proxy)
-    caller.client = clients.anthropic(proxy, api_key=key)
-    caller.say("Why does the total test fail?")
-    proxy.stop()
-    files = [path for path in proxy.state.rglob("*") if path.is_file()]
-    assert any(path.suffix == ".sqlite" for path in files)
-    for path in files:
-        assert path.stat().st_mode & 0o077 == 0
-        assert key.encode() not in path.read_bytes()
-    [database] = [path for path in files if path.suffix == ".sqlite"]
-    with sqlite3.connect(database) as connection:
-        [mode] = connection.execute("pragma journal_mode").fetchone()
-    assert mode == "wal"
 
 
 MESSAGES_KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "content-type": "application/json"}

@@ -150,17 +150,6 @@ def test_a_response_can_be_continued_twice(talk: Any, upstream: Any) -> None:
         assert upstream.asked()[-1].json["previous_response_id"] != known
 
 
-def test_the_connection_dies_in_a_hidden_turn(talk: Any, upstream: Any) -> None:
-    upstream.script(once(turn("NEED", cut_after=5)))
-    caller = talk()
-    with pytest.raises(ConnectionClosed):
-        caller.say("What is in the log?")
-    caller.reconnect()
-    caller.messages.clear()
-    upstream.script(Model(turn("Never mind.")))
-    assert caller.say("Again.") == "Never mind."
-
-
 def test_a_client_that_goes_away_ends_the_hidden_turn(talk: Any, upstream: Any) -> None:
     never = threading.Event()
     upstream.script(once(turn("NEED", hold={6: never})))

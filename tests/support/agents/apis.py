@@ -51,8 +51,6 @@ class Client:
     """The bytes of a keep-alive; empty if the API has none."""
     forbids: Callable[[Any], bool] = lambda body: body.get("tool_choice") in ("none", {"type": "none"})
     """(request) -> whether calls are forbidden."""
-    usage: tuple[str, ...] = ()
-    """The names of the usage's members for input and output."""
     stream_path: str = ""
     """The path of requests for a stream; empty if all requests have one path."""
     more_headers: Mapping[str, str] = field(default_factory=dict)
@@ -218,7 +216,6 @@ _GEMINI: dict[str, Any] = {
     "ends": b"finishReason",
     "lead": 0,
     "forbids": _gemini_forbids,
-    "usage": ("promptTokenCount", "candidatesTokenCount"),
     "gap": "\n\n",
 }
 
@@ -235,7 +232,6 @@ CLIENTS = (
         # message_start, ping and content_block_start
         lead=3,
         keep_alive=b"event: ping",
-        usage=("input_tokens", "output_tokens"),
     ),
     Client(
         name="chat",
@@ -248,7 +244,6 @@ CLIENTS = (
         # The role comes first.
         lead=1,
         keep_alive=b": keep-alive",
-        usage=("prompt_tokens", "completion_tokens"),
         gap="\n\n",
     ),
     Client(
@@ -262,7 +257,6 @@ CLIENTS = (
         # created, in_progress, output_item.added and content_part.added
         lead=4,
         keep_alive=b": keep-alive",
-        usage=("input_tokens", "output_tokens"),
     ),
     Client(name="gemini", stream_path="/v1beta/models/m:streamGenerateContent?alt=sse", caller=_gemini_caller, events=_sse, **_GEMINI),
     Client(
@@ -283,7 +277,6 @@ CLIENTS = (
         lead=0,
         # The only way to forbid calls is to name no tools.
         forbids=lambda body: not body["tools"],
-        usage=("prompt_eval_count", "eval_count"),
         gap="\n\n",
     ),
     Client(
@@ -299,7 +292,6 @@ CLIENTS = (
         lead=1,
         # The API can't forbid calls, so that the tool is missing instead.
         forbids=lambda body: PHANTOM not in str(body["toolConfig"]),
-        usage=("inputTokens", "outputTokens"),
     ),
 )  # fmt: skip
 

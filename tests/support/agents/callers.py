@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -188,8 +188,6 @@ class ConverseAgent(Agent):
 
     token: str = ""
     """The API key; empty if requests are signed."""
-    usage: dict[str, Any] = field(default_factory=dict)
-    """The usage of the last answer."""
 
     API = BY_ID["bedrock-converse"]
 
@@ -217,7 +215,6 @@ class ConverseAgent(Agent):
             answer = (self.client.converse_stream if self.stream else self.client.converse)(**request)
         if self.stream:
             return self._joined(answer["stream"])
-        self.usage = answer["usage"]
         return list(answer["output"]["message"]["content"])
 
     def keep(self, answer: Any) -> None:
@@ -248,8 +245,6 @@ class ConverseAgent(Agent):
                 _add(blocks.setdefault(delta["contentBlockIndex"], {}), delta["delta"])
             elif "messageStop" in event:
                 ended = True
-            elif metadata := event.get("metadata"):
-                self.usage = metadata["usage"]
         assert ended
         assert list(blocks) == list(range(len(blocks)))
         for block in blocks.values():
@@ -278,17 +273,11 @@ class InvokeAgent(AnthropicAgent):
 
     token: str = ""
     """The API key; empty if requests are signed."""
-    metrics: dict[str, Any] = field(default_factory=dict)
-    """Bedrock's own figures of the last answer."""
 
     def ask(self) -> list[dict[str, Any]]:
         if self.stream:
             return self._joined(self.events())
         answer = self._answer(self.client.invoke_model)
-        found = answer["ResponseMetadata"]["HTTPHeaders"]
-        self.metrics = {
-            f"{way}TokenCount": int(found[f"x-amzn-bedrock-{way}-token-count"]) for way in ("input", "output")
-        }
         return list(json.loads(answer["body"].read())["content"])
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -323,8 +312,6 @@ class InvokeAgent(AnthropicAgent):
                         blocks[-1][key] = blocks[-1].get(key, "") + delta[key]
             elif event["type"] == "content_block_stop" and blocks[-1]["type"] == "tool_use":
                 blocks[-1]["input"] = json.loads("".join(pieces) or "{}")
-            elif event["type"] == "message_stop":
-                self.metrics = event["amazon-bedrock-invocationMetrics"]
         return blocks
 
 
