@@ -130,6 +130,7 @@ class Failure:
     """True if the provider reported the error as an event of a stream. The client then also gets an event."""
 
 
+ENDED_EARLY = "the upstream ended its response early"
 ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import Raw
 
-from penumbra.apis.base import Event, Failure, Filter, Turn
+from penumbra.apis.base import ENDED_EARLY, Event, Failure, Filter, Turn
 from penumbra.apis.call_arguments import CallArguments
 from penumbra.apis.turns import BODY, SSE, Framing, Turns
 from penumbra.apis.usage import UsageTable
@@ -60,16 +60,16 @@ class Response:
     def end_turn(self) -> Turn:
         """End the provider's response, and return its turn. Delayed events stay delayed. An incomplete event
         that names the injected tool is dropped: no client can read it."""
-        rest = self._read(self._reader.close())
+        rest = self._rest = self._read(self._reader.close())
         if self._turns is None:
-            self._rest = rest
             return Turn()
-        name = self._turns.injected_tool.encode()
-        is_stream = bool(name) and not self._framing.is_whole
+        name, turn = self._turns.injected_tool.encode(), self._turns.end_turn()
         self._rest = [
-            event for event in rest if not (is_stream and event.document is None and name in event.piece.raw)
+            event for event in rest if not (name and event.document is None and name in event.piece.raw)
         ]
-        return self._turns.end_turn()
+        if self._framing.is_whole and len(self._rest) < len(rest):
+            return replace(turn, failure=Failure(None, b"", ENDED_EARLY))
+        return turn
 
     def go_on(self) -> bytes:
         """Continue the response. Return the last bytes of this turn for the client."""

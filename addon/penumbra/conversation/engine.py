@@ -218,8 +218,9 @@ class Engine:
             return None
         inputs = inputs.learned(retry.limits) if retry is not None else inputs
         inputs = replace(inputs, waits=late_declaration.may_wait(incoming, inputs))
-        prepared = await self._prepare(incoming, inputs, turn)
-        betas = self._without_unbound(incoming, inputs, prepared)
+        watched = await self._prepare(incoming, inputs, turn)
+        prepared = watched if watched is not None and watched.is_offered else None
+        betas = self._without_unbound(incoming, inputs, watched)
         inputs = await self._completed(incoming, inputs, prepared, turn)
         if retry is not None and retry.limits.tools_first and prepared is None:
             inputs = replace(inputs, is_withdrawn=True)
@@ -228,13 +229,14 @@ class Engine:
         accepted = self._accepted(inputs, rewritten, prepared, betas, line)
         if incoming.api.kind != "messages":
             return accepted
-        if prepared is not None:
-            accepted = await self._watched(accepted, inputs, prepared, turn)
+        if watched is not None:
+            accepted = await self._watched(accepted, inputs, watched, turn)
         await self._record(accepted, inputs, prepared, retry)
         return accepted
 
     async def _prepare(self, incoming: Incoming, inputs: Inputs, turn: Turn) -> Prepared | None:
-        """Put the injected tool and hidden exchanges into the request; None if the request gets no tool."""
+        """Put the injected tool and hidden exchanges into the request. Return None if no call of the tool can
+        come."""
         request, responses = inputs.request, inputs.responses
         if responses is None:
             return None

@@ -115,8 +115,8 @@ class Expansions:
         conditions: Conditions,
         chain: Chain | None = None,
     ) -> Prepared | None:
-        """Prepare a request for the injected tool, and return None if the request does not get the tool.
-        `known` and `chain` are those of `look`."""
+        """Prepare a request for the injected tool. Return None if the request does not get the tool and the
+        model does not know the tool from the history. `known` and `chain` are those of `look`."""
         prepared = await self._prepare(known, document, conditions, chain)
         wire = known.wire
         if known.orphaned:
@@ -154,20 +154,21 @@ class Expansions:
         if latest is None and conditions.last_tool and conditions.last_tool not in tools.names:
             name = conditions.last_tool
         brought = reference.brought(wire, document, tools)
-        if not brought and not await self._belongs(history, past, latest, conditions, caller):
+        is_offered = bool(brought) or await self._belongs(history, past, latest, conditions, caller)
+        if not (is_offered or _may_call(document, name, history, past)):
             return None
         if brought:
             name = brought
-        elif latest is not None and latest.tool not in tools.names:
+        elif latest is not None and latest.tool and latest.tool not in tools.names:
             name = latest.tool
         elif latest is None and conditions.editing and not conditions.last_tool:
             name = reference.editing_name(name, tools)
         # The model keeps tools that the input of an earlier request has declared.
         declared_at = b""
-        if not brought and not conditions.counting and tools.own:
+        if is_offered and not brought and not conditions.counting and tools.own:
             chain = before or prefix_hash.of(document)
             declared_at = _declare(wire, document, reference.tool(name), latest, chain, conditions)
-        if begins and not conditions.counting:
+        if is_offered and begins and not conditions.counting:
             await self._exchanges.put(_from_now_on(history, caller, name, declared_at), in_background=True)
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in conditions.betas)
         # If the provider stores the history, the request does not show its conversation.
@@ -192,6 +193,7 @@ class Expansions:
             earlier=renewed.conversation if renewed is not None else b"",
             provider_results=followed.held if followed is not None else (),
             is_followed=followed is not None,
+            is_offered=is_offered,
         )
 
     async def _history(
@@ -342,7 +344,9 @@ class Expansions:
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
         """Store a response in the form of the next request. `Stores.written` waits until the response is on
-        disk."""
+        disk. A response to a request without the tool is stored only if it has hidden calls."""
+        if not prepared.is_offered and done.hidden is None and not done.orphans:
+            return
         caller, owner, earlier = prepared.caller, prepared.owner, prepared.replayed.keys
         begun, before = prepared.history.begun, prepared.history.front
         calls = begun.calls + done.calls if begun is not None else done.calls
@@ -350,8 +354,9 @@ class Expansions:
         visible = Visible(0, 0, calls, text, "", 0, tokens=done.tokens)
         key, *others = exchanges.keys(owner, replace(visible, item=done.item), before)
         scope = prepared.references.scope
-        response = PastResponse(prepared.tool, text_hash(text), (), done.hidden, scope, caller.scope)
-        response = replace(response, declared_at=prepared.declared_at)
+        response = PastResponse(prepared.declared, text_hash(text), (), done.hidden, scope, caller.scope)
+        is_undecided = not (prepared.is_offered or prepared.history.is_elsewhere)
+        response = replace(response, declared_at=prepared.declared_at, undecided=is_undecided)
         # A single write stores all entries.
         entries = dict.fromkeys((key, *others), response)
         if done.orphans:
@@ -360,7 +365,7 @@ class Expansions:
         if done.signed_late and done.hidden is not None:
             earlier += (key,)
         if done.signature and earlier:
-            entries[signature_key(owner, done.signature)] = PastResponse(prepared.tool, "", earlier)
+            entries[signature_key(owner, done.signature)] = PastResponse(prepared.declared, "", earlier)
         if done.ids and (prepared.threaded or done.hidden is not None):
             entries |= _by_ids(prepared, done)
         if done.calls and not done.sound:
@@ -387,7 +392,7 @@ def _by_ids(prepared: Prepared, done: Done) -> dict[bytes, PastResponse]:
         hidden = Hidden((), None, results, response_id=done.ids[-1])
         needed = bool(results) or response_id != done.ids[-1]
         entries[_id_key(caller, response_id)] = PastResponse(
-            prepared.tool,
+            prepared.declared,
             text_hash(""),
             hidden=hidden if needed else None,
             conversation=prepared.references.scope,
@@ -421,6 +426,16 @@ def _declare(
                 return place
     wire.declare(document, tool)
     return b""
+
+
+def _may_call(document: Document, tool: str, history: History, past: Mapping[bytes, PastResponse]) -> bool:
+    """Return whether a model may call the tool although the request does not declare the tool. The model may
+    know the tool from a text of the request, from the provider's history, or from earlier calls. A JSON
+    string with only the name is part of a declaration or call of the client's own."""
+    if history.is_elsewhere or any(response.hidden is not None for response in past.values()):
+        return True
+    name = tool.encode()
+    return name in document.data and b'"%b"' % name not in document.data
 
 
 def _from_now_on(

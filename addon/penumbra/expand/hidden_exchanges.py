@@ -252,6 +252,14 @@ class Prepared:
     """True if the provider stores the history, and all of it came from this caller."""
     show: ShowName = one_line
     """The function that formats names of tools."""
+    is_offered: bool = True
+    """False if the request does not have the tool. The model may still call the tool, and the client must not
+    see the call."""
+
+    @property
+    def declared(self) -> str:
+        """The injected tool's name; empty if the request does not have the tool."""
+        return self.tool if self.is_offered else ""
 
     @property
     def scopes(self) -> tuple[bytes, ...]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from penumbra.apis import upstream_error
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Failure, Hidden, InjectedCall, MadeCall, Turn
+from penumbra.apis.base import ENDED_EARLY, Failure, Hidden, InjectedCall, MadeCall, Turn
 from penumbra.apis.responses import Response
 from penumbra.errors import place
 
@@ -207,9 +207,8 @@ class ToolLoop:
         self._response.restart()
 
     def _broken_off(self, turn: Turn) -> Broken | Done:
-        if self.rounds and (turn.failure is not None or not self._shows):
-            message = "the upstream ended its response early"
-            return Broken(turn.failure or Failure(None, b"", message))
+        if turn.failure is not None or (self.rounds and not self._shows):
+            return Broken(turn.failure or Failure(None, b"", ENDED_EARLY))
         # The client's response breaks off at the same place as the provider's.
         return replace(self._left(), out=self._response.finish())
 

@@ -97,7 +97,7 @@ class Reports:
         summary = Summary.of(
             rewritten.shown,
             accepted.hidden,
-            declared=prepared.tool if prepared else "",
+            declared=prepared.declared if prepared else "",
             put_back=len(prepared.replayed.exchanges) if prepared else 0,
         )
         changed = rewritten.body is not incoming.body
@@ -329,7 +329,7 @@ def sent_request(
         dollars_saved=_dollars(
             incoming, summary, Summary.of(new), rates.at(len(accepted.rewritten.body) // _BYTES_A_TOKEN)
         ),
-        declared=reference.tool_tokens(prepared.tool) if prepared is not None else 0,
+        declared=reference.tool_tokens(prepared.tool) if prepared is not None and prepared.is_offered else 0,
         put_back=_put_back(accepted),
         tools=_tools(incoming, request, accepted.show),
         called=frozenset(accepted.show(call.name) for call in request.conversation.calls.values()),

@@ -177,7 +177,7 @@ class WebSockets:
             stream.lose()
         if envelope.type == CREATE and outcome is None:
             stream.latest = None
-        if outcome is not None and outcome.prepared is not None:
+        if outcome is not None and outcome.prepared is not None and outcome.prepared.is_offered:
             # The frame already has the right id of the previous response.
             return outcome.rewritten.body
         sent = (
@@ -342,7 +342,7 @@ class WebSockets:
         if waiting.looped is not None and prepared is not None and find is not None:
             looped = waiting.looped
             looped.prepared, looped.find, looped.portions = prepared, find, Portions(accepted.bounds)
-        request = body if prepared is not None else self._renamed(socket, body)
+        request = body if prepared is not None and prepared.is_offered else self._renamed(socket, body)
         waiting.begun = False
         waiting.loop.again(request)
         inject(flow, request, to_client=False)
@@ -371,7 +371,7 @@ class WebSockets:
         if turn is None or caller is None or not turn.finished:
             return
         look_at_message(flow, turn.message)
-        if waiting.looped is not None:
+        if waiting.looped is not None and waiting.looped.prepared.is_offered:
             return
         engine = waiting.handle.engine
         await engine.tool_calls.record(caller.scope, turn.made)

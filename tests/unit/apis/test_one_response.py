@@ -148,7 +148,7 @@ def test_the_model_and_the_reason_of_the_end_are_read(case: Case) -> None:
     assert bool(turn.ending.model) is (case.format != "bedrock")
 
 
-@every_stream
+@every_case
 def test_half_an_event_at_the_end_does_not_name_the_tool(case: Case) -> None:
     data = case.begin().written(ASKING)
     for at in places(data):

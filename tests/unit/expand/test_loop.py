@@ -139,6 +139,17 @@ def test_a_continuation_that_ends_early() -> None:
     assert b"error" not in done.out
 
 
+def test_a_document_that_is_cut_within_a_hidden_call_becomes_an_error() -> None:
+    one = ToolLoop(WIRE, WIRE.body(PHANTOM), REQUEST)
+    one.feed(
+        b'{"type":"message","role":"assistant","content":[{"type":"tool_use","name":"%b"' % PHANTOM.encode()
+    )
+    broken = one.end_turn()
+    assert isinstance(broken, Broken)
+    done = one.failed(broken.failure)
+    assert (json.loads(done.out)["type"], done.status, done.sound) == ("error", 502, False)
+
+
 def test_an_error_that_the_provider_reports_is_one_for_the_client() -> None:
     one = continued()
     one.feed(start(1) + text(0, "half"))

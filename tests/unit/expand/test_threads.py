@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from penumbra.apis.identity import Caller
 from penumbra.expand import reference
 from penumbra.expand.expansions import Expansions
@@ -34,9 +36,13 @@ def made() -> Expansions:
     return Expansions(b"k" * 32, Table(database, exchanges.SCHEMA, 60), kept, calls)
 
 
-def request(thread: dict[str, Any], *messages: Any) -> Document:
+def body(*messages: Any, **more: Any) -> Document:
     tools = [{"name": "Bash", "input_schema": {}}]
-    return Document(json.dumps({"tools": tools, "thread": thread, "messages": messages}).encode())
+    return Document(json.dumps({"tools": tools, **more, "messages": messages}).encode())
+
+
+def request(thread: dict[str, Any], *messages: Any) -> Document:
+    return body(*messages, thread=thread)
 
 
 async def prepared(expansions: Expansions, document: Document, opening: str) -> Prepared:
@@ -147,16 +153,51 @@ def test_a_thread_from_its_first_request_on() -> None:
     asyncio.run(go())
 
 
-def test_a_thread_that_began_without_the_proxy_is_left_alone() -> None:
+THREAD = {"type": "continue", "previous_message_id": "msg_9"}
+NAMING = f"call {PHANTOM}"
+
+
+@pytest.mark.parametrize(
+    ("thread", "words", "is_watched"),
+    [(THREAD, "x", True), (None, NAMING, True), (None, "x", False)],
+    ids=["known to the provider", "named in the request", "unknown"],
+)
+def test_a_conversation_that_began_without_the_proxy_is_left_alone(
+    thread: Any, words: str, is_watched: bool
+) -> None:
+    """A model that knows the tool may call the tool, and the client does not see the call."""
+
     async def go() -> None:
-        document = request(
-            {"type": "continue", "previous_message_id": "msg_9"}, {"role": "user", "content": "x"}
-        )
-        conditions = Conditions(wanted=True, at_stake=False, hint=True)
-        expansions = made()
+        history = [{"role": "user", "content": words}, {"role": "assistant", "content": "y"}] * (not thread)
+        expansions, new = made(), {"role": "user", "content": "z"}
+        document = request(thread, *history, new) if thread else body(*history, new)
+        conditions = Conditions(wanted=True, at_stake=True, hint=True)
         known = await expansions.look("anthropic", document, Caller(b"p" * 32, ""))
         assert known is not None
-        assert await expansions.prepare(known, document, conditions) is None
+        found = await expansions.prepare(known, document, conditions)
         assert document.edits == []
+        assert (found is not None) == is_watched
+        if found is None:
+            return
+        assert not found.declared
+        loop, texts, _ = await answers(expansions, found, document, asking("shadow_" + "0" * 18))
+        step = loop.answered(texts)
+        assert isinstance(step, Continue)
+        assert b"tool_result" in step.request
+        shown = step.out + loop.feed(start(2) + text(0, "so") + end("end_turn", 2))
+        done = loop.end_turn()
+        assert isinstance(done, Done)
+        assert PHANTOM.encode() not in shown + done.out
+        await expansions.remember(found, done)
+        # The next request has the hidden exchange, and still no tool.
+        said = [*history, new, {"role": "assistant", "content": done.text}, {"role": "user", "content": "?"}]
+        later = body(*said) if not thread else request({**thread, "previous_message_id": done.ids[0]}, new)
+        known = await expansions.look("anthropic", later, Caller(b"p" * 32, ""))
+        assert known is not None
+        again = await expansions.prepare(known, later, conditions)
+        assert again is not None
+        assert not again.declared
+        assert len(again.replayed.exchanges) == 1
+        assert len(json.loads(later.render())["tools"]) == 1
 
     asyncio.run(go())
