@@ -243,7 +243,7 @@ class Penumbra(Guarded):
 
     def next_layer(self, data: NextLayer) -> None:
         """Replace the next layer by a layer whose responses the tool loop can continue. If secrets are
-        redacted, allow only HTTP."""
+        redacted, allow only HTTP to LLM hosts."""
         self.only_http.next_layer(data)
         self.responses.tool_loop.next_layer(data)
 

@@ -12,7 +12,7 @@ class RedactionError(Exception):
     of the text."""
 
     status = 500
-    """HTTP status of the refusal. Clients repeat requests that fail with a status from 500 up."""
+    """HTTP status of the refusal. Many clients repeat requests that fail with a status from 500 up."""
 
 
 class Unreadable(RedactionError):

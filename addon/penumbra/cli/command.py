@@ -1,5 +1,5 @@
 """This module has functions for all commands: for arguments, settings, standard input, and failures. A
-failure is one line and an exit code. Settings and rules are imported only in the functions that read them,
+failure is a message and an exit code. Settings and rules are imported only in the functions that read them,
 since the help needs neither."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""This module allows only HTTP on connections to LLM hosts.
+"""This module allows only HTTP on connections to LLM hosts, except for local services and hosts that the
+operator excludes.
 
-If the first bytes of a connection don't look like a request (an empty line, or half of a first line),
-mitmproxy assumes another protocol and passes all bytes on unread.
+mitmproxy would pass all bytes of a connection on unread if its first bytes did not look like a request. An
+example is half of a first line.
 """
 
 from __future__ import annotations

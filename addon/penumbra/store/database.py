@@ -1,7 +1,7 @@
 """This module has the SQLite database of this machine, with its own thread and a limit on the time that a
 caller waits.
 
-The database's own thread opens the file at the start, so that the event loop never waits for a disk. While
+The database's own thread opens the file at the start, so that the event loop does not wait for a disk. While
 the file can't be opened or written, the same tables live in memory (`database_file.py`). If the database
 hangs, the waiting requests give up after a time, and later requests do without the database until it answers.
 Background writes that follow each other quickly share a transaction.

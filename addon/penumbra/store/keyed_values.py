@@ -152,9 +152,9 @@ class KeyedValues(ABC, Generic[V]):
         self, values: Mapping[bytes, V], over: Collection[bytes] = (), *, unasked: bool = False
     ) -> bool:
         """Set the values of keys that have none, and replace the values of the keys in `over`. Return whether
-        all given values are valid now. If not, another proxy was first, and `get` returns the valid values.
-        `Stores.written` waits until the values are stored durably. With `unasked`, the values are valid even
-        if nothing can be written, because they were made during an outage."""
+        all given values are valid now. If not, another proxy was first or nothing can be written, and `get`
+        returns the valid values. `Stores.written` waits until the values are stored durably. With `unasked`,
+        the values are valid even if nothing can be written, because they were made during an outage."""
 
     @abstractmethod
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
