@@ -43,7 +43,7 @@ _GAP, _FOR_GAPS = 160, 4
 _BASE = 30
 """The number of bytes added to the size of each unit, so that short units have no advantage."""
 _MISSES = 40
-"""After this number of units that don't fit, no further unit is tried."""
+"""If more than this number of units don't fit, no further unit is tried."""
 _BEFORE, _AFTER = 230, 1_400
 """The numbers of bytes before and after a place that are cut into units, if the text is too large."""
 _MOST = 16

@@ -26,7 +26,7 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024
-"""The smallest limit in bytes for the messages' JSON."""
+"""The smallest limit in bytes for the messages' JSON, unless a limit in tokens demands less."""
 MESSAGE_BYTES = 8_000
 """The size in bytes of a message's texts above which the texts are cut."""
 _SHORTENED = 2_900

@@ -1,8 +1,7 @@
 """This stage renders a text as a screen would, without colours, titles and overwritten text.
 
 A text after a carriage return overwrites the text before. If the new text is shorter, it begins a new line
-instead. Colours stay if only colours show the difference between
-two compared texts.
+instead. Colours stay if only colours show the difference between two compared texts.
 
 There are three steps, and each runs only if the text needs it. One pattern deletes sequences that don't move
 the cursor (colours, modes, titles, hyperlinks, character sets). Lines with carriage returns, backspaces or
@@ -41,9 +40,9 @@ _COMPARED = re.compile(
 _PASSES = 4
 """The greatest number of passes. Deleting a sequence may form a new sequence."""
 _WIDEST = 400
-"""The greatest number of cells that a move to the right may add."""
+"""The last column that a move to the right can reach."""
 _PAGE = 60
-"""The greatest number of rows that a move to a position may add."""
+"""The number of rows of a page that a move to a position can reach."""
 
 
 def render(text: str, *, moves: bool = True) -> str:

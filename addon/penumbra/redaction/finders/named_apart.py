@@ -77,7 +77,7 @@ _MARK = Linear(rb"(?i)(?:^|[^\w.-])(?:" + _MARKS + rb")\b")
 _SIGN = Linear(rb"(?i)" + _TELLING_WORDS + rb"|" + _MARKS)
 """This pattern matches wherever `_TELLING` or `_MARK` matches."""
 _FAR = 20_000
-"""The greatest number of bytes between an anchor and the end of the text that is searched."""
+"""The greatest number of bytes between an anchor and a sign of a secret."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
