@@ -20,7 +20,7 @@ from penumbra.explain.result_facts import ResultMemory
 from penumbra.flow import destination, explainer, hidden_requests, listening, websocket_streams
 from penumbra.flow.certificate_names import CertificateNames
 from penumbra.flow.current_settings import CurrentSettings, EngineHandle, Engines
-from penumbra.flow.explainer import Commands, Explainer
+from penumbra.flow.explainer import Explainer, FlowCommands
 from penumbra.flow.guarded import Guarded
 from penumbra.flow.only_http import OnlyHttp
 from penumbra.flow.page.contents import Contents, Texts
@@ -70,7 +70,7 @@ class Penumbra(Guarded):
         self.only_http = OnlyHttp(self._is_llm_host, self._is_searched, self._is_provider)
         self.explainer = Explainer(self.memory, self.texts, self._handle, lambda: self.settings)
         contents = Contents(self.journal, self.texts, self._process, self._handle, self.history.write)
-        commands = Commands(
+        commands = FlowCommands(
             self.journal,
             self.explainer,
             self.memory,

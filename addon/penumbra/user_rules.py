@@ -28,7 +28,7 @@ from penumbra.rule_schemas.command_rules import CommandExample, CommandFile, Fam
 from penumbra.rule_schemas.providers import Providers, RequestExample
 from penumbra.rule_schemas.schema import broken_patterns, convert, problems
 from penumbra.rule_schemas.secret_rules import SecretFile, SecretRule
-from penumbra.rule_schemas.tool_rules import Tools
+from penumbra.rule_schemas.tool_rules import ToolRules
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
 
@@ -252,7 +252,7 @@ def failing(contents: Mapping[str, Any]) -> Iterator[FailedExample]:
         if name.startswith("commands/"):
             yield from _commands(name, convert(CommandFile, content, name))
         elif name == "tools.yaml":
-            yield from _tools(convert(Tools, content, name))
+            yield from _tools(convert(ToolRules, content, name))
         elif name == "providers.yaml":
             yield from _providers(convert(Providers, content, name).examples)
     secrets = {name: content for name, content in contents.items() if name.rpartition("/")[0] == "secrets"}
@@ -281,7 +281,7 @@ def _secrets(contents: Mapping[str, Any]) -> Iterator[FailedExample]:
                 yield FailedExample(name, rule.id, problem)
 
 
-def _tools(file: Tools) -> Iterator[FailedExample]:
+def _tools(file: ToolRules) -> Iterator[FailedExample]:
     for number, example in enumerate(file.examples):
         got = classify(example.tool, example.arguments).category
         if got != example.category:

@@ -45,8 +45,8 @@ Rewrite = Callable[[Document, str], None]
 
 
 @dataclass(slots=True)
-class Call:
-    """A `Call` is the part of a call that has arrived in a stream."""
+class EditedCall:
+    """An `EditedCall` is the part of a call that has arrived in a stream."""
 
     name: str = ""
     id: str = ""
@@ -89,7 +89,7 @@ class CallArguments(ABC):
 
     def __init__(self, open_: Open) -> None:
         self._open = open_
-        self._calls: dict[Hashable, Call] = {}
+        self._calls: dict[Hashable, EditedCall] = {}
         """The calls of a stream that have not ended, by the id, index or place in their events."""
 
     def event(self, event: Event) -> Iterable[Event]:
@@ -168,7 +168,7 @@ class NumberedArguments(CallArguments):
             return self._flush([index])
         if begun is not None:
             editor = self._open(begun.name, freeform=begun.is_text)
-            self._calls[index] = Call(begun.name, is_text=begun.is_text, arguments=editor)
+            self._calls[index] = EditedCall(begun.name, is_text=begun.is_text, arguments=editor)
         elif known is not None and (fragment := self._fragment(document, members)) is not None:
             text = document.text_of(fragment)
             if (new := known.feed(event, text, self.rewrite)) != text:

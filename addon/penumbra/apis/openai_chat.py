@@ -26,7 +26,7 @@ from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible
-from penumbra.apis.call_arguments import Call, CallArguments, edit_value
+from penumbra.apis.call_arguments import CallArguments, EditedCall, edit_value
 from penumbra.apis.message_pieces import Seam, take_out_calls
 from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, short_hash, text_values
 from penumbra.apis.prompt import Kind, Message, Part
@@ -681,7 +681,7 @@ class ChatArguments(CallArguments):
         ):
             before, call = self._flush([key]), None
         if call is None:
-            call = self._calls[key] = Call(id=call_id)
+            call = self._calls[key] = EditedCall(id=call_id)
         call.name += "" if name == call.name else name
         value = made.get(_SHAPES[shape])
         if value is None or not call.name:

@@ -51,7 +51,7 @@ from penumbra.store import database_file
 from penumbra.store.database_file import VERSION
 
 
-class State(IntEnum):
+class Level(IntEnum):
     OK = 0
     NOTE = 1
     BAD = 2
@@ -61,7 +61,7 @@ class State(IntEnum):
 class Check:
     """A `Check` has the outcome of a check, which is printed as one line."""
 
-    state: State
+    state: Level
     about: str
     """Subject of the check in one word, for programs that read the output."""
     text: str
@@ -73,7 +73,7 @@ class Check:
         return f"{words[self.state]:<5} {self.text}" + (f": {self.fix}" if self.fix else "")
 
 
-ok, note, bad = (partial(Check, state) for state in State)
+ok, note, bad = (partial(Check, state) for state in Level)
 
 _STORE = "store"
 
@@ -319,7 +319,7 @@ def certificate(environment: Mapping[str, str]) -> Iterator[Check]:
         return
     problems = list(_problems(folder))
     yield from problems or [ok(_CA, f"CA certificate {certificate_file(folder)}")]
-    if all(problem.state is not State.BAD for problem in problems):
+    if all(problem.state is not Level.BAD for problem in problems):
         yield from _trusted(folder, environment)
 
 
@@ -404,7 +404,7 @@ def main(arguments: Sequence[str]) -> int:
             for check in made
         ]
         print_json(lines)
-    return WRONG if any(check.state is State.BAD for check in made) else 0
+    return WRONG if any(check.state is Level.BAD for check in made) else 0
 
 
 def checks(environment: Mapping[str, str]) -> Iterator[Check]:

@@ -50,8 +50,8 @@ _Find = Callable[[bytes], tuple[bytes, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """A `Facts` has the facts of each unit of a text."""
+class TextFacts:
+    """A `TextFacts` has the facts of each unit of a text."""
 
     units: Sequence[Sequence[bytes]]
     weights: Mapping[bytes, int]
@@ -67,7 +67,7 @@ class Facts:
         mentioned: Mapping[str, float],
         asked: Container[str] = (),
         seen: Container[bytes] = (),
-    ) -> Facts:
+    ) -> TextFacts:
         """Return the facts of units, with their weights. `mentioned` has the weight of each name that the
         conversation has used before. Names in `asked` keep their full weight, because the call searches for
         them. `seen` has the facts that earlier results show."""

@@ -74,7 +74,7 @@ _KEYS = {how: how.to_bytes() for how in Severity}
 
 
 @dataclass(slots=True)
-class Kind:
+class LineKind:
     """A group of lines that differ only in numbers, times and ids."""
 
     severity: Severity
@@ -106,10 +106,10 @@ class Kind:
 class FailureLines:
     """A `FailureLines` has the failure lines of one text by kind, and the first lines themselves."""
 
-    kinds: dict[bytes, Kind] = field(default_factory=dict)
+    kinds: dict[bytes, LineKind] = field(default_factory=dict)
     spans: list[tuple[Severity, int, int]] = field(default_factory=list)
     """The severity and the offsets in bytes of the first line of each kind."""
-    lines: dict[bytes, Kind] = field(default_factory=dict)
+    lines: dict[bytes, LineKind] = field(default_factory=dict)
     """The first `_LINES` different lines, each as a separate kind."""
     _keys: dict[bytes, bytes] = field(default_factory=dict)
     """The key in `kinds` of each line in `lines`."""
@@ -164,7 +164,7 @@ class FailureLines:
             same.count += 1
             kind.count += 1
             if self.above is not None and not (same.is_spread and kind.is_spread):
-                place = Kind(same.severity, line, b"", above=self.above(start)).place
+                place = LineKind(same.severity, line, b"", above=self.above(start)).place
                 same.is_spread = same.is_spread or place != same.place
                 kind.is_spread = kind.is_spread or place != kind.place
             return
@@ -190,20 +190,20 @@ class FailureLines:
         key = _KEYS[how] + likeness
         above = self.above(start) if self.above is not None else b""
         if len(self.lines) < _LINES:
-            self.lines[line] = Kind(how, line, likeness, above=above)
+            self.lines[line] = LineKind(how, line, likeness, above=above)
             self._keys[line] = key
         kind = self.kinds.get(key)
         if kind is not None:
             kind.count += 1
             kind.last, kind.last_above = line, above
-            kind.is_spread = kind.is_spread or Kind(how, line, b"", above=above).place != kind.place
+            kind.is_spread = kind.is_spread or LineKind(how, line, b"", above=above).place != kind.place
             return
         if len(self.kinds) >= _KINDS:
             key = _KEYS[how]
             if (kind := self.kinds.get(key)) is not None:
                 kind.count += 1
                 return
-        self.kinds[key] = Kind(how, line, likeness, above=above)
+        self.kinds[key] = LineKind(how, line, likeness, above=above)
         self.spans.append((how, start, end))
 
     def ranked(self) -> list[tuple[int, int]]:
@@ -237,7 +237,7 @@ class FailureLines:
         return Missing([[line for line in lines if line.count > 0], list(kinds.values())])
 
 
-def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = None) -> Kind:
+def _left(kind: LineKind, there: LineKind | None, shown: bytes, hidden: LineKind | None = None) -> LineKind:
     """Return a kind without its shown lines. `hidden` is a line of the kind that is not shown."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
@@ -246,7 +246,7 @@ def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = No
         line, above = hidden.line, hidden.above
     # A long line may be shown in part.
     is_shown = not kind.is_spread and line.strip() == kind.line.strip() and b"\n%b\n" % line in shown
-    return Kind(
+    return LineKind(
         kind.severity, line, kind.likeness, count, above=above, is_spread=kind.is_spread, is_shown=is_shown
     )
 
@@ -255,17 +255,17 @@ def _left(kind: Kind, there: Kind | None, shown: bytes, hidden: Kind | None = No
 class Missing:
     """A `Missing` has the failure lines that are not in the shown part of a text."""
 
-    levels: list[list[Kind]]
+    levels: list[list[LineKind]]
     """The kinds at each level. If there are few lines, each line is a separate kind at the first level. Each
     later level merges kinds."""
 
     def __bool__(self) -> bool:
         return bool(self.levels[-1])
 
-    def fitting(self, space: int) -> tuple[Sequence[Kind], int]:
+    def fitting(self, space: int) -> tuple[Sequence[LineKind], int]:
         """Return the kinds of the first level that fits into `space` bytes (or of the last), by falling
         severity. Also return the number of lines whose kind is already shown."""
-        chosen: Sequence[Kind] = ()
+        chosen: Sequence[LineKind] = ()
         again = 0
         for level in range(_LEVELS):
             if level == len(self.levels):
@@ -284,7 +284,7 @@ class Missing:
     def _merge(self) -> None:
         """Add the next level, at which kinds that differ only in numbers within names are merged."""
         varying = _NUMBER if len(self.levels) < _LEVELS - 1 else _WORD_WITH_NUMBER
-        merged: dict[tuple[Severity, bytes, bool], Kind] = {}
+        merged: dict[tuple[Severity, bytes, bool], LineKind] = {}
         for kind in self.levels[-1]:
             same = kind.likeness
             if len(same.translate(None, _DIGITS)) < len(same):
@@ -424,13 +424,13 @@ def _kind(line: bytes) -> bytes:
     )
 
 
-def _needs(kind: Kind) -> int:
+def _needs(kind: LineKind) -> int:
     above = len(kind.above) + 2 if kind.above else 0
     note = (_NOTE + len(_ELSEWHERE) * kind.is_spread) if kind.count > 1 else 0
     return above + min(len(kind.line.rstrip()), _SHOWN + 40) + 1 + note
 
 
-def _noted(kind: Kind) -> str:
+def _noted(kind: LineKind) -> str:
     line = kind.line.rstrip()
     noted = line.decode("utf-8", "surrogatepass")
     if len(line) > _SHOWN:
@@ -459,20 +459,20 @@ def warning(lines: Sequence[str]) -> list[int]:
 def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
     """Return the first line of each kind by its position, with the number of further lines. From a long line,
     only the text around its failures is returned."""
-    kinds: dict[bytes, tuple[int, Kind]] = {}
+    kinds: dict[bytes, tuple[int, LineKind]] = {}
     for position, line in enumerate(lines):
         data = encode(line)
-        _, kind = kinds.setdefault(_kind(data), (position, Kind(Severity.FAILURE, data, b"", 0)))
+        _, kind = kinds.setdefault(_kind(data), (position, LineKind(Severity.FAILURE, data, b"", 0)))
         kind.count += 1
     return {position: "\n".join(map(_noted, _parts_of(kind))) for position, kind in kinds.values()}
 
 
-def _parts_of(kind: Kind) -> list[Kind]:
+def _parts_of(kind: LineKind) -> list[LineKind]:
     """Return a line, or the parts of a long line around its failures."""
     if len(kind.line) <= _LONGEST:
         return [kind]
     parts = [part.line for part in FailureLines.of(kind.line, is_escaped=False).kinds.values()]
-    return [Kind(kind.severity, part, b"", kind.count) for part in parts] or [kind]
+    return [LineKind(kind.severity, part, b"", kind.count) for part in parts] or [kind]
 
 
 def ranked(lines: Sequence[str]) -> list[int]:

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import accumulate, groupby
 
 from penumbra.compress import time_budget
-from penumbra.compress.facts import Facts
+from penumbra.compress.facts import TextFacts
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.size import LEAST_CUT, counted
 
@@ -150,7 +150,7 @@ class Selection:
 
     units: Units
     space: int
-    facts: Facts | None = None
+    facts: TextFacts | None = None
     """The facts of each unit; None if units are chosen in the order of the text."""
     needs: Needs = field(default_factory=dict)
     mark: int = _MARK

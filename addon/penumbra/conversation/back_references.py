@@ -32,7 +32,7 @@ from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.size import counted
 from penumbra.compress.stages import folding, line_numbers
-from penumbra.conversation.call_names import Name
+from penumbra.conversation.call_names import CallName
 from penumbra.conversation.line_index import LEAST_CHARACTERS, EarlierText, LineIndex, TextLines, is_telling
 from penumbra.conversation.staying_lines import FileUnits, StayingLines, quotes
 
@@ -83,7 +83,7 @@ class _Reference:
     earlier: EarlierText
     place: int
     """The position of the first line in the earlier text."""
-    name: Name | None = None
+    name: CallName | None = None
 
     @property
     def numbers(self) -> tuple[int, int]:
@@ -259,7 +259,7 @@ class _Search:
             count += 1
         return count
 
-    def _name(self, part: _Reference) -> Name | None:
+    def _name(self, part: _Reference) -> CallName | None:
         """Return the name of the text that contains a part; None if the text can't be named."""
         numbers = None if part.earlier.is_counted or not any(part.numbers) else part.numbers
         return self.index.calls.name(part.earlier.key, lines=numbers)

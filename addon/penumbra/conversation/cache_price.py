@@ -57,8 +57,8 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """A `Verdict` is the number of changes that pay, with their cost and saving and the reason."""
+class Gain:
+    """A `Gain` is the number of changes that pay, with their cost and saving and the reason."""
 
     count: int
     """The number of changes, counted from the end of the request; 0 if none pays."""
@@ -111,15 +111,15 @@ def remaining_turns(made: int) -> int:
     return min(int(made * entry["part"]), int(entry["most"]))
 
 
-def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Verdict:
+def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Gain:
     """Return how many of the changes pay, counted from the end of the request. `changes` are in the order of
     the request. `turns` more requests are expected. `cold` is true if no part of the request is cached,
     `bound` if the provider would refuse reasoning after the changes."""
     if not changes:
-        return Verdict(0, 0.0, 0.0, "")
+        return Gain(0, 0.0, 0.0, "")
     if bound:
         line = f"kept {len(changes)} results: reasoning after them is bound to what stands before it"
-        return Verdict(0, 0.0, 0.0, line)
+        return Gain(0, 0.0, 0.0, line)
     last = changes[-1]
     best: tuple[float, int, float, float] | None = None
     saved = 0
@@ -136,12 +136,12 @@ def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, 
         once, each = _costs(last.before + last.cached, last.saved, price, cold)
         pays = f"in {once / each:.0f} turns at best" if each > 0 else "never"
         line = f"kept {len(changes)} results: the last alone pays back {pays}, {turns} are expected"
-        return Verdict(0, once, each, line)
+        return Gain(0, once, each, line)
     if once <= 0:
         why = COLD if cold else f"after them are only {cached:,} cached tokens"
-        return Verdict(count, once, each, f"rewrote {count} results: {why}, it pays at once")
+        return Gain(count, once, each, f"rewrote {count} results: {why}, it pays at once")
     line = f"rewrote {count} results before {cached:,} cached tokens: pays back in {once / each:.0f} turns"
-    return Verdict(count, once, each, line)
+    return Gain(count, once, each, line)
 
 
 def _costs(region: int, saved: int, price: Prices, cold: bool) -> tuple[float, float]:

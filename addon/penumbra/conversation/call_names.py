@@ -56,8 +56,8 @@ class NamedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """A `Name` is the name of a call in references."""
+class CallName:
+    """A `CallName` is the name of a call in references."""
 
     name: str
     keys: frozenset[bytes]
@@ -88,7 +88,7 @@ class NamedCalls:
 
     def name(
         self, key: bytes, *, is_whole: bool = False, lines: tuple[int, int] | None = None
-    ) -> Name | None:
+    ) -> CallName | None:
         """Return the name of a result; None if the result can't be named. With `is_whole` the reference means
         the whole result, so it may also mean a later call with the same result. `lines` are the first and
         last line number in a file. The reference can't mean a later call without these lines."""
@@ -98,11 +98,11 @@ class NamedCalls:
         if lines is not None:
             rivals = [call for call in rivals if any(a <= lines[1] and lines[0] <= b for a, b in call.shown)]
         if not rivals:
-            return Name(name, frozenset({key}))
+            return CallName(name, frozenset({key}))
         if place >= _FARTHEST or not calls[0].lasts:
             return None
         ordinal = f"{place + 1}{_ENDINGS.get(place + 1, 'th')}"
-        return Name(f"{name} (the {ordinal})", frozenset({key, calls[0].key}))
+        return CallName(f"{name} (the {ordinal})", frozenset({key, calls[0].key}))
 
 
 _LONGEST = 60

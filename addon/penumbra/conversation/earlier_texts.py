@@ -27,7 +27,15 @@ from penumbra.compress.result import Loss, Shortened, ShownBefore
 from penumbra.compress.stages import line_numbers, terminal
 from penumbra.conversation import provider_history
 from penumbra.conversation.back_references import STAGE, Referring, with_references
-from penumbra.conversation.call_names import Clean, Name, Remembered, call_key, call_name, can_name, is_plain
+from penumbra.conversation.call_names import (
+    CallName,
+    Clean,
+    Remembered,
+    call_key,
+    call_name,
+    can_name,
+    is_plain,
+)
 from penumbra.conversation.items import Item
 from penumbra.conversation.line_index import LineIndex, LineIndexes
 from penumbra.conversation.model import Request
@@ -286,7 +294,7 @@ class EarlierTexts:
         """Return the first result with the same incoming text, if any."""
         return self.so_far.referents.get(item.digest)
 
-    def name(self, referent: Referent) -> Name | None:
+    def name(self, referent: Referent) -> CallName | None:
         """Return the name of an earlier result in references; None if the result can't be named."""
         return self._index().calls.name(referent.key, is_whole=True)
 

@@ -32,7 +32,7 @@ from penumbra.conversation.incoming import Incoming
 from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
 from penumbra.errors import RedactionError
-from penumbra.external.dispatch import PROCESS, Ask, Dispatcher, Outcome, Reader, Work
+from penumbra.external.dispatch import PROCESS, Dispatcher, Job, Model, Outcome, Work
 from penumbra.external.strategies import (
     Credential,
     Http,
@@ -219,11 +219,11 @@ class _Selector:
         """Return the outcome for each result, by key."""
         return {one.key: self.asked(one, got) for one, got in zip(pending, outcomes, strict=True)}
 
-    def asks(self, pending: Sequence[_Pending]) -> list[Ask]:
+    def asks(self, pending: Sequence[_Pending]) -> list[Job]:
         """Return the questions to the strategy."""
         is_aware, request = self.strategy.is_aware, self.inputs.request
         words, reader = self._question() if is_aware else "", _reader(request)
-        asks: list[Ask] = []
+        asks: list[Job] = []
         for each in pending:
             task = Task(
                 text=each.base.text,
@@ -235,7 +235,7 @@ class _Selector:
                 credential=self.credential if self.strategy.captures else None,
             )
             redact = partial(_cleaned, each.clean)
-            asks.append(Ask(task, self.instead(each), self.overhead, reader, redact, self.work))
+            asks.append(Job(task, self.instead(each), self.overhead, reader, redact, self.work))
         return asks
 
     def line(self, pending: _Pending, outcome: Outcome) -> str:
@@ -353,11 +353,11 @@ def _short(value: Any) -> str:
     return " ".join(text[:_ARGUMENT].split())
 
 
-def _reader(request: Request) -> Reader:
+def _reader(request: Request) -> Model:
     """Return the model that reads the results, with the prices of the model's cache if known."""
     model = request.conversation.model
     try:
         price = cache_price.of_request(request.api.format, model, request.document)
     except KeyError:
-        return Reader(model)
-    return Reader(model, price.read, price.write)
+        return Model(model)
+    return Model(model, price.read, price.write)

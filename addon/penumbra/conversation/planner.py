@@ -40,7 +40,7 @@ from penumbra.conversation import (
     smaller_texts,
     superseding,
 )
-from penumbra.conversation.cache_price import Change, Prices, Verdict
+from penumbra.conversation.cache_price import Change, Gain, Prices
 from penumbra.conversation.call_names import call_key
 from penumbra.conversation.decide import Inputs, measured
 from penumbra.conversation.items import Item
@@ -347,7 +347,7 @@ class Planner:
             sums.append(sums[-1] + facts.tokens_before - facts.tokens_after)
         return lambda start: sums[-1] - sums[bisect_right(places, start)]
 
-    def _chooser(self, *, bound: bool) -> Callable[[Sequence[Change]], Verdict]:
+    def _chooser(self, *, bound: bool) -> Callable[[Sequence[Change]], Gain]:
         """Return the function that decides how many changes pay. `bound` is as in `cache_price.decide`."""
         request, price = self.request, self._price
         made = len(request.document.items(request.conversation.messages)) // 2

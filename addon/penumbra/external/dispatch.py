@@ -27,7 +27,7 @@ from penumbra import errors
 from penumbra.compress import token_estimate
 from penumbra.compress.critical_lines import is_critical, normal
 from penumbra.compress.size import size
-from penumbra.external.strategies import NoResponse, Response, Strategy, Task, strategy_rules
+from penumbra.external.strategies import Answer, NoResponse, Strategy, Task, strategy_rules
 from penumbra.linear import LinearText
 from penumbra.metrics.amounts import ExternalMetrics, price, table
 from penumbra.redaction import RedactionError
@@ -62,8 +62,8 @@ class Breaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """A `Reader` is the model that reads a result. `read` and `write` are the prices of its prompt cache as
+class Model:
+    """A `Model` is the model that reads a result. `read` and `write` are the prices of its prompt cache as
     fractions of the price of an input token."""
 
     model: str = ""
@@ -79,7 +79,7 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
     return input_tokens * rate.input + output_tokens * rate.output
 
 
-def saving(reader: Reader, saved: int) -> float | None:
+def saving(reader: Model, saved: int) -> float | None:
     """Return the price of `saved` tokens in dollars; None if unknown. The tokens would be written to the
     cache once and read in the expected further requests."""
     rate = price(reader.model)
@@ -89,7 +89,7 @@ def saving(reader: Reader, saved: int) -> float | None:
     return saved * rate.input * (reader.write + turns * reader.read)
 
 
-def worth_it(compressor: str, reader: Reader, text_tokens: int, ratio: float | None) -> bool:
+def worth_it(compressor: str, reader: Model, text_tokens: int, ratio: float | None) -> bool:
     """Return whether shortening a text probably saves more than it costs. `compressor` is a model's name. An
     unknown price gives True."""
     left = int(text_tokens * (ratio if ratio is not None else table()["share"]))
@@ -180,15 +180,15 @@ Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """An `Ask` is a text to be shortened, with the facts by which its response is judged."""
+class Job:
+    """A `Job` is a text to be shortened, with the facts by which its response is judged."""
 
     task: Task
     instead: str
     """The text that is sent if there is no response. A response must be smaller."""
     overhead: str = ""
     """The text that precedes the response."""
-    reader: Reader = field(default_factory=Reader)
+    reader: Model = field(default_factory=Model)
     """The model that reads the result."""
     redact: Callable[[str], str] = str
     """The function that redacts the response. Raises RedactionError."""
@@ -253,9 +253,9 @@ class Dispatcher:
         """The calls in progress, by the keys of their responses."""
 
     async def outcomes(
-        self, strategy: Strategy, asks: Sequence[Ask], deadline: float, *, cost_check: bool = True
+        self, strategy: Strategy, asks: Sequence[Job], deadline: float, *, cost_check: bool = True
     ) -> list[Outcome]:
-        """Return the outcome of each `Ask`, in order. Responses are awaited for `deadline` seconds."""
+        """Return the outcome of each `Job`, in order. Responses are awaited for `deadline` seconds."""
         end = asyncio.get_running_loop().time() + deadline
         keys = [response_key(self._secret, strategy, ask.task) for ask in asks]
         stored = await self._compressed.get(keys)
@@ -284,7 +284,7 @@ class Dispatcher:
         else:
             self.metrics.misses += 1
 
-    async def _judged(self, text: str, ask: Ask, how: str = "hit") -> Outcome:
+    async def _judged(self, text: str, ask: Job, how: str = "hit") -> Outcome:
         try:
             # The rules may have changed meanwhile, or may differ from those of the first caller.
             return _judged(await ask.work(partial(ask.redact, text)), ask, how)
@@ -292,7 +292,7 @@ class Dispatcher:
             return Outcome(None, "redaction")
 
     async def _asked(
-        self, strategy: Strategy, ask: Ask, name: bytes, end: float, cost_check: bool
+        self, strategy: Strategy, ask: Job, name: bytes, end: float, cost_check: bool
     ) -> Outcome:
         if not strategy.fits(ask.task):
             return Outcome(None, "no credential")
@@ -306,7 +306,7 @@ class Dispatcher:
             return Outcome(None, text.kind)
         return await self._judged(text, ask, "miss")
 
-    def _flight(self, strategy: Strategy, ask: Ask, name: bytes) -> _Flight:
+    def _flight(self, strategy: Strategy, ask: Job, name: bytes) -> _Flight:
         """Return the call that is in progress for this text, or a new call, and count the caller as
         waiting."""
         flight = self.flights.get(name)
@@ -330,7 +330,7 @@ class Dispatcher:
             return NoResponse("deadline")
         return NoResponse("cancelled") if flight.task.cancelled() else flight.task.result()
 
-    async def _fly(self, flight: _Flight, strategy: Strategy, ask: Ask, name: bytes) -> str | NoResponse:
+    async def _fly(self, flight: _Flight, strategy: Strategy, ask: Job, name: bytes) -> str | NoResponse:
         try:
             # Another call for the same text may have ended since the caller read the store.
             stored = await self._compressed.get([name])
@@ -347,7 +347,7 @@ class Dispatcher:
         finally:
             del self.flights[name]
 
-    async def _call(self, flight: _Flight, strategy: Strategy, task: Task) -> Response:
+    async def _call(self, flight: _Flight, strategy: Strategy, task: Task) -> Answer:
         breaker, shared = self._shared.breaker(strategy, task), self._shared
         await shared.places.acquire()
         loop = asyncio.get_running_loop()
@@ -372,7 +372,7 @@ class Dispatcher:
         self._bill(strategy, task, response)
         return response
 
-    def _bill(self, strategy: Strategy, task: Task, response: Response) -> None:
+    def _bill(self, strategy: Strategy, task: Task, response: Answer) -> None:
         if not strategy.model:
             return
         spent = (
@@ -383,7 +383,7 @@ class Dispatcher:
         self.metrics.output_tokens += spent[1]
         self.metrics.dollars += cost(strategy.model, *spent)
 
-    async def _cleaned(self, response: Response, strategy: Strategy, ask: Ask) -> str:
+    async def _cleaned(self, response: Answer, strategy: Strategy, ask: Job) -> str:
         """Return the response in the form that may be sent; empty if it is not shorter than the text.
         Raises NoResponse."""
         if not response.text.strip():
@@ -395,7 +395,7 @@ class Dispatcher:
         return text if size(text) < size(ask.task.text) else ""
 
 
-def _clean(text: str, protects: bool, ask: Ask) -> str:
+def _clean(text: str, protects: bool, ask: Job) -> str:
     if size(text) >= size(ask.task.text):
         return ""
     check_response(text, ask.task.text)
@@ -404,7 +404,7 @@ def _clean(text: str, protects: bool, ask: Ask) -> str:
     return ask.redact(text)
 
 
-def _judged(text: str, ask: Ask, how: str) -> Outcome:
+def _judged(text: str, ask: Job, how: str) -> Outcome:
     """Return the text as an outcome if the text with its prefix is smaller in bytes and in estimated
     tokens."""
     if not text.strip():

@@ -99,10 +99,10 @@ class Http:
             async for piece in response.aiter_raw():
                 received += len(piece)
                 if received > limit:
-                    raise content_encoding.TooLarge("before decoding")
+                    raise content_encoding.OverLimit("before decoding")
                 body += decoder.feed(piece)
             return bytes(body)
-        except content_encoding.TooLarge:
+        except content_encoding.OverLimit:
             raise NoResponse("larger", f"over {limit} bytes") from None
         except content_encoding.NotDecodable:
             raise NoResponse("malformed", "content coding") from None
@@ -185,8 +185,8 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """A `Response` is a shorter text, with the tokens that the service counted (0 if unknown)."""
+class Answer:
+    """An `Answer` is a shorter text, with the tokens that the service counted (0 if unknown)."""
 
     text: str
     input_tokens: int = 0
@@ -273,7 +273,7 @@ class Contract:
     key: Callable[[str], dict[str, str]]
     """A function that returns the headers for a key."""
     body: Callable[[Question], dict[str, Any]]
-    read: Callable[[Any], Response]
+    read: Callable[[Any], Answer]
     """A function that reads a decoded response. The function raises NoResponse, LookupError, TypeError or
     AttributeError."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -299,7 +299,7 @@ def _service_body(question: Question) -> dict[str, Any]:
     return body
 
 
-def _service_response(response: Any) -> Response:
+def _service_response(response: Any) -> Answer:
     if not isinstance(response, dict):
         raise NoResponse("malformed", "no object")
     if response.get("success") is False:
@@ -308,7 +308,7 @@ def _service_response(response: Any) -> Response:
     text = next((data[key] for key in _ANSWERS if key in data), None) if isinstance(data, dict) else None
     if not isinstance(text, str):
         raise NoResponse("malformed", "no text")
-    return Response(text, count(data.get("original_tokens")), count(data.get("compressed_tokens")))
+    return Answer(text, count(data.get("original_tokens")), count(data.get("compressed_tokens")))
 
 
 def count(value: Any) -> int:
@@ -343,11 +343,11 @@ def _anthropic_body(question: Question) -> dict[str, Any]:
     }
 
 
-def _anthropic_response(response: Any) -> Response:
+def _anthropic_response(response: Any) -> Answer:
     text = "".join(block["text"] for block in response["content"] if block["type"] == "text")
     _finished(response["stop_reason"], "end_turn", "stop_sequence")
     usage = response.get("usage") or {}
-    return Response(text, count(usage.get("input_tokens")), count(usage.get("output_tokens")))
+    return Answer(text, count(usage.get("input_tokens")), count(usage.get("output_tokens")))
 
 
 def _openai_body(question: Question) -> dict[str, Any]:
@@ -361,12 +361,12 @@ def _openai_body(question: Question) -> dict[str, Any]:
     }
 
 
-def _openai_response(response: Any) -> Response:
+def _openai_response(response: Any) -> Answer:
     choice = response["choices"][0]
     _finished(choice["finish_reason"], "stop")
     usage = response.get("usage") or {}
     tokens = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
-    return Response(choice["message"]["content"], *tokens)
+    return Answer(choice["message"]["content"], *tokens)
 
 
 def _gemini_body(question: Question) -> dict[str, Any]:
@@ -377,14 +377,14 @@ def _gemini_body(question: Question) -> dict[str, Any]:
     }
 
 
-def _gemini_response(response: Any) -> Response:
+def _gemini_response(response: Any) -> Answer:
     candidate = response["candidates"][0]
     _finished(candidate["finishReason"], "STOP")
     parts = candidate["content"]["parts"]
     text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
     usage = response.get("usageMetadata") or {}
     spent = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
-    return Response(text, count(usage.get("promptTokenCount")), spent)
+    return Answer(text, count(usage.get("promptTokenCount")), spent)
 
 
 CONTRACTS: Mapping[str, Contract] = {
@@ -462,10 +462,10 @@ class Strategy:
             return True
         return task.credential is not None and task.credential.host.lower() == self.host
 
-    async def shorten(self, task: Task) -> Response:
+    async def shorten(self, task: Task) -> Answer:
         """Return the shorter text. Raises NoResponse."""
         if self.contract is None or self.http is None:
-            return Response(first_words(task.text))
+            return Answer(first_words(task.text))
         headers = {**self.contract.headers, **self._authorisation(self.contract, task)}
         body = self.contract.body(Question(task, self.model, self.is_aware, self.reserve))
         limit = 6 * len(task.text) + self.limit

@@ -244,7 +244,7 @@ _STYLES = {
 """The names of colours in mitmproxy 11, by kind of text."""
 
 
-class View:
+class ContentView:
     """The view for both versions of mitmproxy."""
 
     name = NAME
@@ -277,7 +277,7 @@ def _message(metadata: dict[str, Any]) -> Any:
 
 
 # The view belongs to the process, like mitmproxy's list of views: a reload of the script makes a new addon.
-_VIEWS: list[View] = []
+_VIEWS: list[ContentView] = []
 
 
 def install(explainer: Explainer) -> None:
@@ -285,7 +285,7 @@ def install(explainer: Explainer) -> None:
     if _VIEWS:
         _VIEWS[0].explainer = explainer
         return
-    _VIEWS.append(View(explainer))
+    _VIEWS.append(ContentView(explainer))
     add: Any = contentviews.add
     add(_VIEWS[0])
 
@@ -296,7 +296,7 @@ _NO_ORIGINAL = "none is, and there are some only where penumbra_page_originals=o
 _log = logging.getLogger(__name__)
 
 
-class Commands:
+class FlowCommands:
     """A child addon with the commands `penumbra.*`."""
 
     def __init__(

@@ -214,7 +214,7 @@ class RequestWay:
         except content_encoding.NotDecodable as error:
             says_json = recognise.claims_json(request.headers.get("content-type", ""))
             if settings.must_search and (says_json or destination.is_provider(flow, settings.hosts)):
-                kind = TooLarge if isinstance(error, content_encoding.TooLarge) else Unreadable
+                kind = TooLarge if isinstance(error, content_encoding.OverLimit) else Unreadable
                 raise kind(f"its body: {error}") from None
             self.journal.passed("undecodable body")
             _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {error}")
@@ -400,7 +400,7 @@ class OtherRequests:
         try:
             data = await bodies.decoded(flow.request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
-            too_large = isinstance(error, content_encoding.TooLarge)
+            too_large = isinstance(error, content_encoding.OverLimit)
             if too_large and files:
                 return  # The body may be as large as any file.
             raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
@@ -502,11 +502,11 @@ def sign_now(request: HttpRequest, settings: Settings) -> None:
     sign(request, settings, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
 
 
-def _keys(settings: Settings) -> sigv4.Keys | None:
+def _keys(settings: Settings) -> sigv4.AwsKeys | None:
     key_id, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     if settings.aws_signing != "environment" or not key_id or not secret:
         return None
-    return sigv4.Keys(key_id, secret)
+    return sigv4.AwsKeys(key_id, secret)
 
 
 def _signable(request: HttpRequest) -> sigv4.Signable:

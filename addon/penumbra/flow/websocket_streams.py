@@ -41,7 +41,7 @@ from penumbra.flow.state import FlowState
 from penumbra.flow.tool_loop import LoopedResponse
 from penumbra.metrics.sessions import TurnRecord
 from penumbra.retry import refusals, retry
-from penumbra.retry.refusals import Kind, Refusal
+from penumbra.retry.refusals import Cause, Refusal
 from penumbra.retry.retry import Retry
 from penumbra.wire.content_encoding import MOST_BYTES
 from penumbra.wire.document import Document
@@ -113,7 +113,7 @@ class WebSocketRetry:
         status = _status(refusal)
         host, size = destination.shown(flow), len(sending.accepted.rewritten.body) // 4
         refused = refusals.classify(status, refusal, host, size)
-        if refused is None or refused.leave or refused.kind is Kind.BINDING:
+        if refused is None or refused.leave or refused.kind is Cause.BINDING:
             return None
         frame = sending.asked.whole()
         if frame is None and sending.asked.is_stored:

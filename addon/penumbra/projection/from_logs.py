@@ -105,7 +105,7 @@ _LEAST_COUNTED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LoggedTurn:
     model: str
     counts: bool
     """True if the request was not counted before and is recent enough."""
@@ -154,8 +154,8 @@ class LogProjection(Projection):
 
     def _turns(
         self, conversation: LoggedConversation, keys: Sequence[str], format_name: str, written: float
-    ) -> list[Turn]:
-        turns: list[Turn] = []
+    ) -> list[LoggedTurn]:
+        turns: list[LoggedTurn] = []
         model, before = next(conversation.models, ""), 0.0
         responses = (entry for entry in conversation.entries if isinstance(entry, LoggedResponse))
         for response, key in zip(responses, keys, strict=True):
@@ -165,7 +165,7 @@ class LogProjection(Projection):
             usage = response.usage
             price = price and price.at(usage.input if usage is not None else 0)
             turns.append(
-                Turn(
+                LoggedTurn(
                     model,
                     key not in self._seen and (response.at or written) >= self.since,
                     price.input if price is not None else None,
@@ -178,7 +178,7 @@ class LogProjection(Projection):
         return turns
 
     async def _add_forms(
-        self, agent: str, source: str, body: LoggedBody, turns: Sequence[Turn], projected: Projected
+        self, agent: str, source: str, body: LoggedBody, turns: Sequence[LoggedTurn], projected: Projected
     ) -> None:
         resent = _later_sums([float(turn.counts) for turn in turns])
         again = _later_sums([turn.counts * turn.again * (turn.price or 0.0) for turn in turns])
@@ -204,7 +204,7 @@ def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
     return ("anthropic" if "claude" in name or not name else "openai_responses"), model
 
 
-def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) -> Requests:
+def _requests(entries: Sequence[Entry], turns: Sequence[LoggedTurn], declared: int) -> Requests:
     """Return the sums over the counted requests of a conversation."""
     total, resent, new, number = Requests(), 0, 0, 0
     for entry in entries:
@@ -217,7 +217,7 @@ def _requests(entries: Sequence[Entry], turns: Sequence[Turn], declared: int) ->
 
 
 def _request(
-    response: LoggedResponse, turn: Turn, resent: int, new: int, declared: int, *, is_first: bool
+    response: LoggedResponse, turn: LoggedTurn, resent: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
     """Return the sums of a request. `resent` counts the tokens that an earlier request had, `new` the other
     tokens."""

@@ -46,8 +46,8 @@ _BREAK = rb"(?:\r?\n|\\{1,31}n)"
 
 
 @dataclass(frozen=True, slots=True)
-class Decoder:
-    """A `Decoder` is for one form in which tools print bytes."""
+class SignDecoder:
+    """A `SignDecoder` is for one form in which tools print bytes."""
 
     pattern: bytes
     """A pattern for RE2 that matches in every text with views."""
@@ -486,18 +486,18 @@ class Sign(IntEnum):
 
 
 DECODERS = {
-    Sign.DISGUISE: Decoder(DISGUISE.pattern, undisguised, has_quotes=True),
-    Sign.JOINT: Decoder(JOINTS.pattern, joined),
-    Sign.ENCODED: Decoder(_of_text(), _encoded, label="encoded-secret"),
-    Sign.QUOTED: Decoder(QUOTED.pattern, unquoted, has_quotes=True),
-    Sign.DUMP: Decoder(_DUMP, _dumped),
-    Sign.CHARACTERS: Decoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters),
-    Sign.WIDE: Decoder(_WIDE_SIGN, _wide),
-    Sign.ARRAY: Decoder(_ARRAY_SIGN, partial(_spelled, _ARRAY, _array_members), quote=b'"'),
-    Sign.DIGITS: Decoder(_DIGITS_SIGN, partial(_spelled, _DIGITS, _digits)),
-    Sign.PRINTABLE: Decoder(_PRINTABLE_SIGN, _quoted_printable),
-    Sign.BOX: Decoder(_BOX_SIGN, _boxes),
-    Sign.WORD_DIFF: Decoder(rb"-\]|\+\}", _compared),
+    Sign.DISGUISE: SignDecoder(DISGUISE.pattern, undisguised, has_quotes=True),
+    Sign.JOINT: SignDecoder(JOINTS.pattern, joined),
+    Sign.ENCODED: SignDecoder(_of_text(), _encoded, label="encoded-secret"),
+    Sign.QUOTED: SignDecoder(QUOTED.pattern, unquoted, has_quotes=True),
+    Sign.DUMP: SignDecoder(_DUMP, _dumped),
+    Sign.CHARACTERS: SignDecoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters),
+    Sign.WIDE: SignDecoder(_WIDE_SIGN, _wide),
+    Sign.ARRAY: SignDecoder(_ARRAY_SIGN, partial(_spelled, _ARRAY, _array_members), quote=b'"'),
+    Sign.DIGITS: SignDecoder(_DIGITS_SIGN, partial(_spelled, _DIGITS, _digits)),
+    Sign.PRINTABLE: SignDecoder(_PRINTABLE_SIGN, _quoted_printable),
+    Sign.BOX: SignDecoder(_BOX_SIGN, _boxes),
+    Sign.WORD_DIFF: SignDecoder(rb"-\]|\+\}", _compared),
 }
 """The decoders, by the sign in a text that makes each necessary."""
 

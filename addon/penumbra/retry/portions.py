@@ -13,7 +13,7 @@ from penumbra.compress.size import size
 from penumbra.conversation.context_windows import NOT_KNOWN, Bounds
 from penumbra.expand.loop import Ask
 from penumbra.expand.query import LEAST_BYTES
-from penumbra.retry.refusals import Kind, Refusal, bounds_after, learned_from
+from penumbra.retry.refusals import Cause, Refusal, bounds_after, learned_from
 from penumbra.store.conversations import LearnedLimits
 
 TRIES = 3
@@ -62,7 +62,7 @@ class Portions:
     def less(self, refusal: Refusal, body: bytes, *, elsewhere: bool) -> int | None:
         """Return the limit in bytes for another answer to the last question, after a refusal of `body`; None
         if no answer would help."""
-        if not self.bounds.again or self.ask is None or self._tries >= TRIES or refusal.kind is Kind.BINDING:
+        if not self.bounds.again or self.ask is None or self._tries >= TRIES or refusal.kind is Cause.BINDING:
             return None
         self._tries += 1
         limit = 0
@@ -88,8 +88,8 @@ class Portions:
 
 def _over(refusal: Refusal, body: bytes) -> int:
     """Return the number of bytes by which a refused body must shrink; 0 if the refusal has no number."""
-    if refusal.kind is Kind.BYTES:
+    if refusal.kind is Cause.BYTES:
         return len(body) - refusal.limit if refusal.limit else 0
-    if refusal.kind is Kind.FIELD:
+    if refusal.kind is Cause.FIELD:
         return 0
     return (refusal.over or 0) * _OVER_BYTES_PER_TOKEN

@@ -35,8 +35,8 @@ _DENIED = 300
 _NEVER = (401, 402, 403, 404)
 
 
-class Kind(StrEnum):
-    """A `Kind` is the limit that a request exceeds, or the part of the request that the provider refuses."""
+class Cause(StrEnum):
+    """A `Cause` is the limit that a request exceeds, or the part of the request that the provider refuses."""
 
     INPUT = "input"
     RESERVE = "reserve"
@@ -53,7 +53,7 @@ class Kind(StrEnum):
 class Refusal:
     """A `Refusal` is a response that refuses a request. Numbers are tokens, bytes or characters, by kind."""
 
-    kind: Kind
+    kind: Cause
     rule: str
     """The rule's id."""
     have: int | None = None
@@ -83,7 +83,7 @@ class _Rule:
     """A `_Rule` is an entry of `refusals` in the file. The head of the file describes the members."""
 
     id: str
-    kind: Kind
+    kind: Cause
     message: str = ""
     outer: str = ""
     names: frozenset[str] = frozenset()
@@ -245,9 +245,9 @@ def _refusal(rule: _Rule, numbers: Mapping[str, int]) -> Refusal | None:
     prompt = numbers.get("input", 0) + numbers.get("tools", 0)
     if have is None and "output" in numbers:
         have = prompt + numbers["output"]
-    if kind is Kind.RESERVE and limit is not None and prompt >= limit:
-        kind, leave = Kind.INPUT, False
-    if kind is Kind.WINDOW and (have is None or limit is None or have <= limit):
+    if kind is Cause.RESERVE and limit is not None and prompt >= limit:
+        kind, leave = Cause.INPUT, False
+    if kind is Cause.WINDOW and (have is None or limit is None or have <= limit):
         return None
     if over is None and have is not None and limit is not None:
         over = max(0, have - limit)
@@ -291,9 +291,9 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
     if refusal.leave or resend >= RESENDS:
         return None
     share = _SHARES[resend]
-    if refusal.kind is Kind.FIELD:
+    if refusal.kind is Cause.FIELD:
         return Need(most=(refusal.limit or _FIELD) >> (2 * resend if not refusal.limit else 0))
-    if refusal.kind is Kind.BYTES:
+    if refusal.kind is Cause.BYTES:
         if refusal.limit and refusal.limit < sent:
             return Need(bytes=sent - int(refusal.limit * SLACK))
         return Need(bytes=int(sent * share))
@@ -315,16 +315,16 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
 def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
     """Return the limits that follow from a refusal, for later requests of the conversation. `estimated` is
     the number of tokens of the refused body, or 0 if the provider counts more than the body."""
-    if refusal.kind is Kind.FIELD:
+    if refusal.kind is Cause.FIELD:
         return LearnedLimits(most=refusal.limit or 0)
-    if refusal.kind is Kind.BYTES:
+    if refusal.kind is Cause.BYTES:
         return LearnedLimits(bytes=refusal.limit or 0)
     if refusal.limit is None or (refusal.have is not None and refusal.have <= refusal.limit):
         # The refusal has no numbers, or its numbers would not explain a refusal.
         return LearnedLimits()
-    if refusal.kind is Kind.RESERVE:
+    if refusal.kind is Cause.RESERVE:
         return LearnedLimits(window=refusal.limit)
-    window = 0 if refusal.kind is Kind.WINDOW else refusal.limit
+    window = 0 if refusal.kind is Cause.WINDOW else refusal.limit
     if not estimated:
         return LearnedLimits(window=window)
     if refusal.have:
@@ -336,6 +336,6 @@ def bounds_after(bounds: Bounds, refusal: Refusal) -> Bounds:
     """Return the bounds of a conversation after one more refusal."""
     if not refusal.limit:
         return bounds
-    if refusal.kind is Kind.BYTES:
+    if refusal.kind is Cause.BYTES:
         return replace(bounds, body_bytes=refusal.limit)
-    return replace(bounds, tokens=refusal.limit) if refusal.kind in (Kind.INPUT, Kind.RESERVE) else bounds
+    return replace(bounds, tokens=refusal.limit) if refusal.kind in (Cause.INPUT, Cause.RESERVE) else bounds

@@ -16,7 +16,7 @@ from penumbra.conversation.model import Plan
 from penumbra.conversation.planner import Need, Planner, may_shorten
 from penumbra.redaction.redact_calls import Redact
 from penumbra.retry import refusals
-from penumbra.retry.refusals import Kind, Refusal, learned_from, need
+from penumbra.retry.refusals import Cause, Refusal, learned_from, need
 from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.document import Document
 
@@ -62,7 +62,7 @@ async def instead(
     accepted = await engine.retry(incoming, settings, sent, partial(_change, refusal, count, incoming, sent))
     if accepted is None:
         return None
-    other, is_size = accepted.rewritten.body, refusal.kind not in (Kind.BINDING, Kind.DECLARATION)
+    other, is_size = accepted.rewritten.body, refusal.kind not in (Cause.BINDING, Cause.DECLARATION)
     helps = len(other) < len(body) if is_size else other != body
     return Retry(refusal, accepted) if helps else None
 
@@ -78,9 +78,9 @@ def _change(
     """Return other forms of a request's results, or a whole body; None if no change helps. Raises
     RedactionError."""
     request, body = sent.request, sent.rewritten.body
-    if refusal.kind is Kind.BINDING:
+    if refusal.kind is Cause.BINDING:
         return Plan(limits=LearnedLimits(drop=True))
-    if refusal.kind is Kind.DECLARATION:
+    if refusal.kind is Cause.DECLARATION:
         return Plan(limits=LearnedLimits(tools_first=True)) if _declares_late(sent) else None
     if not may_shorten(request.settings):
         return None
@@ -89,7 +89,7 @@ def _change(
     needed = need(refusal, estimated, len(body), count, elsewhere=elsewhere)
     if needed is None:
         return None
-    if refusal.kind in (Kind.INPUT, Kind.BYTES, Kind.WINDOW) and (
+    if refusal.kind in (Cause.INPUT, Cause.BYTES, Cause.WINDOW) and (
         bounded := _bounded(incoming, sent, needed, estimated)
     ):
         return bounded

@@ -12,7 +12,7 @@ _PLACES = {
     "logs.yaml": ("shell_rules", "LogRules"),
     "providers.yaml": ("providers", "Providers"),
     "shell.yaml": ("shell_rules", "ShellRules"),
-    "tools.yaml": ("tool_rules", "Tools"),
+    "tools.yaml": ("tool_rules", "ToolRules"),
     "commands/": ("command_rules", "CommandFile"),
     "secrets/": ("secret_rules", "SecretFile"),
 }

@@ -193,7 +193,7 @@ class ToolExample(Strict, frozen=True):
     """The arguments of the call, if the category depends on them."""
 
 
-class Tools(Strict, frozen=True):
+class ToolRules(Strict, frozen=True):
     """`tools.yaml`."""
 
     agents: dict[str, dict[Category, tuple[str, ...]]] = field(default_factory=dict)

@@ -32,7 +32,7 @@ class NotDecodable(ValueError):
     """Raised for an unknown coding, too many codings, or broken data. The message contains no data."""
 
 
-class TooLarge(NotDecodable):
+class OverLimit(NotDecodable):
     """Raised if the decoded body exceeds the limit."""
 
 
@@ -114,7 +114,7 @@ class Decoder:
     def _count(self, number: int, plain: bytes) -> None:
         self._left[number] -= len(plain)
         if self._left[number] < 0:
-            self._error = TooLarge(f"more than {self._limit:,} bytes")
+            self._error = OverLimit(f"more than {self._limit:,} bytes")
             raise self._error
 
 

@@ -43,8 +43,8 @@ def covers_body(headers: Mapping[str, str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """A `Keys` is an access key id and its secret key."""
+class AwsKeys:
+    """An `AwsKeys` is an access key id and its secret key."""
 
     id: str
     secret: str = field(repr=False)

@@ -15,7 +15,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError, EventStreamError
 from urllib3.exceptions import ProtocolError
 
-from penumbra.wire.sigv4 import Keys, Signable
+from penumbra.wire.sigv4 import AwsKeys, Signable
 from support.agents.agent import PRINTS, AnthropicAgent, bash
 from support.agents.callers import HOST, SIGNING, ConverseAgent, InvokeAgent, anthropic_bedrock, boto
 from support.agents.model import CAP, COMMANDS, Model, ask
@@ -40,7 +40,7 @@ def signing_proxy(
 
 
 PATH = "/model/us.anthropic.claude-3-5-sonnet-20241022-v2%3A0/converse"
-KEYS = Keys(amazon.KEY_ID, amazon.SECRET)
+KEYS = AwsKeys(amazon.KEY_ID, amazon.SECRET)
 
 
 def conversation() -> bytes:
@@ -54,7 +54,7 @@ def conversation() -> bytes:
     return json.dumps({"messages": messages, **ConverseAgent.API.rest}).encode()
 
 
-def headers(body: bytes, keys: Keys = KEYS, **more: str) -> dict[str, str]:
+def headers(body: bytes, keys: AwsKeys = KEYS, **more: str) -> dict[str, str]:
     plain = {"Content-Type": "application/json", **more}
     request = AWSRequest("POST", f"https://{HOST}{PATH}", plain, body)
     SigV4Auth(Credentials(keys.id, keys.secret), "bedrock", "us-east-1").add_auth(request)
@@ -100,7 +100,7 @@ def test_headers_that_are_changed_were_signed_too(send: Any, signing_proxy: Any)
 
 
 def test_a_request_is_not_signed_with_other_keys(send: Any, signing_proxy: Any) -> None:
-    for keys in (Keys(KEYS.id, "another"), Keys("AKIDOTHER", KEYS.secret)):
+    for keys in (AwsKeys(KEYS.id, "another"), AwsKeys("AKIDOTHER", KEYS.secret)):
         status, _, changed = send(signing_proxy, **headers(CONVERSATION, keys))
         assert (status, changed) == (403, False)
     assert signing_proxy.log().count("they are signed") == 1

@@ -13,7 +13,7 @@ from penumbra.cli import advisories, ca, certificates, doctor
 from penumbra.cli.advisories import holes_of
 from penumbra.cli.certificates import certificate_file
 from penumbra.cli.command import Failure
-from penumbra.cli.doctor import State, checks
+from penumbra.cli.doctor import Level, checks
 from penumbra.config.settings import Settings
 from penumbra.metrics import running
 
@@ -61,7 +61,7 @@ def test_a_home_that_cannot_be_used_is_bad(tmp_path, monkeypatch):
     home.write_text("")
     monkeypatch.setenv("HOME", str(home))
     (last,) = [check for check in checks({}) if check.about == "ca"]
-    assert last.state is State.BAD
+    assert last.state is Level.BAD
     assert last.fix
 
 
@@ -86,7 +86,7 @@ def test_rules_of_the_users_own_are_checked(tmp_path):
     finally:
         user_rules.use(None)
     (missing,) = doctor.own_rules(str(tmp_path / "none"), {})
-    assert missing.state is State.BAD
+    assert missing.state is Level.BAD
 
 
 def test_programs_read_the_same(tmp_path, monkeypatch, capsys):
@@ -125,12 +125,12 @@ def test_the_store_is_looked_at_and_not_changed(tmp_path):
         connection.execute("PRAGMA user_version = 99")
     before = path.read_bytes()
     check = doctor.store(settings, {})
-    assert (check.state, "made by a later release" in check.text) == (State.NOTE, True)
+    assert (check.state, "made by a later release" in check.text) == (Level.NOTE, True)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
     path.write_text("no database at all, and long enough to be looked at as if it were one" * 20)
     assert "can't be read" in doctor.store(settings, {}).text
-    assert doctor.store(Settings(database="memory"), {}).state is State.NOTE
+    assert doctor.store(Settings(database="memory"), {}).state is Level.NOTE
 
 
 def test_clients_trust_the_configured_certificates(tmp_path):
@@ -187,8 +187,8 @@ def test_packages_are_upgraded_by_their_installer(tmp_path):
 
 
 def test_a_clock_that_is_wrong_is_noted():
-    assert doctor.clock(RULES["date"]).state is State.OK
-    assert doctor.clock(RULES["date"].replace(year=1970)).state is State.NOTE
+    assert doctor.clock(RULES["date"]).state is Level.OK
+    assert doctor.clock(RULES["date"].replace(year=1970)).state is Level.NOTE
 
 
 @pytest.mark.parametrize(

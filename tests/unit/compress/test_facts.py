@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.compress import facts
-from penumbra.compress.facts import Facts
+from penumbra.compress.facts import TextFacts
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ShownBefore, ToolOutput
 from penumbra.compress.selection import Selection, Units
@@ -65,7 +65,7 @@ def test_new_lines_come_before_those_that_earlier_results_show() -> None:
     before = screen(0, 150)
     text = [*before[:75], *screen(900, 910), *before[75:]]
     units = Units.of(encode("\n".join(text)))
-    selection = Selection(units, 2_000, Facts.of(units.texts(), {}, seen=shown_in(before).facts))
+    selection = Selection(units, 2_000, TextFacts.of(units.texts(), {}, seen=shown_in(before).facts))
     selection.fill()
     kept = selection.written()
     assert all(line in kept for line in screen(900, 910))
@@ -138,7 +138,7 @@ def test_facts_are_paths_names_of_programs_and_numbers(text: str, found: str) ->
 @settings(max_examples=examples(100))
 @given(st.lists(st.text("aB9_./:-~$ \té\"'=,(\n\\", max_size=60), max_size=8))
 def test_each_unit_has_the_facts_of_its_text_once(texts: list[str]) -> None:
-    units = Facts.of([encode(text) for text in texts], {}).units
+    units = TextFacts.of([encode(text) for text in texts], {}).units
     assert [set(unit) for unit in units] == [facts.facts_of(encode(text)) for text in texts]
     assert all(len(set(unit)) == len(unit) for unit in units)
     assert all(fact in encode(text) for unit, text in zip(units, texts, strict=True) for fact in unit)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.facts import Facts, facts_of
+from penumbra.compress.facts import TextFacts, facts_of
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Policy, Redacted, ShownBefore, ToolOutput
 from penumbra.compress.selection import LEAST, Selection, Units, ends_in_part, left_out
@@ -29,7 +29,7 @@ FULL = [" ".join(WORDS[n * 9 : n * 9 + 3 + n % 6]) for n in range(180)]
 
 def chosen(lines: list[str], limit: int, mentioned: Mapping[str, float] | None = None, seen: Any = ()) -> str:
     units = Units.of(encode("\n".join(lines)))
-    selection = Selection(units, limit, Facts.of(units.texts(), mentioned or {}, (), seen))
+    selection = Selection(units, limit, TextFacts.of(units.texts(), mentioned or {}, (), seen))
     selection.ends(12, 20)
     selection.fill()
     return selection.written()

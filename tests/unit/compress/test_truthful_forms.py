@@ -10,7 +10,7 @@ import pytest
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.envelope import with_cut_noted
 from penumbra.compress.calls.log_files import is_data, is_unedited
-from penumbra.compress.facts import Facts
+from penumbra.compress.facts import TextFacts
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.selection import Units
@@ -20,8 +20,8 @@ from penumbra.compress.stages.terminal import render
 from support.results import PREFIX, shortened
 
 
-def weighed(units: Units) -> Facts:
-    return Facts.of(units.texts(), {})
+def weighed(units: Units) -> TextFacts:
+    return TextFacts.of(units.texts(), {})
 
 
 def run(text: str, tool: str = "Bash", /, **arguments: object) -> Shortened:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.back_references import with_references
-from penumbra.conversation.call_names import Name
+from penumbra.conversation.call_names import CallName
 from penumbra.conversation.line_index import LineIndex
 from support import work_counts
 from support.examples import examples
@@ -166,7 +166,9 @@ def test_a_reference_tells_calls_of_one_name_apart() -> None:
         assert made is not None
         assert made.text == f"[30 lines: same as in {name}]"
         assert made.keys == keys
-    assert line_index.calls.name(b"\x01", is_whole=True) == Name("Bash ./run (the 1st)", frozenset({b"\x01"}))
+    assert line_index.calls.name(b"\x01", is_whole=True) == CallName(
+        "Bash ./run (the 1st)", frozenset({b"\x01"})
+    )
     # The result is repeated, so the name means the latest call.
     line_index.calls.note(b"\x04", RUN)
     line_index.note(b"\x04", RUN, first)

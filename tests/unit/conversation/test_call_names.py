@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.conversation.call_names import Name, NamedCalls, ShownTexts, call_name
+from penumbra.conversation.call_names import CallName, NamedCalls, ShownTexts, call_name
 from penumbra.errors import RedactionError
 from penumbra.redaction.caller_values import CallerValues
 from penumbra.redaction.redactor import Scan
@@ -156,15 +156,15 @@ def calls(count: int, *, first_lasts: bool = True) -> NamedCalls:
 def test_calls_before_the_last_are_counted_from_the_first(
     count: int, asked: bytes, first_lasts: bool, name: str | None, keys: set[bytes]
 ) -> None:
-    expected = None if name is None else Name(name, frozenset(keys))
+    expected = None if name is None else CallName(name, frozenset(keys))
     assert calls(count, first_lasts=first_lasts).name(asked) == expected
 
 
 def test_a_duplicate_may_be_meant_as_well() -> None:
     named = calls(1)
     named.note(b"same", "npm test", b"0", lasts=False)
-    assert named.name(b"0", is_whole=True) == Name("npm test", frozenset({b"0"}))
-    assert named.name(b"0") == Name("npm test (the 1st)", frozenset({b"0"}))
+    assert named.name(b"0", is_whole=True) == CallName("npm test", frozenset({b"0"}))
+    assert named.name(b"0") == CallName("npm test (the 1st)", frozenset({b"0"}))
 
 
 @pytest.mark.parametrize(("last", "name"), [(29, "npm test"), (30, "npm test (the 1st)")])
@@ -173,4 +173,4 @@ def test_a_call_that_does_not_show_the_lines_is_not_meant(last: int, name: str) 
     named.note_lines("npm test", 1, 40)
     named.note(b"b", "npm test")
     named.note_lines("npm test", 30, 60)
-    assert named.name(b"0", lines=(2, last)) == Name(name, frozenset({b"0"}))
+    assert named.name(b"0", lines=(2, last)) == CallName(name, frozenset({b"0"}))

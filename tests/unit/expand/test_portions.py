@@ -13,12 +13,12 @@ from penumbra.conversation import context_windows
 from penumbra.conversation.context_windows import Bounds, Window
 from penumbra.expand.loop import Ask
 from penumbra.retry.portions import TRIES, Portions
-from penumbra.retry.refusals import Kind, Refusal
+from penumbra.retry.refusals import Cause, Refusal
 from penumbra.store.conversations import LearnedLimits
 
 ASK = Ask((InjectedCall("call_1", "{}"),), refused=False)
 BODY = b"x" * 30_000
-TOO_LONG = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
+TOO_LONG = Refusal(Cause.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def made(known: Bounds, *texts: str) -> Portions:
 def test_less_and_less_and_then_nothing() -> None:
     one = made(Bounds(), "y" * 40_000)
     limits = []
-    unknown = Refusal(Kind.INPUT, "openrouter-names")
+    unknown = Refusal(Cause.INPUT, "openrouter-names")
     while (limit := one.less(unknown, BODY, elsewhere=False)) is not None:
         limits.append(limit)
         one.gave(["z" * limit])
@@ -114,7 +114,7 @@ def test_a_refusal_with_numbers_gives_the_excess() -> None:
     assert one.bounds.tokens == 200_000
     assert one.limits.window == 200_000
     one = made(Bounds(), "y" * 40_000)
-    too_many = Refusal(Kind.BYTES, "bytes", limit=29_000)
+    too_many = Refusal(Cause.BYTES, "bytes", limit=29_000)
     assert one.less(too_many, BODY, elsewhere=False) == (40_000 - 1_000) // 2
     assert one.bounds.body_bytes == 29_000
 
@@ -135,7 +135,7 @@ def test_small_texts_are_returned_whole() -> None:
 
 
 def test_other_requests_are_left_alone() -> None:
-    binding = Refusal(Kind.BINDING, "anthropic-binding")
+    binding = Refusal(Cause.BINDING, "anthropic-binding")
     assert made(Bounds(), "y" * 40_000).less(binding, BODY, elsewhere=False) is None
     assert made(Bounds(again=False), "y" * 40_000).less(TOO_LONG, BODY, elsewhere=False) is None
     assert Portions().less(TOO_LONG, BODY, elsewhere=False) is None

@@ -9,7 +9,7 @@ import pytest
 
 from penumbra.config.settings import CompressionService, Provider
 from penumbra.external import strategies
-from penumbra.external.strategies import Credential, Http, NoResponse, Response, Task, of_provider, trust
+from penumbra.external.strategies import Answer, Credential, Http, NoResponse, Task, of_provider, trust
 from penumbra.wire.request_path import HEADER, is_ours
 from support.compressor_service import Asked, Does, Service
 from support.upstream import turn
@@ -25,10 +25,10 @@ def strategy(name: str, url: str, http: Http, timeout: float = 20.0, **more: Any
     return of_provider(name, Provider(model="small", api_key="key-1", endpoint=url), timeout, http)
 
 
-def ask(name: str, service: Service, task: Task = TASK, **more: Any) -> Response:
+def ask(name: str, service: Service, task: Task = TASK, **more: Any) -> Answer:
     """Return the response to one call."""
 
-    async def call() -> Response:
+    async def call() -> Answer:
         http = Http()
         try:
             return await strategy(name, service.url, http, **more).shorten(task)
@@ -41,7 +41,7 @@ def ask(name: str, service: Service, task: Task = TASK, **more: Any) -> Response
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_a_text_is_shortened(name: str, service: Service) -> None:
     service.does(text="short")
-    assert ask(name, service) == Response("short", 1000, 40)
+    assert ask(name, service) == Answer("short", 1000, 40)
     [asked] = service.asked
     assert asked.text == TEXT
     assert not is_ours(asked.headers[HEADER])
@@ -202,7 +202,7 @@ def test_a_strict_provider_takes_the_request_over_http2(
     trust.cache_clear()
     upstream.answers(turn("in short"))
 
-    async def call() -> Response:
+    async def call() -> Answer:
         http = Http()
         try:
             return await strategy(name, f"https://localhost:{upstream.tls_port}", http).shorten(TASK)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penumbra.config.settings import CompressionService
-from penumbra.external.dispatch import Ask, Breaker, Dispatcher, Outcome, Reader, Shared, response_key
+from penumbra.external.dispatch import Breaker, Dispatcher, Job, Model, Outcome, Shared, response_key
 from penumbra.external.strategies import SIMPLE, Credential, Http, Task, of_service
 from penumbra.metrics.totals import external_lines
 from penumbra.redaction import RedactionError
@@ -30,8 +30,8 @@ def text(number: int = 0) -> str:
     return "\n".join(f"{number} line {n} of a long and rather dull output" for n in range(80))
 
 
-def ask(body: str = text(), **more: Any) -> Ask:
-    return Ask(Task(body, **more), body)
+def ask(body: str = text(), **more: Any) -> Job:
+    return Job(Task(body, **more), body)
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Bench:
     def another(self) -> Dispatcher:
         return Dispatcher(SECRET, self.compressed, shared=self.shared)
 
-    async def outcomes(self, *asks: Ask, deadline: float = 20.0, **more: Any) -> list[Outcome]:
+    async def outcomes(self, *asks: Job, deadline: float = 20.0, **more: Any) -> list[Outcome]:
         return await self.dispatcher.outcomes(self.strategy, asks, deadline, **more)
 
 
@@ -323,7 +323,7 @@ async def test_prefix_and_hint_count(service: Service) -> None:
     service.does(text="short " * 10)
     async with running(service) as bench:
         small = "short " * 14
-        bare = Ask(Task(small), small)
+        bare = Job(Task(small), small)
         assert [outcome.how for outcome in await bench.outcomes(bare)] == ["miss"]
         assert await bench.outcomes(replace(bare, overhead="<<<SHADOW:shadow_0>>>\n")) == [
             Outcome(None, "not smaller")
@@ -333,7 +333,7 @@ async def test_prefix_and_hint_count(service: Service) -> None:
 
 
 async def test_a_call_that_costs_more_than_it_saves_is_not_made(service: Service) -> None:
-    dear = replace(ask(), reader=Reader("gpt-5-nano", 0.1, 1.0))
+    dear = replace(ask(), reader=Model("gpt-5-nano", 0.1, 1.0))
     async with running(service, model="toc_latte_v1") as bench:
         assert await bench.outcomes(dear) == [Outcome(None, "not worth its price")]
         assert service.asked == []

@@ -175,14 +175,14 @@ def test_critical_lines_are_put_back() -> None:
 def test_calls_that_are_worth_their_price(
     compressor: str, reader: str, ratio: float | None, worth: bool
 ) -> None:
-    assert dispatch.worth_it(compressor, dispatch.Reader(reader, 0.1, 1.25), 10_000, ratio) is worth
+    assert dispatch.worth_it(compressor, dispatch.Model(reader, 0.1, 1.25), 10_000, ratio) is worth
 
 
 def test_costs_and_savings_of_a_call() -> None:
     assert dispatch.cost("claude-haiku-4-5", 1_000_000, 100_000) == pytest.approx(1.5)
     assert dispatch.cost("unheard-of", 1_000_000, 100_000) == 0
     # One write at 1.25 and eight reads at 0.1 are 2.05 input prices a token.
-    assert dispatch.saving(dispatch.Reader("claude-opus-4-5", 0.1, 1.25), 1_000_000) == pytest.approx(10.25)
+    assert dispatch.saving(dispatch.Model("claude-opus-4-5", 0.1, 1.25), 1_000_000) == pytest.approx(10.25)
 
 
 @pytest.mark.parametrize(

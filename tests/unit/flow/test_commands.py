@@ -11,7 +11,7 @@ import pytest
 from mitmproxy import exceptions, types
 
 from penumbra.explain.result_facts import ResultMemory
-from penumbra.flow.explainer import Commands, Explainer
+from penumbra.flow.explainer import Explainer, FlowCommands
 from penumbra.flow.page.contents import Contents, Texts
 from penumbra.metrics.journal import Journal
 
@@ -23,10 +23,10 @@ class Figures:
         return f"{of}\n"
 
 
-def made(memory: ResultMemory, texts: Texts) -> Commands:
+def made(memory: ResultMemory, texts: Texts) -> FlowCommands:
     explainer, contents = cast(Explainer, None), cast(Contents, Figures())
     nothing = lambda: None  # noqa: E731
-    return Commands(
+    return FlowCommands(
         Journal(), explainer, memory, texts, contents, is_paused=bool, changed=nothing, forget=nothing
     )
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penumbra.conversation import adoption
 from penumbra.conversation.planner import Need
-from penumbra.retry.refusals import MAX_BODY_BYTES, Kind, Refusal, classify, error_objects, need, table
+from penumbra.retry.refusals import MAX_BODY_BYTES, Cause, Refusal, classify, error_objects, need, table
 from penumbra.wire.document import Document
 from support.examples import examples
 
@@ -79,7 +79,7 @@ def test_wrappers_are_peeled_also_twice(wrap):
     for body in (wrap(ANTHROPIC), wrap(wrap(ANTHROPIC)) if "b'" not in wrap("x") else wrap(ANTHROPIC)):
         refusal = classify(400, body.encode())
         assert refusal is not None
-        assert (refusal.kind, refusal.have, refusal.limit) == (Kind.INPUT, 201, 200)
+        assert (refusal.kind, refusal.have, refusal.limit) == (Cause.INPUT, 201, 200)
 
 
 def test_prose_in_metadata_raw_counts():
@@ -180,7 +180,7 @@ def test_other_apis_and_other_wishes_are_left_alone() -> None:
 
 
 def test_numbers_of_a_refusal_are_measured_in_our_tokens():
-    refusal = Refusal(Kind.INPUT, "x", have=400, limit=200, over=200)
+    refusal = Refusal(Cause.INPUT, "x", have=400, limit=200, over=200)
     first, second = (need(refusal, 1000, 4000, resend).tokens for resend in (0, 1))
     assert first == 1000 * (400 - 170) // 400
     assert second > first
@@ -190,14 +190,14 @@ def test_numbers_of_a_refusal_are_measured_in_our_tokens():
 @pytest.mark.parametrize(
     ("refusal", "needed"),
     [
-        (Refusal(Kind.INPUT, "x"), Need(tokens=350)),
-        (Refusal(Kind.INPUT, "x", limit=900), Need(tokens=1000 - 765)),
-        (Refusal(Kind.INPUT, "x", limit=9000), Need(tokens=350)),
-        (Refusal(Kind.BYTES, "x", limit=2000), Need(bytes=2300)),
-        (Refusal(Kind.BYTES, "x"), Need(bytes=1400)),
-        (Refusal(Kind.FIELD, "x", limit=512), Need(most=512)),
-        (Refusal(Kind.RESERVE, "x", have=1200, limit=1000, over=200), Need(tokens=1000 * 350 // 1200)),
-        (Refusal(Kind.RESERVE, "x", leave=True), None),
+        (Refusal(Cause.INPUT, "x"), Need(tokens=350)),
+        (Refusal(Cause.INPUT, "x", limit=900), Need(tokens=1000 - 765)),
+        (Refusal(Cause.INPUT, "x", limit=9000), Need(tokens=350)),
+        (Refusal(Cause.BYTES, "x", limit=2000), Need(bytes=2300)),
+        (Refusal(Cause.BYTES, "x"), Need(bytes=1400)),
+        (Refusal(Cause.FIELD, "x", limit=512), Need(most=512)),
+        (Refusal(Cause.RESERVE, "x", have=1200, limit=1000, over=200), Need(tokens=1000 * 350 // 1200)),
+        (Refusal(Cause.RESERVE, "x", leave=True), None),
     ],
 )
 def test_the_size_that_a_refusal_demands(refusal, needed):
@@ -206,11 +206,11 @@ def test_the_size_that_a_refusal_demands(refusal, needed):
 
 def test_with_a_history_at_the_provider_only_the_excess_is_removed() -> None:
     """The new messages are a small part of what counts, and nothing else can be shortened."""
-    refusal = Refusal(Kind.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
+    refusal = Refusal(Cause.INPUT, "anthropic-prompt", have=201_000, limit=200_000, over=1_000)
     assert need(refusal, 9_000, 30_000, 0, elsewhere=True) == Need(tokens=1_500)
     assert need(refusal, 9_000, 30_000, 1, elsewhere=True) == Need(tokens=2_000)
     assert need(refusal, 1_200, 30_000, 1, elsewhere=True) == Need(tokens=1_200)
-    unknown = Refusal(Kind.INPUT, "openrouter-names")
+    unknown = Refusal(Cause.INPUT, "openrouter-names")
     assert need(unknown, 10_000, 30_000, 0, elsewhere=True) == Need(tokens=5_250)
     assert need(unknown, 10_000, 30_000, 1, elsewhere=True) == Need(tokens=10_000)
     assert need(unknown, 10_000, 30_000, 2, elsewhere=True) is None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penumbra.wire import content_encoding
-from penumbra.wire.content_encoding import Decoder, NotDecodable, TooLarge, codings, decode, encode
+from penumbra.wire.content_encoding import Decoder, NotDecodable, OverLimit, codings, decode, encode
 from support.examples import examples
 
 HEADERS = ["", "identity", "gzip", "x-gzip", "deflate", "br", "zstd", "gzip, zstd", "br,GZIP"]
@@ -104,14 +104,14 @@ def test_at_most_three_codings_are_undone():
 
 def test_each_of_several_codings_stops_at_the_limit():
     inner = encode(b"", "gzip") * 100_000
-    with pytest.raises(TooLarge):
+    with pytest.raises(OverLimit):
         decode(encode(inner, "gzip"), "gzip, gzip", LIMIT)
 
 
 def test_an_error_is_the_same_for_ever():
     decoder = Decoder("gzip", 10)
     for data in (encode(b"x" * 11, "gzip"), b"", b"more"):
-        with pytest.raises(TooLarge):
+        with pytest.raises(OverLimit):
             decoder.feed(data)
 
 

@@ -10,9 +10,9 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from penumbra.wire.sigv4 import Keys, Signable, covers_body
+from penumbra.wire.sigv4 import AwsKeys, Signable, covers_body
 
-KEYS = Keys("AKIDEXAMPLE", "secret/Key")
+KEYS = AwsKeys("AKIDEXAMPLE", "secret/Key")
 HOST = "https://bedrock-runtime.us-east-1.amazonaws.com"
 PATHS = [
     "/model/us.anthropic.claude-3-5-sonnet-20241022-v2%3A0/converse",
@@ -67,8 +67,8 @@ def test_a_later_time_and_headers_that_are_gone() -> None:
 
 def test_signatures_of_other_keys_and_requests_are_not_replaced() -> None:
     request = signed("/model/m/converse", b"{}")
-    assert not Keys("AKIDEXAMPLE", "another").made(request)
-    assert not Keys("AKIDOTHER", KEYS.secret).made(request)
+    assert not AwsKeys("AKIDEXAMPLE", "another").made(request)
+    assert not AwsKeys("AKIDOTHER", KEYS.secret).made(request)
     assert not KEYS.made(Signable("GET", request.path, request.headers, b"{}"))
     assert not KEYS.made(Signable("POST", "/model/n/converse", request.headers, b"{}"))
     for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "AWS4-HMAC-SHA256 nonsense"}):

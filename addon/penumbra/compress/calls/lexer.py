@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """The kind of a token."""
 
     WORD = auto()
@@ -27,7 +27,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """A `Token` is one token of a command line."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     target: str = ""
     quoted: bool = False
@@ -63,7 +63,7 @@ class Lexer:
             plain = _PLAIN_WORD.match(source, self._at)
             if plain:
                 self._at = plain.end()
-                yield Token(Kind.WORD, plain[1])
+                yield Token(TokenKind.WORD, plain[1])
                 continue
             blank = _BLANK.match(source, self._at)
             if blank:
@@ -81,7 +81,7 @@ class Lexer:
                 self._at = operator.end()
                 if operator.group() == "\n":
                     self._skip_heredocs()
-                yield Token(Kind.OPERATOR, operator.group())
+                yield Token(TokenKind.OPERATOR, operator.group())
                 continue
             yield self._word()
 
@@ -102,10 +102,10 @@ class Lexer:
         if operator in ("<<", "<<-"):
             self._heredocs.append((target, operator == "<<-"))
         if operator.startswith("<") and operator != "<>":
-            return Token(Kind.REDIRECT, "<", target)
+            return Token(TokenKind.REDIRECT, "<", target)
         if operator == ">&" and target.rstrip("-").isdigit():
             target = "&" + target
-        return Token(Kind.REDIRECT, ("2" if descriptor == "2" else "1") + ">", target)
+        return Token(TokenKind.REDIRECT, ("2" if descriptor == "2" else "1") + ">", target)
 
     def _skip_heredocs(self) -> None:
         for delimiter, tabs in self._heredocs:
@@ -137,7 +137,7 @@ class Lexer:
                 break
         if self._at == start:
             self._at += 1
-        return Token(Kind.WORD, "".join(pieces), quoted=quoted)
+        return Token(TokenKind.WORD, "".join(pieces), quoted=quoted)
 
     def _quotes(self) -> str:
         source = self._source

@@ -15,7 +15,7 @@ from itertools import islice
 from penumbra import rules
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.family_rules import prints
-from penumbra.compress.calls.lexer import Kind, Lexer, Token
+from penumbra.compress.calls.lexer import Lexer, Token, TokenKind
 from penumbra.compress.calls.programs import (
     effect,
     files,
@@ -124,7 +124,7 @@ class _Parser:
         current: list[_Node] = []
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
-            if token.kind is Kind.OPERATOR and token.text in ("|", "|&"):
+            if token.kind is TokenKind.OPERATOR and token.text in ("|", "|&"):
                 self._at += 1
                 while self._peek("\n"):
                     self._at += 1
@@ -132,7 +132,7 @@ class _Parser:
             if self._closes(token, closer):
                 self._at += 1
                 break
-            if token.kind is Kind.OPERATOR and token.text != "(":
+            if token.kind is TokenKind.OPERATOR and token.text != "(":
                 self._at += 1
                 if not (closer == "esac" and token.text == ")"):
                     pipelines.append(current)
@@ -148,17 +148,17 @@ class _Parser:
         if self._at >= len(self._tokens):
             return False
         token = self._tokens[self._at]
-        return token.kind is Kind.OPERATOR and token.text == operator
+        return token.kind is TokenKind.OPERATOR and token.text == operator
 
     def _closes(self, token: Token, closer: str | None) -> bool:
         if closer is None or token.text != closer or token.quoted:
             return False
-        return token.kind is (Kind.OPERATOR if closer == ")" else Kind.WORD)
+        return token.kind is (TokenKind.OPERATOR if closer == ")" else TokenKind.WORD)
 
     def _command(self, token: Token, depth: int) -> _Node | None:
-        if token.text == "(" and token.kind is Kind.OPERATOR:
+        if token.text == "(" and token.kind is TokenKind.OPERATOR:
             return self._group(")", depth)
-        if token.kind is Kind.WORD and not token.quoted:
+        if token.kind is TokenKind.WORD and not token.quoted:
             if token.text in _SKIPPED:
                 self._at += 1
                 return None
@@ -178,7 +178,7 @@ class _Parser:
     def _group(self, closer: str, depth: int) -> _Group:
         self._at += 1
         group = _Group(self.pipelines(closer, depth + 1) if depth < MAX_DEPTH else [])
-        while self._at < len(self._tokens) and self._tokens[self._at].kind is Kind.REDIRECT:
+        while self._at < len(self._tokens) and self._tokens[self._at].kind is TokenKind.REDIRECT:
             group.to_file = _to_file(self._tokens[self._at]) or group.to_file
             self._at += 1
         return group
@@ -187,9 +187,9 @@ class _Parser:
         """Move to the last token before the body of `for ... do` or `case ... in`."""
         while self._at + 1 < len(self._tokens):
             following = self._tokens[self._at + 1]
-            if following.kind is Kind.OPERATOR and following.text in (";", "\n"):
+            if following.kind is TokenKind.OPERATOR and following.text in (";", "\n"):
                 return
-            if following.kind is Kind.WORD and following.text == "do":
+            if following.kind is TokenKind.WORD and following.text == "do":
                 return
             self._at += 1
             if case and following.text == "in":
@@ -205,9 +205,9 @@ class _Parser:
         simple = _Simple()
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
-            if token.kind is Kind.OPERATOR:
+            if token.kind is TokenKind.OPERATOR:
                 break
-            if token.kind is Kind.REDIRECT:
+            if token.kind is TokenKind.REDIRECT:
                 simple.to_file = _to_file(token) or simple.to_file
             else:
                 simple.words.append(token.text)

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, get_args
 
 from penumbra import rules
-from penumbra.rule_schemas.tool_rules import Category, Tools, VerbRule
+from penumbra.rule_schemas.tool_rules import Category, ToolRules, VerbRule
 from penumbra.short_texts import remembered
 
 CATEGORIES = frozenset(get_args(Category))
@@ -21,9 +21,9 @@ _SHARE = re.compile(r"\\{2}(?:[?.]\\UNC\\)?", re.IGNORECASE)
 
 
 @rules.cached
-def tool_rules() -> Tools:
+def tool_rules() -> ToolRules:
     """Return the content of rules/tools.yaml."""
-    return rules.load_as("tools.yaml", Tools)
+    return rules.load_as("tools.yaml", ToolRules)
 
 
 @rules.cached

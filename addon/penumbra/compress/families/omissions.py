@@ -150,7 +150,7 @@ _Block = tuple[re.Match[str], int, int]
 
 
 @dataclass(slots=True)
-class Block:
+class BlockStep:
     """A step that shows the beginning of a block of lines, and counts the other lines."""
 
     rule: BlockRule
@@ -161,7 +161,7 @@ class Block:
     tells: Pattern | None
 
     @classmethod
-    def of(cls, rule: BlockRule, pattern: MakePattern) -> Block:
+    def of(cls, rule: BlockRule, pattern: MakePattern) -> BlockStep:
         start = pattern(rule.block)
         places = {name: pattern(source).needs(name) for name, source in rule.places.items()}
         ends = [end + name for name in places for end in ("first_", "last_")]

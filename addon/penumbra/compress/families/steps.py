@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penumbra.compress.critical_lines import CriticalLines
-from penumbra.compress.families.omissions import Block, Context, Fold, Member
+from penumbra.compress.families.omissions import BlockStep, Context, Fold, Member
 from penumbra.compress.families.patterns import MakePattern, Pattern, Span
 from penumbra.compress.families.rearrangements import Group, Hoist, drop, join, nest, rewrite, same
 from penumbra.compress.result import Loss
@@ -65,7 +65,7 @@ _KINDS: dict[type[StepRule], tuple[Loss, Callable[[Any, MakePattern], Run]]] = {
     NestRule: (Loss.REVERSIBLE, nest),
     SameRule: (Loss.REVERSIBLE, same),
     FoldRule: (Loss.LOSSY, Fold.of),
-    BlockRule: (Loss.LOSSY, Block.of),
+    BlockRule: (Loss.LOSSY, BlockStep.of),
     ContextRule: (Loss.LOSSY, Context.of),
     MemberRule: (Loss.LOSSY, Member.of),
 }

@@ -24,7 +24,7 @@ from penumbra.compress import critical_lines, facts, failure_lines, selection
 from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import families, grouping, prints
 from penumbra.compress.critical_lines import Severity
-from penumbra.compress.facts import Facts
+from penumbra.compress.facts import TextFacts
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.result import Mode, Policy
@@ -36,7 +36,7 @@ from penumbra.compress.stages.headings import Headings
 from penumbra.compress.text import Text
 
 
-class Kind(StrEnum):
+class Layout(StrEnum):
     """The kind of excerpt that a result gets."""
 
     COMMAND = "command output"
@@ -52,15 +52,15 @@ class Kind(StrEnum):
 
 
 _LIMITS = {
-    Kind.COMMAND: (4_500, 30),
-    Kind.SEARCH: (6_000, 55),
-    Kind.LIST: (16_000, 120),
-    Kind.WEB: (6_500, 50),
-    Kind.DIFF: (5_000, 25),
-    Kind.JSON: (7_000, 55),
-    Kind.DATA: (8_000, 40),
-    Kind.REPORT: (32_000, 0),
-    Kind.OTHER: (4_500, 30),
+    Layout.COMMAND: (4_500, 30),
+    Layout.SEARCH: (6_000, 55),
+    Layout.LIST: (16_000, 120),
+    Layout.WEB: (6_500, 50),
+    Layout.DIFF: (5_000, 25),
+    Layout.JSON: (7_000, 55),
+    Layout.DATA: (8_000, 40),
+    Layout.REPORT: (32_000, 0),
+    Layout.OTHER: (4_500, 30),
 }
 """The usual limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is
 the smallest limit. The second number times the square root of the original's bytes is the limit of larger
@@ -69,18 +69,18 @@ _FILE_IN_AGGRESSIVE = (18_000, 80)
 """The limit of a file in aggressive mode, with two numbers as in `_LIMITS`. Other modes use `_FILE`."""
 _LEAST_NEW = 1_000
 """The size in bytes of the largest text whose new lines are not counted."""
-_OF_FILES = (Kind.FILE, Kind.DATA)
-_OF_RUNS = (Kind.COMMAND, Kind.OTHER)
-_OF_ROWS = (Kind.COMMAND, Kind.LIST, Kind.DATA, Kind.OTHER)
+_OF_FILES = (Layout.FILE, Layout.DATA)
+_OF_RUNS = (Layout.COMMAND, Layout.OTHER)
+_OF_ROWS = (Layout.COMMAND, Layout.LIST, Layout.DATA, Layout.OTHER)
 """The kinds whose lines may be rows of tables."""
 _MOST = 24_000
 """The limit, in bytes, at which the growth with the size of the original ends."""
 _FILE = 5 / 8
 """The limit of a file as a fraction of `max_output_bytes`."""
-_AS_NEW = {Kind.COMMAND: (_LEAST_NEW, 0.15), Kind.OTHER: (_LEAST_NEW, 0.15)}
+_AS_NEW = {Layout.COMMAND: (_LEAST_NEW, 0.15), Layout.OTHER: (_LEAST_NEW, 0.15)}
 _AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
 """The smallest limit of a text with nothing new: a number of bytes, and a fraction of the usual limit."""
-_NEW_OR_NOT = (Kind.FILE, Kind.REPORT)
+_NEW_OR_NOT = (Layout.FILE, Layout.REPORT)
 """The kinds whose limit does not depend on the share of new lines."""
 _SHARE = 0.75
 """The fraction of an excerpt that failure lines may take."""
@@ -117,7 +117,7 @@ _NAMED = 4
 _MOST_FAILURES = 64
 _USED = 84
 """The percentage of the limit that an excerpt of a file takes."""
-_WORTH_IT = {Kind.DIFF: 0.5, Kind.OTHER: 0.5, Kind.JSON: 0.6}
+_WORTH_IT = {Layout.DIFF: 0.5, Layout.OTHER: 0.5, Layout.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
 """The largest limit of an excerpt as a fraction of the text, by kind. A larger excerpt saves less than a
 further turn costs if the model asks for a missing part."""
@@ -130,16 +130,16 @@ _LONGEST_PATH = 400
 _LOOKED_AT = 20_000
 """The number of characters at the beginning of a text that show whether the text is a list of paths."""
 _BY_CATEGORY = {
-    "bash": Kind.COMMAND,
-    "grep": Kind.SEARCH,
-    "glob": Kind.LIST,
-    "list": Kind.LIST,
-    "web": Kind.WEB,
-    "subagent": Kind.REPORT,
-    "plan": Kind.REPORT,
-    "read": Kind.FILE,
-    "edit": Kind.FILE,
-    "write": Kind.FILE,
+    "bash": Layout.COMMAND,
+    "grep": Layout.SEARCH,
+    "glob": Layout.LIST,
+    "list": Layout.LIST,
+    "web": Layout.WEB,
+    "subagent": Layout.REPORT,
+    "plan": Layout.REPORT,
+    "read": Layout.FILE,
+    "edit": Layout.FILE,
+    "write": Layout.FILE,
 }
 
 
@@ -158,7 +158,7 @@ def excerpt(text: str, source: Source) -> str | None:
     if _tells_failures(kind, text, source):
         found = _failures(data, kind, source, parts.file_above)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
-    if kind is not Kind.REPORT and (kind is not Kind.LIST or source.call.shell):
+    if kind is not Layout.REPORT and (kind is not Layout.LIST or source.call.shell):
         weakest, share = Severity.COMPLAINT, _SHARE
         more = min(_MORE, source.policy.max_output_bytes - limit) if source.policy.target_ratio is None else 0
     written = failure_lines.write(
@@ -178,14 +178,14 @@ def is_needed(text: str, source: Source) -> bool:
     return exceeds(text, _bounds(text, source)[1])
 
 
-def _bounds(text: str, source: Source) -> tuple[Kind, int]:
+def _bounds(text: str, source: Source) -> tuple[Layout, int]:
     kind = kind_of(source)
-    if kind is Kind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
-        kind = Kind.LIST
+    if kind is Layout.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
+        kind = Layout.LIST
     return kind, _as_new(limit_of(kind, source), text, kind, source)
 
 
-def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
+def _as_new(limit: int, text: str, kind: Layout, source: Source) -> int:
     """Return the limit of a text. If the conversation already has most of the text, the limit is smaller."""
     if kind in _NEW_OR_NOT or source.is_error or source.policy.target_ratio is not None:
         return limit
@@ -202,8 +202,8 @@ def _as_new(limit: int, text: str, kind: Kind, source: Source) -> int:
     return min(limit, max(least, int(limit * (part + (1 - part) * share))))
 
 
-def _is_worth_it(text: str, kind: Kind, limit: int, policy: Policy) -> bool:
-    if policy.target_ratio is not None or (kind is Kind.FILE and policy.mode is not Mode.AGGRESSIVE):
+def _is_worth_it(text: str, kind: Layout, limit: int, policy: Policy) -> bool:
+    if policy.target_ratio is not None or (kind is Layout.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
     return exceeds(text, min(int(limit / part), policy.max_output_bytes))
@@ -221,33 +221,33 @@ def _is_list(text: str) -> bool:
     return len(paths) * 10 >= 9 * len(flags.lines)
 
 
-def _tells_failures(kind: Kind, text: str, source: Source) -> bool:
+def _tells_failures(kind: Layout, text: str, source: Source) -> bool:
     """Return whether lines that look like failures may be failures. In source files, such lines are code, but
     a command beside the files may fail."""
-    if kind in (*_OF_FILES, Kind.SEARCH, Kind.WEB) and not source.call.is_beside_files:
+    if kind in (*_OF_FILES, Layout.SEARCH, Layout.WEB) and not source.call.is_beside_files:
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
-    return kind is not Kind.DIFF and (source.is_error or prints(source.call.family) != "texts")
+    return kind is not Layout.DIFF and (source.is_error or prints(source.call.family) != "texts")
 
 
-def _failures(data: bytes, kind: Kind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
+def _failures(data: bytes, kind: Layout, source: Source, above: Callable[[int], bytes]) -> FailureLines:
     """Return the failure lines of a text; none for a test run that passed. In an error and in the output
     of a command that runs something, every line that looks like a failure counts. In other texts, only
     lines that state a failure count. `above` returns the heading of the line at an offset."""
     call = source.call
-    runs = kind is Kind.COMMAND and bool(call.family) and prints(call.family) == "run"
+    runs = kind is Layout.COMMAND and bool(call.family) and prints(call.family) == "run"
     if runs and not source.is_error and not call.mixed and critical_lines.all_passed(data):
         return FailureLines()
     data = _without_quotations(data, kind, source)
     return FailureLines.of(data, is_stated=not (runs or source.is_error), above=above)
 
 
-def _without_quotations(data: bytes, kind: Kind, source: Source) -> bytes:
+def _without_quotations(data: bytes, kind: Layout, source: Source) -> bytes:
     """Return the text with dots in place of numbered code and, depending on the kind, of names of files
     and prose. The text keeps its length."""
     data = _FRAMES.sub(_blank, data)
-    if kind is Kind.LIST or prints(source.call.family) == "names":
+    if kind is Layout.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
-    if kind is Kind.JSON and not source.is_error:
+    if kind is Layout.JSON and not source.is_error:
         data = _TEXTS.sub(_unless_telling, data)
     return data
 
@@ -266,35 +266,35 @@ def _unless_telling(match: re.Match[bytes]) -> bytes:
     return match[0] if log_files.is_log("", text) else _blank(match)
 
 
-def kind_of(source: Source) -> Kind:
+def kind_of(source: Source) -> Layout:
     """Return the kind of a result. The call decides, except that JSON and diffs show in the text."""
-    kind = _BY_CATEGORY.get(source.call.category, Kind.OTHER)
-    if kind is Kind.FILE and source.call.shows_data:
-        kind = Kind.DATA
-    if source.shape is Shape.JSON and kind is not Kind.FILE:
-        return Kind.JSON
-    if source.shape is Shape.DIFF and kind is Kind.COMMAND:
-        return Kind.DIFF
-    if kind is Kind.COMMAND and search_hits.is_search(source.call):
-        return Kind.SEARCH
-    if kind is Kind.COMMAND and prints(source.call.family) == "names":
-        return Kind.LIST
+    kind = _BY_CATEGORY.get(source.call.category, Layout.OTHER)
+    if kind is Layout.FILE and source.call.shows_data:
+        kind = Layout.DATA
+    if source.shape is Shape.JSON and kind is not Layout.FILE:
+        return Layout.JSON
+    if source.shape is Shape.DIFF and kind is Layout.COMMAND:
+        return Layout.DIFF
+    if kind is Layout.COMMAND and search_hits.is_search(source.call):
+        return Layout.SEARCH
+    if kind is Layout.COMMAND and prints(source.call.family) == "names":
+        return Layout.LIST
     return kind
 
 
-def limit_of(kind: Kind, source: Source) -> int:
+def limit_of(kind: Layout, source: Source) -> int:
     """Return the limit of a kind of result in bytes."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE
     least, growth = _LIMITS.get(kind, _FILE_IN_AGGRESSIVE if is_aggressive else (of_file, 0))
-    if kind is Kind.COMMAND and (named := families().get(source.call.family)) is not None:
+    if kind is Layout.COMMAND and (named := families().get(source.call.family)) is not None:
         least = named.rule.excerpt_bytes or least
     whole = source.original_bytes
     compared = whole if whole <= facts.LONGEST else facts.LONGEST**2 // whole
     limit = max(least, min(_MOST, int(growth * compared**0.5)))
-    limit = min(limit, of_file) if kind is Kind.DATA else limit
-    if kind is not Kind.FILE:
+    limit = min(limit, of_file) if kind is Layout.DATA else limit
+    if kind is not Layout.FILE:
         limit = limit // 2 if is_aggressive else limit
         limit = limit * 2 if source.is_error else limit
         if policy.target_ratio is not None:
@@ -302,7 +302,7 @@ def limit_of(kind: Kind, source: Source) -> int:
     return min(limit, policy.max_output_bytes)
 
 
-def _heading(kind: Kind, source: Source) -> str:
+def _heading(kind: Layout, source: Source) -> str:
     facts = [f"{kind} in part", _extent(source.bare(), kind, source)]
     if source.shortened():
         facts.append("counts below are of its shortened form")
@@ -313,7 +313,7 @@ def _heading(kind: Kind, source: Source) -> str:
     return f"[{'; '.join(facts)}]"
 
 
-def _extent(text: str, kind: Kind, source: Source) -> str:
+def _extent(text: str, kind: Layout, source: Source) -> str:
     """Return the size of a text, such as `1234 bytes, 40 lines`. A text that may be a page of a file has
     its line numbers instead: `1234 bytes, lines 81 to 120`. The size of a single line is only its bytes.
     """
@@ -331,7 +331,7 @@ def _extent(text: str, kind: Kind, source: Source) -> str:
 class _Parts:
     """A `_Parts` finds the parts of one text that its excerpt may show."""
 
-    def __init__(self, text: str, data: bytes, kind: Kind, source: Source) -> None:
+    def __init__(self, text: str, data: bytes, kind: Layout, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
         self._is_readable = Text.of(text).is_readable
         self._flags = Text.of(text).flags if self._is_readable else LineFlags([])
@@ -342,9 +342,9 @@ class _Parts:
     def _headings(self) -> Headings:
         return Headings.of(
             self._flags,
-            is_search=self._kind is Kind.SEARCH,
-            is_page=self._kind is Kind.WEB,
-            is_diff=self._kind is Kind.DIFF,
+            is_search=self._kind is Layout.SEARCH,
+            is_page=self._kind is Layout.WEB,
+            is_diff=self._kind is Layout.DIFF,
             is_grouped=self._source.call.family in grouping(),
         )
 
@@ -378,15 +378,15 @@ class _Parts:
         }
 
     @cached_property
-    def _facts(self) -> Facts | None:
+    def _facts(self) -> TextFacts | None:
         """The facts of the units; None if there are too many units to compare."""
         return self._facts_of(self._units) if len(self._data) <= facts.LONGEST else None
 
-    def _facts_of(self, units: Units) -> Facts:
+    def _facts_of(self, units: Units) -> TextFacts:
         source = self._source
-        asked = search_hits.asked(source.call, source.arguments) if self._kind is Kind.SEARCH else ()
+        asked = search_hits.asked(source.call, source.arguments) if self._kind is Layout.SEARCH else ()
         seen = source.shown_before()
-        return Facts.of(units.texts(), source.mentioned(), asked, () if seen is None else seen.facts)
+        return TextFacts.of(units.texts(), source.mentioned(), asked, () if seen is None else seen.facts)
 
     @cached_property
     def _numbered(self) -> tuple[Sequence[int], list[str], str]:
@@ -405,12 +405,12 @@ class _Parts:
             return selection.ends_in_part(self._data, space, partial(left_out, self._data), failures)
         places = [start for start, _ in failures.ranked()[:_MOST_FAILURES]]
         sample: str | None = None
-        if self._kind is Kind.JSON:
+        if self._kind is Layout.JSON:
             sample = self._rows(space)
             sample = json_prune.prune(self._text, space, self._facts_of) if sample is None else sample
         if sample is not None:
             return sample
-        return self._file(space, places) if self._kind is Kind.FILE else self._parts(space, places)
+        return self._file(space, places) if self._kind is Layout.FILE else self._parts(space, places)
 
     def _file(self, space: int, failures: Sequence[int]) -> str:
         """Return the ends and definitions of a file, and passages with names from the conversation."""
@@ -437,7 +437,7 @@ class _Parts:
         self._take(chosen, first, _FIRST)
         if self._kind in _OF_ROWS and self._facts is not None:
             self._take(chosen, row_sample.odd(self._lines), _ODD)
-        chosen.fill(is_code=self._kind is Kind.DIFF)
+        chosen.fill(is_code=self._kind is Layout.DIFF)
         return chosen.written(self._names_left_out)
 
     def _take(self, chosen: Selection, lines: Iterable[int], share: int) -> None:

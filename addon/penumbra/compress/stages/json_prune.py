@@ -18,7 +18,7 @@ from itertools import groupby
 import msgspec
 
 from penumbra.compress import facts, failure_lines, selection
-from penumbra.compress.facts import Facts
+from penumbra.compress.facts import TextFacts
 from penumbra.compress.selection import Selection, Units
 from penumbra.compress.size import counted, encode, size
 
@@ -142,7 +142,7 @@ class _Tree:
 
 
 def prune(
-    text: str, space: int, compared: Callable[[Units], Facts] | None = None, above: str = ""
+    text: str, space: int, compared: Callable[[Units], TextFacts] | None = None, above: str = ""
 ) -> str | None:
     """Return a JSON value in at most `space` bytes; None if the text is no JSON object or array, repeats a
     key, or can't be made to fit. `compared` returns the facts of units; without this function, the first

@@ -74,7 +74,7 @@ def application(page: Page) -> Application:
         (r"/(page\.(?:js|css)|icon\.svg)", File, asked),
         (r"/data/(now|sessions|past|unused|everything)", Data, asked),
         (r"/data/(session|result)/([0-9a-z]{1,20})", Detail, asked),
-        (r"/data/table/([a-z]{1,20})", Table, asked),
+        (r"/data/table/([a-z]{1,20})", TableFile, asked),
         (r"/data/events", Events, asked),
         (r"/data/pause", Pause, asked),
         (r"/metrics", Scrape, asked),
@@ -84,8 +84,8 @@ def application(page: Page) -> Application:
     return Application(paths, default_handler_class=Nothing, default_handler_args=asked, **quiet)  # type: ignore[arg-type]
 
 
-class Guarded(RequestHandler):
-    """A `Guarded` is a handler that refuses requests without access to the page."""
+class PageHandler(RequestHandler):
+    """A `PageHandler` is a handler that refuses requests without access to the page."""
 
     is_start: ClassVar[bool] = False
     SUPPORTED_METHODS = ("GET", "HEAD", "POST")
@@ -142,12 +142,12 @@ class Guarded(RequestHandler):
         self.set_cookie(self._cookie(), value, httponly=True, samesite="Strict", path="/")
 
 
-class Nothing(Guarded):
+class Nothing(PageHandler):
     def get(self) -> None:
         self.send_error(404)
 
 
-class Start(Guarded):
+class Start(PageHandler):
     is_start = True
 
     def get(self) -> None:
@@ -155,12 +155,12 @@ class Start(Guarded):
         _file(self, "index.html")
 
 
-class File(Guarded):
+class File(PageHandler):
     def get(self, name: str) -> None:
         _file(self, name)
 
 
-class Data(Guarded):
+class Data(PageHandler):
     async def get(self, of: str) -> None:
         contents = self.page.contents
         if of == "everything":
@@ -175,7 +175,7 @@ class Data(Guarded):
             self.json(contents.now() if of == "now" else contents.sessions())
 
 
-class Detail(Guarded):
+class Detail(PageHandler):
     async def get(self, of: str, name: str) -> None:
         contents = self.page.contents
         if of == "session":
@@ -184,7 +184,7 @@ class Detail(Guarded):
             self.json(await contents.result(int(name)) if name.isdecimal() else None)
 
 
-class Table(Guarded):
+class TableFile(PageHandler):
     async def get(self, of: str) -> None:
         if (text := await self.page.contents.table(of)) is None:
             self.send_error(404)
@@ -194,20 +194,20 @@ class Table(Guarded):
         self.finish(text)
 
 
-class Pause(Guarded):
+class Pause(PageHandler):
     def post(self) -> None:
         self.page.pause(is_on=self.get_query_argument("on", "") == "true")
         self.json({})
 
 
-class Scrape(Guarded):
+class Scrape(PageHandler):
     def get(self) -> None:
         self.set_header("Content-Type", exposition.CONTENT_TYPE)
         contents = self.page.contents
         self.finish(exposition.text(contents.journal, contents.store(), contents.database()))
 
 
-class Events(Guarded):
+class Events(PageHandler):
     """This handler sends a server-sent event when figures have changed. The page then requests the figures
     that it shows."""
 
@@ -255,7 +255,7 @@ class Events(Guarded):
         await self.flush()
 
 
-def _file(handler: Guarded, name: str) -> None:
+def _file(handler: PageHandler, name: str) -> None:
     kind = _TYPES[name.rpartition(".")[2]]
     handler.set_header("Content-Type", f"{kind}; charset=utf-8")
     handler.finish((resources.files("penumbra.flow.page") / "static" / name).read_bytes())
