@@ -7,7 +7,7 @@ import binascii
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -55,13 +55,9 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def inside_strings(data: bytes, spans: list[Span]) -> list[Span]:
-    """Return the spans, cut at the borders of strings and widened to whole escapes. A bare number keeps its
+def inside_strings(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the spans, cut at the borders of strings and widened to whole escapes. A bare number keeps its
     span, and its placeholder has quotes. Other spans outside of strings are dropped."""
-    return list(_cut(data, spans))
-
-
-def _cut(data: bytes, spans: list[Span]) -> Iterator[Span]:
     strings = _STRING.finditer(data)
     string = next(strings, None)
     for span in spans:

@@ -89,13 +89,14 @@ class _Zone:
 
 
 @dataclass(slots=True)
-class SearchedJson:
-    """A `SearchedJson` is the outcome of a search in JSON."""
+class Searched:
+    """A `Searched` is a body after the search for secrets."""
 
+    body: bytes
     results: bool = False
-    """True if a part of the JSON looks like a tool result."""
+    """True if the body contains tool results."""
     counts: Counter[str] = field(default_factory=Counter)
-    """The number of replaced secrets in new items, by rule."""
+    """Numbers of secrets in new items, by rule."""
 
 
 _Outcome = tuple[tuple[Edit, ...], bool]
@@ -112,13 +113,13 @@ class Anywhere:
 
     def redact(
         self, document: Document, search: Search, *, with_calls: bool, policy: str = "", scope: bytes = b""
-    ) -> SearchedJson:
+    ) -> Searched:
         """Replace the secrets in the strings of a body. Raises RedactionError. With `with_calls`, the
         arguments of calls are also searched. `policy` names all settings that influence the outcome. `scope`
         is the caller. Callers never share remembered outcomes."""
-        result, own = SearchedJson(), hashlib.blake2b(scope).digest()
+        results, counts, own = False, Counter[str](), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():
-            return result
+            return Searched(document.data)
         for value, zone in _items(document, with_calls):
             start, end = document.place(value)
             about = json.dumps([*astuple(zone), with_calls, policy]).encode("ascii")
@@ -126,15 +127,15 @@ class Anywhere:
             with self._lock:
                 outcome = self._known.get(key)
             if outcome is None:
-                item = _Item(document, search, with_calls, result.counts)
+                item = _Item(document, search, with_calls, counts)
                 edits = [_moved(edit, -start) for edit in item.edits(value, zone)]
                 outcome = tuple(edits), item.results
                 if _weight(outcome) <= self._known.maxsize:
                     with self._lock:
                         self._known[key] = outcome
             document.edits += [_moved(edit, start) for edit in outcome[0]]
-            result.results |= outcome[1]
-        return result
+            results |= outcome[1]
+        return Searched(document.render(), results, counts)
 
 
 def _items(document: Document, with_calls: bool) -> Iterator[tuple[Raw, _Zone]]:
@@ -285,17 +286,6 @@ _BATCH = (frozenset(("custom_id", "key")), frozenset(("body", "params", "request
 """The names of members. Each line of a batch has at least one member of each set."""
 
 
-@dataclass(slots=True)
-class Searched:
-    """A `Searched` is a body after the search for secrets."""
-
-    body: bytes
-    results: bool = False
-    """True if the body contains tool results."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Numbers of secrets in new items, by rule."""
-
-
 @dataclass(frozen=True, slots=True)
 class Body:
     """A `Body` is a body that will be searched."""
@@ -358,10 +348,9 @@ class _Search:
     def _document(self, document: Document) -> Searched:
         if self.strict and document.repeats(document.root) and "type" in document.repeated(document.root):
             raise Unreadable("it says twice what it is")
-        clean = self.anywhere.redact(
+        return self.anywhere.redact(
             document, self.redact, with_calls=self.with_calls, policy=self.policy, scope=self.scope
         )
-        return Searched(document.render(), clean.results, clean.counts)
 
     def _lines(self, data: bytes) -> Searched | None:
         """Redact each line of a body of JSON Lines. Return None for any other body."""

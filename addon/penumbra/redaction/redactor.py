@@ -204,7 +204,7 @@ class Redactor:
         spans = list(placeholder.around(_merge(list(whole)), taken, data))
         spans = list(placeholder.around(_merge(spans + list(elsewhere(data, spans))), taken, data))
         if is_json(data):
-            spans = inside_strings(data, spans)
+            spans = list(inside_strings(data, spans))
         # A value that was joined with another value, or cut, may be allowed.
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
