@@ -108,7 +108,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         if not has_digit(value) and not (_is_hyphened(value) and value.count("-") > 1):
             return False
         if is_program_word(value.lower().rstrip("0123456789") or value):
-            return False  # `["password", "rand48", "key"]`
+            return False  # `["password", "buffer2", "key"]`
         style = Style.QUOTED
     if style is Style.SPACED:
         # `the token "transparent"` means a word.

@@ -53,7 +53,7 @@ _INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
 @remembered(2_048)
 def is_program_name(value: str) -> bool:
     """Return whether a value is an identifier with words of programs in it. A single word does not count,
-    because it may be anything. A single word of programs with one digit counts: `oauth2`."""
+    because it may be anything. A single word of programs with one digit counts: `client2`."""
     value = value.rstrip(";")
     if value[-1:] in ("!", "?"):
         if _FIGURE.search(value):

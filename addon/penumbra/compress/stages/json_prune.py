@@ -1,6 +1,6 @@
 """This stage shortens a JSON value to the members that matter most, as in:
 
-{"users":[{"id":1,"bio":"Born in\\n[812 bytes left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
+{"users":[{"id":1,"bio":"Born in\\n[21 lines left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
 
 The selection chooses among units: values without members, lines of long strings, and the brackets around
 them. A unit is shown only with its brackets. Numbers keep their spelling. Members that repeat the row above,
