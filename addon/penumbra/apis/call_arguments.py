@@ -2,8 +2,7 @@
 
 `Open` returns an editor for a call, or None. The filter passes each piece of the arguments to the editor at
 once, and replaces the piece by the editor's output. Output that the editor delays is sent in a copy of the
-call's last event. Calls that the provider runs itself stay unchanged. A subclass for each API finds the
-calls.
+call's last event. A subclass for each API finds the calls.
 """
 
 from __future__ import annotations

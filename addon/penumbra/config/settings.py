@@ -2,8 +2,8 @@
 
 The order of precedence is: request, mitmproxy option, environment, YAML file, default. `per_request.py`
 handles requests. This module handles the other sources, option by option. Each option's row in `options.py`
-has the parser of its values. A bad value thus gives the same error from any source: one line with the key,
-the value and the allowed values.
+has the parser of its values. A bad value thus gives the same error from each of these sources: one line with
+the key, the value and the allowed values.
 
 An unknown key of the YAML file, except in `tool_compaction`, is an error, which names the right place or the
 most similar key. If unknown keys were ignored, a user could believe, for example, that more secrets are

@@ -1,4 +1,5 @@
-"""This module knows the addresses of this process, and keeps connections through the proxy away from them."""
+"""This module knows the addresses of this process, and keeps connections through the proxy away from
+mitmweb's port."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""This module counts requests and responses for the page, the history and the metrics, never their content.
-All methods run on the event loop. `changed` is called when figures change. `take` returns the sums to
-store."""
+"""This module counts requests and responses for the page, the history and the metrics, without their content.
+All methods run on the event loop. `changed` is called when figures change. `take` returns the sums to store.
+"""
 
 from __future__ import annotations
 
@@ -370,7 +370,8 @@ def _if_taken(request: SentRequest, amounts: Amounts) -> Amounts:
 
 
 def _bill(billed: Sequence[BilledTokens], every: Rates, more: Amounts) -> None:
-    """Add the billed tokens of a response. Without Penumbra, only the first turn would have been billed."""
+    """Add the billed tokens of a response. Without Penumbra, only the input of the first turn and the output
+    of the last turn would have been billed."""
     more.responses = 1
     for number, tokens in enumerate(billed):
         rates = every.at(tokens.prompt)

@@ -15,7 +15,7 @@ class ApiRule(Strict, frozen=True):
     """A kind of LLM call."""
 
     format: str
-    """The module of `penumbra/apis` that reads the request."""
+    """The name of the format that reads the request."""
     kind: Literal["messages", "count_tokens", "compact"]
     """`messages` asks the model, `count_tokens` only counts, `compact` asks for a summary."""
     path: Regex

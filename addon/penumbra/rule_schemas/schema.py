@@ -1,5 +1,5 @@
 """Conversion of rule files to their types. An error names the key that is wrong. A schema is a subclass of
-`Strict` with a docstring below each field. `Regex` marks texts that must be patterns for RE2. This package
+`Strict`, whose docstrings describe the keys. `Regex` marks texts that must be patterns for RE2. This package
 reads no files."""
 
 from __future__ import annotations

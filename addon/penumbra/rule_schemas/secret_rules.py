@@ -37,7 +37,7 @@ class SecretRule(Strict, frozen=True):
     """The kind of secret that placeholders name; by default the label of the file."""
     beside: tuple[Anchor, ...] = ()
     """Parts of the name before a secret that has no prefix, as in `ACME_API_KEY=…`; upper and lower case are
-    the same. The name must also say key, token or the like. A rule has either anchors or `beside`."""
+    the same. The name must also say key, token or the like. A rule with `beside` needs no anchors."""
     kind: Literal["token", "structure"] = "token"
     """`token` if the value alone shows that it is a secret, `structure` if its surroundings show it."""
     group: Size | None = None
