@@ -104,7 +104,7 @@ class AnthropicFormat(ApiFormat):
             tool = request.members(item)
             names.append(request.text_of(tool.get("name")))
             own += (request.string(tool.get("type")) or "custom").startswith(_RUN_BY_CLIENT)
-        if any(change in request.data for change in _TOOL_CHANGES):
+        if any(map(request.contains, _TOOL_CHANGES)):
             available = set(names)
             for message in self.prompt(request).messages:
                 for name, is_added in request.about(message.value, _tool_changes):

@@ -109,9 +109,9 @@ class Credentials:
         scope = self.scope(key)
         if not self.found:
             return Caller(scope, is_open=True)
-        lasting = [_lasting(kind, name, value, user) for kind, name, value in self.found]
-        possession = _hash(key, ("host", self.host), *lasting)
-        return Caller(scope, possession=possession if possession != scope else b"")
+        lasting = tuple(_lasting(kind, name, value, user) for kind, name, value in self.found)
+        is_lasting = lasting == self.found
+        return Caller(scope, possession=b"" if is_lasting else _hash(key, ("host", self.host), *lasting))
 
 
 def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import orjson
 from cachetools import LRUCache
 from msgspec import Raw
 
@@ -212,7 +213,7 @@ def _piece(document: Document, message: Raw) -> Piece:
         return Piece(False)
     try:
         if role not in _MODEL_ROLES and (role or not is_of_model(type_, role)):
-            return Piece(False, digest=_of_client(source, role or "user"))
+            return Piece(False, digest=_of_client(source, role or "user", document.exact(message)))
         texts: list[str] = []
         calls: list[bytes] = []
         _read_response(decode(source), texts, calls)
@@ -264,12 +265,18 @@ class _Number(str):
 _AS_SPELLED = json.JSONDecoder(parse_int=_Number, parse_float=_Number, strict=False)
 
 
-def _of_client(source: bytes, role: str) -> bytes:
-    """Return a hash of the parts of a message that count as history; empty if there are no such parts."""
+def _of_client(source: bytes, role: str, exact: Any = None) -> bytes:
+    """Return a hash of the parts of a message that count as history; empty if there are no such parts.
+    `exact` is the result of `Document.exact`."""
+    value = _AS_SPELLED.decode(source.decode("utf-8")) if exact is None else exact
     words = _Words(hashlib.blake2b(digest_size=16, person=b"penumbra words"))
-    words.read(_AS_SPELLED.decode(source.decode("utf-8")), role == "user")
+    words.read(value, role == "user")
     words.flush()
     return hashlib.blake2b(utf8(role) + b"\0" + words.digest.digest()).digest()[:16] if words.any else b""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(slots=True)
@@ -291,6 +298,8 @@ class _Words:
                 self.read(item, loose)
         elif isinstance(value, dict):
             self._object(value, loose)
+        elif _is_number(value):
+            self._mark(orjson.dumps(value))
         elif value:
             self._mark(b"true")
 
@@ -305,7 +314,7 @@ class _Words:
             member = members[name]
             if name in rule.transparent:
                 self.read(member, loose)
-            elif member:
+            elif member or _is_number(member):
                 self._mark(b"{" + utf8(name))
                 self.read(member, False)
                 self._mark(b"}")

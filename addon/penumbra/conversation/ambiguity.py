@@ -41,23 +41,22 @@ _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
 """Plain names of members with data of a tool. Names in such data are case-sensitive."""
 
 
+_UNREAD = _ELSEWHERE | _PAYLOAD
+
+
 def hosts(headers: Iterable[tuple[str, str]]) -> str:
     """Return the reason why the host of a request is ambiguous; empty if the host is not ambiguous."""
-    return _more_than_one(headers, "host")
+    count = sum(name.lower() == "host" for name, _ in headers)
+    return "it has more than one host header" if count > 1 else ""
 
 
 def content(headers: Iterable[tuple[str, str]]) -> str:
     """Return the reason why the encoding of a body is ambiguous; empty if the encoding is not ambiguous."""
-    headers = list(headers)
-    charsets = (
-        charset
-        for name, value in headers
-        if name.lower() == "content-type"
-        for charset in _CHARSET.findall(value)
-    )
+    types = [value for name, value in headers if name.lower() == "content-type"]
+    charsets = (charset for value in types for charset in _CHARSET.findall(value))
     if any(charset.lower() not in _CHARSETS for charset in charsets):
         return "its content type names another encoding than UTF-8"
-    return _more_than_one(headers, "content-type")
+    return "it has more than one content-type header" if len(types) > 1 else ""
 
 
 def is_ambiguous(request: Request) -> bool:
@@ -79,11 +78,6 @@ def is_ambiguous(request: Request) -> bool:
     return bool(document.computed(conversation, len(messages), Computation(list, list.copy, within), step))
 
 
-def _more_than_one(headers: Iterable[tuple[str, str]], name: str) -> str:
-    count = sum(header.lower() == name for header, _ in headers)
-    return f"it has more than one {name} header" if count > 1 else ""
-
-
 class _Object(NamedTuple):
     """An `_Object` tells whether an object or a value within it is ambiguous."""
 
@@ -96,6 +90,9 @@ class _Object(NamedTuple):
 def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> bool:
     """Return whether a member with one of these names occurs twice within a message. Raises NotJson for a
     message that is nested deeper than Python reads."""
+
+    if (value := document.exact(message)) is not None:
+        return _has_two_spellings(value, names)
 
     def read(pairs: list[tuple[str, Any]]) -> _Object:
         members = dict(pairs)
@@ -115,6 +112,24 @@ def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> 
         return _any_of(decoder.decode(document.source(message).decode())).in_message
     except RecursionError:
         raise NotJson("nested too deeply") from None
+
+
+def _has_two_spellings(value: Any, names: frozenset[str]) -> bool:
+    """Return whether an object has two members with one of these names, each in its own spelling."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += [item for item in one if isinstance(item, list | dict)]
+        elif isinstance(one, dict):
+            if _differ_in_spelling(one, names):
+                return True
+            waiting += [
+                inner
+                for name, inner in one.items()
+                if isinstance(inner, list | dict) and _plain(name) not in _UNREAD
+            ]
+    return False
 
 
 def _any_of(value: Any) -> _Object:

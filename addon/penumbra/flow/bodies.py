@@ -63,8 +63,9 @@ _log = logging.getLogger(__name__)
 
 def ask_for_codings(request: HttpRequest) -> None:
     """Ask only for content codings that can be decoded piece by piece."""
-    if codings := request.headers.get("accept-encoding"):
-        request.headers["accept-encoding"] = content_encoding.acceptable(codings)
+    codings = request.headers.get("accept-encoding", "")
+    if codings and (accepted := content_encoding.acceptable(codings)) != codings:
+        request.headers["accept-encoding"] = accepted
 
 
 def stream_plainly(flow: Flow, response: HttpResponse) -> None:

@@ -70,10 +70,17 @@ def _hosts(flow: Flow) -> list[str]:
 
 
 def headers_of(request: HttpRequest) -> dict[str, str]:
-    return {name.lower(): value for name, value in request.headers.items()}
+    """Return the headers by their lower-case names. The values of a repeated header are joined."""
+    headers: dict[str, str] = {}
+    for name, value in request.headers.items(multi=True):
+        key = name.lower()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return headers
 
 
 def query_of(request: HttpRequest) -> dict[str, str]:
     """Return the values of the query by key. All values of a repeated key count, because it is not known
     which of them the provider reads."""
+    if "?" not in request.path:
+        return {}
     return {name: "&".join(request.query.get_all(name)) for name in request.query}

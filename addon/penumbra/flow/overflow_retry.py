@@ -74,6 +74,27 @@ class WatchedRequest:
         verdict = self.events.feed(data)
         return None if verdict is Verdict.WAIT else verdict is Verdict.ERROR
 
+    def is_accepted(self, response: HttpResponse, body: bytes) -> bool:
+        """Return True if `OverflowRetry.refused` would forward this whole response."""
+        if self.count or response.status_code != 200:
+            return False
+        error = self.error_in(response, body)
+        self.asked = error is None or (bool(error.strip()) and not any(refusals.error_objects(error)))
+        return self.asked
+
+    def error_in(self, response: HttpResponse, body: bytes) -> bytes | None:
+        """Return the part of a response that may be an error; None if the response is too large for an error
+        or can't be read."""
+        if self.events is not None and self.events.error:
+            return self.events.error
+        if response.status_code == 200 and len(body) > _SMALL_RESPONSE:
+            return None
+        try:
+            coding = response.headers.get("content-encoding", "")
+            return content_encoding.decode(body, coding, refusals.MAX_BODY_BYTES)
+        except content_encoding.NotDecodable:
+            return None
+
 
 class OverflowRetry(Step):
     """An `OverflowRetry` sends another request instead of one that was refused."""
@@ -124,7 +145,7 @@ class OverflowRetry(Step):
 
     async def _smaller(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> Retry | None:
         """Return the request to send instead; None if there was no refusal or no request would help."""
-        refusal = self._error_in(watched, response, body)
+        refusal = watched.error_in(response, body)
         if refusal is None:
             return None
         try:
@@ -141,22 +162,9 @@ class OverflowRetry(Step):
             _log.warning("Penumbra passes a refusal on: %s", errors.place(error))
             return None
 
-    def _error_in(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bytes | None:
-        """Return the part of a response that may be an error; None if the response is too large for an error
-        or can't be read."""
-        if watched.events is not None and watched.events.error:
-            return watched.events.error
-        if response.status_code == 200 and len(body) > _SMALL_RESPONSE:
-            return None
-        try:
-            coding = response.headers.get("content-encoding", "")
-            return content_encoding.decode(body, coding, refusals.MAX_BODY_BYTES)
-        except content_encoding.NotDecodable:
-            return None
-
     def _is_taken(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bool:
         """Return whether the provider accepted the request. Some providers refuse with status 200."""
-        error = self._error_in(watched, response, body) if response.status_code == 200 else None
+        error = watched.error_in(response, body) if response.status_code == 200 else None
         return response.status_code == 200 and not any(refusals.error_objects(error or b""))
 
     def _send(self, flow: Flow, state: FlowState, watched: WatchedRequest, again: Retry) -> Flow:

@@ -12,8 +12,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 
 from penumbra import errors
@@ -48,8 +48,6 @@ from penumbra.redaction.other_bodies import Body, Searched
 from penumbra.wire import content_encoding, request_path, sigv4
 from penumbra.wire.request_path import normal
 
-Read = Callable[[Iterable[tuple[str, str]]], str]
-"""A function that returns the reason why headers are ambiguous; empty if they are not ambiguous."""
 _log = logging.getLogger(__name__)
 
 
@@ -79,14 +77,12 @@ class RequestWay:
         """Limit the body of a request that must be searched. A larger body is dropped as it arrives."""
         request, settings = flow.request, self._current.settings
         api = recognise.by_request_line(request.method, request.path)
-        says_json = recognise.claims_json(request.headers.get("content-type", ""))
+        if api is None:
+            return
+        headers = headers_of(request)
+        says_json = recognise.claims_json(headers.get("content-type", ""))
         # These headers may ask for no search or for no change.
-        names = (SWITCH_HEADER, request_path.HEADER)
-        if (
-            api is None
-            or any(name in request.headers for name in names)
-            or sigv4.covers_body(request.headers)
-        ):
+        if SWITCH_HEADER in headers or request_path.HEADER in headers or sigv4.covers_body(headers):
             return
         if self.must_search(flow) and (says_json or destination.is_provider(flow, settings.hosts)):
             most = settings.max_body_bytes
@@ -96,25 +92,29 @@ class RequestWay:
 
     async def request(self, flow: Flow) -> None:
         """Rewrite, search or refuse a request that concerns Penumbra. An exception undoes all changes."""
-        if request_path.is_ours(flow.request.headers.get(request_path.HEADER, "")):
+        # Looking a header up in mitmproxy's headers takes longer than looking it up in a dict.
+        headers = headers_of(flow.request)
+        if request_path.is_ours(headers.get(request_path.HEADER, "")):
             # This is a call to an external compressor. Another proxy has sent the call back to this proxy.
             del flow.request.headers[request_path.HEADER]
             return
         if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
             sign_now(flow.request, state.handle.settings)
             return
-        before = replace(flow.request.data, headers=Headers(flow.request.headers.fields))
+        before = copy(flow.request.data)
+        before.headers = Headers(flow.request.headers.fields)
         state = states.begin(flow, self._handle())
         try:
-            await self._decide(flow, state)
+            await self._decide(flow, state, headers)
         except BaseException:
             # A half-changed request must not be sent.
             flow.request.data = before
             states.forget(flow)
             raise
 
-    async def _decide(self, flow: Flow, state: FlowState) -> None:
-        """Choose the next step by a request's destination, head and path. Raises RedactionError."""
+    async def _decide(self, flow: Flow, state: FlowState, headers: dict[str, str]) -> None:
+        """Choose the next step by a request's destination, head and path. `headers` are the request's headers
+        by name. Raises RedactionError."""
         if not self._is_ours(flow, state.handle.settings):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
@@ -124,16 +124,21 @@ class RequestWay:
         state.is_searched = self.must_search(flow)
         if state.is_searched and flow.request.trailers:
             raise Unreadable("it has trailers after its body")
-        self._check(flow, state, ambiguity.hosts)
-        is_switched = SWITCH_HEADER in flow.request.headers
-        if not self._switch(flow, state, api) or self._is_websocket(flow, state, is_switched):
+        fields = list(flow.request.headers.items(multi=True))
+        _check(state, ambiguity.hosts(fields))
+        is_switched = headers.pop(SWITCH_HEADER, None) is not None
+        if is_switched and not self._switch(flow, state, api):
+            return
+        if self._is_websocket(flow, state, is_switched):
             return
         if api is None:
             await self.others.request(flow, state.handle)
             return
-        self._check(flow, state, ambiguity.content)
-        if not self._signing.forbids_changes(flow, api, state.handle.settings):
-            await self._call(flow, state, api)
+        _check(state, ambiguity.content(fields))
+        if not (
+            sigv4.covers_body(headers) and self._signing.forbids_changes(flow, api, state.handle.settings)
+        ):
+            await self._call(flow, state, api, headers)
 
     def _is_ours(self, flow: Flow, settings: Settings) -> bool:
         if flow.response is not None or flow.error is not None or "penumbra" in flow.metadata:
@@ -143,15 +148,9 @@ class RequestWay:
     def _is_at_ours(self, flow: Flow, settings: Settings) -> bool:
         return destination.is_llm_host(flow, settings.hosts) and self._current.select(flow)
 
-    def _check(self, flow: Flow, state: FlowState, read: Read) -> None:
-        if state.handle.settings.must_search and (why := read(flow.request.headers.items(multi=True))):
-            raise Unreadable(why)
-
     def _switch(self, flow: Flow, state: FlowState, api: Api | None) -> bool:
         """Apply the request's own switch. Return False if the request is refused for an unknown word."""
-        word = flow.request.headers.pop(SWITCH_HEADER, None)
-        if word is None:
-            return True
+        word = flow.request.headers.pop(SWITCH_HEADER)
         try:
             settings = state.handle.settings
             state.handle.settings = apply_switch(settings, word)
@@ -190,8 +189,8 @@ class RequestWay:
         refusal.refuse_websocket(flow)
         return True
 
-    async def _call(self, flow: Flow, state: FlowState, api: Api) -> None:
-        incoming = await self._incoming(flow, state, api)
+    async def _call(self, flow: Flow, state: FlowState, api: Api, headers: Mapping[str, str]) -> None:
+        incoming = await self._incoming(flow, state, api, headers)
         if incoming is None:
             return
         if state.observed is not None:
@@ -205,27 +204,30 @@ class RequestWay:
             self.journal.passed("unexpected body")
             await self.others.request(flow, state.handle, api)
 
-    async def _incoming(self, flow: Flow, state: FlowState, api: Api) -> Incoming | None:
+    async def _incoming(
+        self, flow: Flow, state: FlowState, api: Api, headers: Mapping[str, str]
+    ) -> Incoming | None:
         """Return the decoded request; None if it is undecodable and needs no search. Raises
         RedactionError."""
         request, settings = flow.request, state.handle.settings
         try:
             body = await bodies.decoded(request, settings.max_body_bytes)
         except content_encoding.NotDecodable as error:
-            says_json = recognise.claims_json(request.headers.get("content-type", ""))
+            says_json = recognise.claims_json(headers.get("content-type", ""))
             if settings.must_search and (says_json or destination.is_provider(flow, settings.hosts)):
                 kind = TooLarge if isinstance(error, content_encoding.OverLimit) else Unreadable
                 raise kind(f"its body: {error}") from None
             self.journal.passed("undecodable body")
             _log.warning(f"Penumbra leaves a request to {destination.shown(flow)} alone: {error}")
             return None
-        return described(flow, api, body)
+        return described(flow, api, body, headers)
 
     async def _send(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         request, body = flow.request, accepted.rewritten.body
         changed = body is not incoming.body
         fields = request.headers.fields
-        request.headers.pop(THRESHOLD_HEADER, None)
+        if incoming.threshold is not None:
+            request.headers.pop(THRESHOLD_HEADER, None)
         if accepted.betas:
             request.headers[adoption.HEADER] = accepted.betas
         if changed:
@@ -248,7 +250,7 @@ class RequestWay:
             body = await bodies.decoded(flow.request, settings.max_body_bytes)
         except content_encoding.NotDecodable:
             return
-        self._observation.begin(flow, described(flow, api, body), settings)
+        self._observation.begin(flow, described(flow, api, body, headers_of(flow.request)), settings)
 
     # Frames of a WebSocket
 
@@ -261,7 +263,7 @@ class RequestWay:
         try:
             if len(frame) > settings.max_body_bytes:
                 raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
-            incoming = described(flow, api, frame, socket=True)
+            incoming = described(flow, api, frame, headers_of(flow.request), socket=True)
             outcome = await handle.engine.process(incoming, settings)
             # On a socket, no hook announces the beginning of a response.
             await handle.engine.stores.written()
@@ -308,19 +310,27 @@ class RequestWay:
         return True
 
 
-def described(flow: Flow, api: Api, body: bytes, *, socket: bool = False) -> Incoming:
+def _check(state: FlowState, reason: str) -> None:
+    """Raise Unreadable if there is a reason why a request that must be searched is ambiguous."""
+    if reason and state.handle.settings.must_search:
+        raise Unreadable(reason)
+
+
+def described(
+    flow: Flow, api: Api, body: bytes, headers: Mapping[str, str], *, socket: bool = False
+) -> Incoming:
     """Return a request, or a frame of a WebSocket, in the form that the engine takes."""
     request, peer, state = flow.request, flow.client_conn.peername, states.of(flow)
     return Incoming(
         api=api,
         body=body,
         socket=socket,
-        headers=headers_of(request),
+        headers=headers,
         query=query_of(request),
         peer=str(peer[0]) if peer else "",
         host=f"{destination.host(flow)}:{request.port}",
         path=request.path,
-        threshold=request.headers.get(THRESHOLD_HEADER, state.threshold if state is not None else None),
+        threshold=headers.get(THRESHOLD_HEADER, state.threshold if state is not None else None),
     )
 
 

@@ -339,20 +339,20 @@ class SpliceStream(HttpStream):
             yield SendHttp(gone, self.context.server)
 
     def state_consume_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
-        if isinstance(event, ResponseEndOfMessage) and _guard(self.flow) is not None:
+        if not isinstance(event, ResponseEndOfMessage):
+            yield from super().state_consume_response_body(event)
+            return
+        guard, response, body = _guard(self.flow), self.flow.response, bytes(self.response_body_buf)
+        # A hook runs through all addons. Most responses are accepted and need no hook here.
+        if guard is not None and (response is None or not guard.is_accepted(response, body)):
             self.running = None
             restored = self.original
-            if (yield from self._send_again(bytes(self.response_body_buf))):
+            if (yield from self._send_again(body)):
                 return
             if restored is not None and self.flow.response is restored[0]:
                 yield from self._go_on(event)
                 return
-        if (
-            isinstance(event, ResponseEndOfMessage)
-            and self.session is not None
-            and _session(self.flow) is not None
-            and not self.session.live
-        ):
+        if self.session is not None and _session(self.flow) is not None and not self.session.live:
             yield from self._turn_end(body=bytes(self.response_body_buf))
         else:
             yield from super().state_consume_response_body(event)

@@ -59,6 +59,10 @@ class Guard(Protocol):
         False for any other response, and None if more bytes are needed."""
         ...
 
+    def is_accepted(self, response: HttpResponse, body: bytes) -> bool:
+        """Return whether a whole response is certainly no refusal. `body` is its encoded body."""
+        ...
+
 
 @dataclass
 class TurnEnd:

@@ -138,9 +138,7 @@ class Journal:
 
     def taken(self, turn: TurnRecord) -> None:
         """Count the savings and costs of a request that the provider accepted. A second call adds nothing."""
-        if turn.if_taken is not None:
-            amounts, turn.if_taken = turn.if_taken, None
-            self._add(turn, amounts)
+        self._add(turn, _take(turn))
 
     def responded(
         self,
@@ -149,16 +147,16 @@ class Journal:
         turns: Sequence[Turn] = (),
     ) -> None:
         """Count a complete response. `turns` are the model's turns, if they could be read."""
-        more = Amounts()
+        is_refused = bool(turns) and turns[0].is_refusal
+        more = Amounts() if is_refused or status >= _LEAST_ERROR else _take(turn)
         if turns and turns[-1].ending != NOT_READ:
             turn.ending = turns[-1].ending
-        if turns and turns[0].is_refusal:
+        if is_refused:
             turn.if_taken = None
             self._count_error(turn, _REFUSED_WITHIN.format(status), more)
         elif status >= _LEAST_ERROR:
             self._count_error(turn, str(status), more)
         else:
-            self.taken(turn)
             turn.status = turn.status or str(status)
         billed = [tokens for each in turns if (tokens := BilledTokens.of(each.usage)) is not None]
         if billed and not turn.is_billed:
@@ -338,6 +336,9 @@ class Journal:
                 result.asked += bool(result.ref) and result.ref in references
 
     def _add(self, turn: TurnRecord | None, more: Amounts) -> None:
+        if not (parts := more.parts()):
+            self._changed()
+            return
         targets = [self.amounts]
         if turn is None or not turn.is_observed:
             targets.append(self._pending.all)
@@ -351,10 +352,15 @@ class Journal:
             targets.append(self._pending.conversations[turn.session])
             self._pending.agents[turn.session] = turn.agent
             self._pending.projects[turn.session] = turn.project
-        parts = more.parts()
         for target in targets:
             target.add(parts)
         self._changed()
+
+
+def _take(turn: TurnRecord) -> Amounts:
+    """Remove and return the amounts that count when the provider accepts a request."""
+    amounts, turn.if_taken = turn.if_taken, None
+    return Amounts() if amounts is None else amounts
 
 
 def _if_taken(request: SentRequest, amounts: Amounts) -> Amounts:

@@ -109,13 +109,7 @@ class Database:
         if not self._asked:
             loop.call_soon(self._ask)
         self._asked.append((work, asked))
-        await asyncio.wait([asked], timeout=self.patience)
-        if asked.done():
-            return asked.result()
-        asked.cancel()
-        self._wait_no_longer(self._thread.submit(lambda: None))
-        self.failures += 1
-        raise DiskAway
+        return await asked
 
     def _ask(self) -> None:
         asked, self._asked = self._asked, []
@@ -124,16 +118,20 @@ class Database:
     def _do(self, asked: list[tuple[Work[Any], asyncio.Future[Any]]]) -> None:
         """Run work in one transaction. If that fails, run each piece in its own transaction, since the work
         may belong to several requests."""
+        loop = asyncio.get_running_loop()
+        # One timer for all work costs less than a time limit in each `run`.
+        limit = loop.call_later(self.patience, self._give_up, asked)
         try:
             doing = asyncio.wrap_future(
                 self.submit(lambda connection: [work(connection) for work, _ in asked])
             )
         except RuntimeError as error:
             # The thread takes no work after the database is closed.
-            doing = asyncio.get_running_loop().create_future()
+            doing = loop.create_future()
             doing.set_exception(error)
 
         def answer(done: asyncio.Future[list[Any]]) -> None:
+            limit.cancel()
             error = done.exception()
             if error is not None and len(asked) > 1:
                 for one in asked:
@@ -146,6 +144,14 @@ class Database:
                     waiting.set_exception(error)
 
         doing.add_done_callback(answer)
+
+    def _give_up(self, asked: Sequence[tuple[Work[Any], asyncio.Future[Any]]]) -> None:
+        """Raise DiskAway in the callers of `run` that the disk has not answered in time."""
+        self._wait_no_longer(self._thread.submit(lambda: None))
+        for _, waiting in asked:
+            if not waiting.done():
+                self.failures += 1
+                waiting.set_exception(DiskAway())
 
     def submit(self, work: Work[T]) -> Future[T]:
         """Run `work` like `run`, without a time limit. Only the thread of the event loop may call this."""

@@ -33,6 +33,7 @@ from penumbra.wire.json_values import (
     are_all_members,
     decode,
     encode,
+    exact,
     member_of,
     spelled,
 )
@@ -298,6 +299,11 @@ class Document:
             self._about[key] = value, make(self, value)
         made: T = self._about[key][1]
         return made
+
+    def exact(self, value: Raw) -> Any:
+        """Return the Python value of compact JSON in orjson's spelling; None for any other JSON. No object in
+        such JSON has two members of one name. The value must not be changed."""
+        return self.about(value, _exact)
 
     def members(self, value: Raw | None) -> dict[str, Raw]:
         """Return the members of an object, or an empty dict. The dict is shared and must not be changed."""
@@ -598,6 +604,10 @@ class Document:
             # `render` raises for other overlaps.
             if last is None or last[0] > begin or last[1] < stop:
                 yield Edit(begin, stop, inner.render())
+
+
+def _exact(document: Document, value: Raw) -> Any:
+    return exact(document.source(value))
 
 
 def _starts(items: list[Raw], data: bytes, base: int) -> Iterator[int]:

@@ -50,6 +50,15 @@ def decode(data: bytes | memoryview) -> Any:
         raise NotJson(str(error)) from None
 
 
+def exact(data: bytes) -> Any:
+    """Return the value of a JSON text that orjson would write with the same bytes; None for other texts."""
+    try:
+        value = orjson.loads(data)
+        return value if orjson.dumps(value) == data else None
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+
+
 def spelled(raw: str, at: int) -> int:
     """Return the offset, in the JSON string `raw`, of character `at` of the decoded string."""
     if "\\" not in raw:

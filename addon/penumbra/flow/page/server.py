@@ -132,7 +132,7 @@ class ProxiedPage(Guarded):
         await self._refuse_port(flow)
         # Only the proxy may set this header.
         request.headers.pop(PROOF_HEADER, None)
-        if request.pretty_host.lower() != PROXIED_HOST or request.host.lower() != PROXIED_HOST:
+        if request.host.lower() != PROXIED_HOST or request.pretty_host.lower() != PROXIED_HOST:
             return
         flow.metadata["penumbra"] = flow.metadata[METADATA] = True
         token = request.query.pop("token", None)
