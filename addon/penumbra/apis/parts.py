@@ -208,8 +208,11 @@ def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool =
 
 def argument_strings(value: Any) -> Iterator[str]:
     """Yield the strings within decoded arguments, in order, but no keys."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from argument_strings(item)
+    # A stack has room for values that are nested deeper than functions may call each other.
+    values = [value]
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict | list):
+            values += reversed([*value.values()] if isinstance(value, dict) else value)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from penumbra.apis.formats import REQUESTS
+from penumbra.apis.parts import argument_strings
 from penumbra.wire.document import Document
 from support.filled import load
 
@@ -33,3 +34,10 @@ def parts(name: str, body: Any) -> dict[str, Any]:
 def test_the_parts_of_requests_are_read() -> None:
     found = {name: parts(case["api"], case["body"]) for name, case in CASES.items()}
     assert found == {name: case["reads"] for name, case in CASES.items()}
+
+
+def test_strings_of_arguments_are_in_order_at_any_depth() -> None:
+    deep: Any = "d"
+    for _ in range(5_000):
+        deep = [deep]
+    assert [*argument_strings({"a": ["b", {"x": "c"}, deep], "n": 1, "e": "e"})] == ["b", "c", "d", "e"]
