@@ -34,7 +34,7 @@ def default() -> Redactor:
 
 
 def redact(text: str) -> str:
-    """Return the text with every secret that a rule finds replaced by `[REDACTED:<label>:<fingerprint>]`.
+    """Return the text with `[REDACTED:<label>:<fingerprint>]` in place of each secret that is found.
     A second call with the result returns it unchanged. Raises `RedactionError`."""
     return default().redact(text).text
 

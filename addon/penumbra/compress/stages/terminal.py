@@ -7,8 +7,8 @@ There are three steps, and each runs only if the text needs it. One pattern dele
 the cursor (colours, modes, titles, hyperlinks, character sets). Lines with carriage returns, backspaces or
 moves within the line are drawn on a row of cells. Text with moves between lines is drawn on a screen of rows.
 
-If a program clears the screen or moves to its first cell, a new page begins below, so that nothing readable
-is lost. An overwritten text that reports an error stays as a line. If the rendered text would be longer than
+If a program clears the screen or moves to its first cell, a new page begins below, and the earlier page
+stays. An overwritten text that reports an error stays as a line. If the rendered text would be longer than
 the original, only the sequences are deleted.
 """
 
