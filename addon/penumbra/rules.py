@@ -58,8 +58,6 @@ _Value = TypeVar("_Value")
 
 
 class RuleFile(NamedTuple):
-    """A `RuleFile` is one rule file of a folder."""
-
     name: str
     """The path relative to the rules folder."""
     content: Any

@@ -104,8 +104,6 @@ def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
 
 @dataclass(slots=True)
 class UserRules:
-    """A `UserRules` is the content of a folder of rules."""
-
     contents: dict[str, Any] = field(default_factory=dict)
     """The valid part of each file, by the name of the file."""
     problems: list[str] = field(default_factory=list)

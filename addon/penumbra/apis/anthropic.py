@@ -336,8 +336,6 @@ _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 @dataclass(slots=True)
 class AnthropicBlock(Block):
-    """An `AnthropicBlock` assembles a content block from its start and its deltas."""
-
     _start: dict[str, Any] = field(default_factory=dict)
     _texts: dict[str, list[str]] = field(default_factory=dict)
     _others: dict[str, Any] = field(default_factory=dict)

@@ -58,7 +58,6 @@ class Results:
         return len(self._by_id)
 
     def copy(self) -> Results:
-        """Return a copy. Messages that are added to the copy don't change the original."""
         by_id, waiting = self._by_id.copy(), self._waiting
         waiting = waiting if self.pairing.named else waiting.copy()
         return Results(self.pairing, by_id, waiting, self._responses, self._last_thinking)

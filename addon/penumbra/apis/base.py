@@ -88,8 +88,6 @@ class Filter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InjectedCall:
-    """A call of the injected tool."""
-
     id: str
     arguments: str
     """The text that the model wrote. The text may be cut off, and may not be JSON."""
@@ -98,14 +96,11 @@ class InjectedCall:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All ids by which parts of a response may name the call."""
         return (self.id, *self.aliases)
 
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """A tool call of the model."""
-
     id: str
     name: str
     arguments: str

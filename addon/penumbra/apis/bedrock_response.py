@@ -34,8 +34,6 @@ from penumbra.wire.json_values import NotJson, decode, encode
 
 @dataclass(slots=True)
 class ConverseBlock(Block):
-    """A `ConverseBlock` is a block of a stream of Converse."""
-
     known: bool = True
     """False if the block has content that this module can't assemble."""
     _start: dict[str, Any] = field(default_factory=dict)
@@ -235,8 +233,6 @@ class Chunk:
 
 @dataclass(slots=True)
 class ChunkReader:
-    """A `ChunkReader` cuts a byte stream into chunks."""
-
     _messages: MessageReader = field(default_factory=MessageReader)
 
     def feed(self, data: bytes) -> list[Chunk]:

@@ -26,8 +26,6 @@ _CALLS, _NO_CALLS = "tool_use", "end_turn"
 
 
 class EventKind(Enum):
-    """The kinds of events of a stream."""
-
     START = auto()
     BLOCK_BEGINS = auto()
     BLOCK_GROWS = auto()
@@ -59,8 +57,6 @@ class Block(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of one block."""
-
     source: bytes
     """The JSON of the block as in a request."""
     call: MadeCall | None = None

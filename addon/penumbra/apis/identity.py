@@ -86,8 +86,6 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials of a request."""
-
     host: str
     """Name and port of the connected host."""
     peer: str

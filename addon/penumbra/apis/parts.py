@@ -69,7 +69,6 @@ class OpenCalls:
         return next(iter(self._by_name.get(name, {}).values()), None)
 
     def close(self, call: ToolCall | None) -> None:
-        """Remove an answered call, if it is open."""
         if call is not None and self._all.pop(id(call), None) is not None:
             del self._by_id[call.id][id(call)]
             del self._by_name[call.name][id(call)]
@@ -119,8 +118,6 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A `PastCall` is one call of a request's history."""
-
     turn: int
     """Index of the call's message."""
     name: str

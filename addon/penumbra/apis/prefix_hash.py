@@ -80,7 +80,6 @@ class Links:
         return len(self._history) + len(self._calls)
 
     def copy(self) -> Links:
-        """Return a copy. Messages that are added to the copy don't change the original."""
         return Links(self.referable, self._history.copy(), self._calls.copy(), self._text, self._made)
 
     def add(self, document: Document, message: Raw) -> bytes:
@@ -348,7 +347,6 @@ class PromptHead:
 
 
 def prompt_head(document: Document) -> PromptHead:
-    """Return the head of a request of any API."""
     members = {**document.top, **inner(document)}
     tools, system = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for name in _TOOLS:

@@ -17,8 +17,6 @@ from penumbra.wire.document import Document
 
 
 class Kind(Enum):
-    """The kind of a part of a prompt."""
-
     TEXT = auto()
     """A text of the system, the user or the model."""
     CALL = auto()
@@ -81,8 +79,6 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """The prompt of one request."""
-
     model: str
     """The name of the model; empty if the body does not name one."""
     system: tuple[Part, ...]

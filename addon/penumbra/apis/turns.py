@@ -90,8 +90,6 @@ BODY = Framing(BodyReader, is_whole=True)
 
 
 class State(Enum):
-    """The states of the diagram above."""
-
     READING = auto()
     WAITING = auto()
     ASKING = auto()

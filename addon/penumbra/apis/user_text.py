@@ -108,7 +108,6 @@ class Passages:
     """The last command that the user ran."""
 
     def copy(self) -> Passages:
-        """Return a copy. Texts that are added to the copy don't change the original."""
         return Passages(self._before, self._command)
 
     def add(self, document: Document, message: Raw, turn: int) -> list[Passage]:
@@ -128,8 +127,6 @@ class Passages:
 
 
 class _MessageKind(Enum):
-    """The kinds of messages for a search of results in the user's texts."""
-
     NOTHING = auto()
     BY_MODEL = auto()
     WORDS = auto()
@@ -161,8 +158,6 @@ def _texts(document: Document, message: Raw) -> list[Raw]:
 
 @dataclass(slots=True)
 class _Reader:
-    """A `_Reader` reads one message of the user."""
-
     document: Document
     before: Raw | None
     """The model's message before the user's message."""

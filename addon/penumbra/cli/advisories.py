@@ -55,8 +55,6 @@ FOR_OLD_PYTHON = "use Python 3.12 or later"
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A `Hole` is a known vulnerability of an installed version."""
-
     package: str
     version: str
     id: str

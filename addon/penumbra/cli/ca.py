@@ -40,8 +40,6 @@ class TooWide(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OwnCa:
-    """An `OwnCa` describes a CA certificate."""
-
     names: tuple[str, ...]
     """Domains that the CA may sign for; empty if it may sign for all."""
     until: datetime.datetime

@@ -47,8 +47,6 @@ _MOST_BYTES = 16_000_000
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """A `Certificates` has the paths of the CA certificate and of the bundle."""
-
     ca: Path
     bundle: Path | None
     """The path of the bundle; None if it could not be made."""

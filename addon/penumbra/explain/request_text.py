@@ -111,7 +111,6 @@ _BLOCK = 60
 
 
 def difference_lines(before: str, after: str) -> list[Line]:
-    """Return lines with the differences of two redacted texts."""
     compared = compare(before, after)
     shown: list[Line] = []
     left: list[Line] = []
@@ -342,8 +341,6 @@ def lines(api: Api, body: bytes, context: RequestContext, search: Search, show: 
 
 @dataclass
 class _Budget:
-    """A `_Budget` counts the lines that may still be compared."""
-
     left: int
 
     def takes(self, pair: Pair) -> bool:

@@ -50,7 +50,6 @@ def lines(
 
 
 def of_turn(wire: ApiFormat, turn: Turn, context: ResponseContext, search: Search, show: Show) -> list[Line]:
-    """Return the lines of a response that has been read."""
     shown = wrapped(head, context.line)
     shown += [line for each in context.hidden for line in wrapped(note, each)]
     message = _message(wire, turn, search, show, context.injected_tool)

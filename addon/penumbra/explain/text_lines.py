@@ -29,8 +29,6 @@ TOO_MUCH = "(not shown: this is too long to be searched for secrets here)"
 
 
 class Mark(Enum):
-    """A `Mark` is the kind of a line."""
-
     HEAD = auto()
     TEXT = auto()
     NOTE = auto()
@@ -130,7 +128,6 @@ Show = Callable[[str], str]
 
 
 def is_too_much(body: bytes) -> bool:
-    """Return whether a body has too much content to be shown."""
     return body.count(b"{") > _MOST_BRACES
 
 

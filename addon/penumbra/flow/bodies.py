@@ -168,7 +168,6 @@ def replace_document(flow: Flow, done: Done) -> None:
 
 
 def is_stream(flow: Flow) -> bool:
-    """Return whether the headers of a flow's response say that it is a stream."""
     headers = flow.response.headers if flow.response else {}
     return framing.is_stream(headers.get("content-type", ""), flow.request.path)
 

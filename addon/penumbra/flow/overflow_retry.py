@@ -97,8 +97,6 @@ class WatchedRequest:
 
 
 class OverflowRetry(Step):
-    """An `OverflowRetry` sends another request instead of one that was refused."""
-
     def __init__(self, turns: Turns, tool_loop: ToolLoopStep, edits: ResponseEdits) -> None:
         """`tool_loop` and `edits` handle a retry as they handle the refused request."""
         self._turns = turns

@@ -540,7 +540,6 @@ class Observation:
         self._engines.forget()
 
     def close(self, *, at_once: bool) -> None:
-        """Cancel the observations in progress, and close the engine."""
         for task in self._tasks:
             task.cancel()
         self._engines.close(at_once=at_once)

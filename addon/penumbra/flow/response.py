@@ -199,7 +199,6 @@ class PlaceholderWarning(Step):
     """A `PlaceholderWarning` warns about tool calls in which the model repeats placeholders of secrets."""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
-        """Count the calls with placeholders in a complete response."""
         wire = FORMATS.get(state.format) if state.has_placeholders else None
         if wire is None or response.status_code != 200:
             return

@@ -31,8 +31,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class EditedResponse:
-    """An `EditedResponse` has the edits of one response."""
-
     readers: Responses
     """The readers of the API's responses."""
     restoration: Restoration | None = None
@@ -47,7 +45,6 @@ class EditedResponse:
     """The bytes that were sent so far, of a stream that is edited as it arrives."""
 
     def filters(self) -> list[Filter]:
-        """Return the filters that edit the response, in order."""
         opened = self.restoration.open if self.restoration is not None else None
         restored = [self.readers.arguments(opened)] if opened is not None else []
         return [*restored, *([self.usage] if self.usage is not None else [])]

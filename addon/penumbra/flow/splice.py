@@ -83,8 +83,6 @@ _continuation_ids = itertools.count(-2, -1)
 
 
 class Purpose(Enum):
-    """The purposes of a hidden request for a client's stream."""
-
     INSTEAD = auto()
     """The request replaces the client's request, which was refused."""
     CONTINUATION = auto()

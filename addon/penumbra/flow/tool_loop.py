@@ -263,7 +263,6 @@ Filtered = Callable[[Flow, FlowState, Response], Response]
 
 
 def looped_by(state: FlowState) -> LoopedResponse | None:
-    """Return the tool loop's record of a flow; None if the flow has none."""
     return state.session if isinstance(state.session, LoopedResponse) else None
 
 

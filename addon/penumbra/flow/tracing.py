@@ -32,8 +32,6 @@ _log = logging.getLogger(__name__)
 
 
 class Tracing(Step):
-    """A `Tracing` sends spans while the setting is on."""
-
     def __init__(self, is_on: Callable[[], bool]) -> None:
         """`is_on` returns the current setting."""
         self._is_on = is_on

@@ -183,7 +183,6 @@ class ResultSums:
     """Results that were sent unchanged, by reason."""
 
     def record(self) -> dict[str, Any]:
-        """Return the sums for JSON."""
         # `asdict` would make a new counter from the pairs of each counter, and so count the pairs.
         return {name: getattr(self, name) for name in self.__slots__}
 

@@ -21,8 +21,6 @@ _MOST_CALLS = 4_000
 
 @dataclass(slots=True)
 class ResultRecord:
-    """A `ResultRecord` has the figures of one new result."""
-
     number: int
     tool: str
     family: str
@@ -45,8 +43,6 @@ class ResultRecord:
 
 @dataclass(slots=True, eq=False)
 class TurnRecord:
-    """A `TurnRecord` has the figures of a request and its response."""
-
     number: int
     time: float
     session: str
@@ -146,7 +142,6 @@ class Sessions:
         return self._sessions.get(name)
 
     def begin_turn(self, turn: TurnRecord) -> Session:
-        """Add a turn to its session and return the session."""
         session = self._sessions.pop(turn.session, None) or Session(
             turn.session, turn.agent, turn.project, turn.model, turn.time, turn.time
         )

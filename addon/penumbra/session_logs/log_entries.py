@@ -51,8 +51,6 @@ class LoggedUsage:
 
 @dataclass(frozen=True, slots=True)
 class LoggedResponse:
-    """A `LoggedResponse` is the model's answer to one request."""
-
     key: str
     """Id of the response, which is the same in all logs; empty if the entries before it identify the
     response."""

@@ -44,8 +44,6 @@ class ProviderResult:
 
 @dataclass(frozen=True, slots=True)
 class PastResponse:
-    """A `PastResponse` is the stored state of one response."""
-
     tool: str
     """Name of the injected tool in the response's request; empty if the request did not declare it."""
     text: str

@@ -18,8 +18,6 @@ V = TypeVar("V")
 
 
 class Entry(NamedTuple, Generic[V]):
-    """An `Entry` is a value in memory."""
-
     value: V
     used: float
     """Time in seconds at which the value was put, or a use of the value was last written to the store."""

@@ -69,8 +69,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class StoreFigures:
-    """A `StoreFigures` has the counters since the start."""
-
     round_trips: int = 0
     commands: int = 0
     bytes_sent: int = 0
@@ -86,8 +84,6 @@ class StoreFigures:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """A `_Batch` has the commands of one round trip."""
-
     done: asyncio.Future[list[Any] | None]
     commands: list[Command] = field(default_factory=list)
     afterwards: list[Command] = field(default_factory=list)
@@ -179,7 +175,6 @@ class SharedStore:
 
     @property
     def delayed(self) -> int:
-        """Return the number of rows that wait to be written."""
         return len(self._delayed)
 
     def samples(self) -> dict[str, float]:

@@ -60,8 +60,6 @@ _VALUE, _USED = map(attrgetter, ("value", "used"))
 
 
 class Table(KeyedValues[V]):
-    """A `Table` is a table in the database of this machine."""
-
     def __init__(
         self,
         database: Database,

@@ -531,7 +531,6 @@ class Document:
         document.edits.append(Edit(*document.part(value, start, end), encode(text)[1:-1]))
 
     def is_edited(self, start: int, end: int) -> bool:
-        """Return whether an edit overlaps the range from `start` to `end`."""
         return self.edits.overlap(start, end)
 
     def set_member(self, value: Raw, key: str, data: bytes) -> None:

@@ -146,8 +146,6 @@ class _Splitter(ABC, Generic[P]):
 
 
 class SseReader(_Splitter[SseEvent]):
-    """A reader of server-sent events."""
-
     _line = 0
     """Offset in the buffer at which the current line begins."""
     _crlf = False
@@ -250,8 +248,6 @@ class JsonLine:
 
 
 class LineReader(_Splitter[JsonLine]):
-    """A reader of lines."""
-
     def _complete(self) -> list[JsonLine]:
         lines: list[JsonLine] = []
         start = 0
