@@ -1,6 +1,6 @@
 """`penumbra ca` shows, makes and removes the proxy's CA certificate. The trust stores of the system stay
-unchanged. Unless the user allows any host, a CA made here can sign only for the domains of LLM hosts, for
-further hosts of the user and for this machine. A stolen key is then useless for other hosts."""
+unchanged. A CA made here can sign only for the domains of LLM hosts, further hosts of the user and this
+machine, unless the user allows any host. A stolen key is thus useless for other hosts."""
 
 from __future__ import annotations
 

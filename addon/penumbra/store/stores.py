@@ -40,10 +40,10 @@ class Gaps:
 
 
 class Stores:
-    """A `Stores` has the tables, one attribute for each. Values expire after their last use: originals after
-    `originals_ttl` seconds, texts that can be made again and originals that clients send again after a day,
-    and all other values but the history after `ttl` seconds. `shared` has everything except this machine's
-    history. If `shared` is None, the database has everything."""
+    """A `Stores` has the tables, one attribute for each. Values expire `ttl` seconds after their last use.
+    Originals expire after `originals_ttl` seconds; texts that can be made again, and originals that clients
+    send again, after a day at most. The history has its own limit. `shared` has everything except this
+    machine's history. If `shared` is None, the database has everything."""
 
     def __init__(
         self,

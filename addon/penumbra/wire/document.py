@@ -346,8 +346,8 @@ class Document:
         """Return whether an object has two members of the same name; False for other values."""
         document, value = self._read_in(value) if self._amended else (self, value)
         members = document.members(value)
-        # The length of an object without white space is two braces and, for each member, name, value, two
-        # quotes, a colon and, except for the last member, a comma.
+        # An object without white space consists of two braces and of its members. A member has a name, two
+        # quotes, a colon, a value and, except for the last member, a comma.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
         # An object with white space, or with escapes or non-ASCII letters in names, is longer, so its members
         # are checked one by one.
