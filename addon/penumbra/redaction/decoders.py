@@ -338,9 +338,11 @@ def _spelled(
         yield made.view()
 
 
-_PRINTABLE_SIGN = rb"=[2-7][A-F]|=[2-7][0-9]=[2-7][0-9A-F]"
+_PRINTABLE_SIGN = rb"=3D|(?:=[2-7][0-9A-F]){2}"
 _ESCAPE = rb"=([2-7][0-9A-F])"
-_PRINTABLE = re.compile(_ESCAPE)
+_PRINTABLE = re.compile(rb"(?<==[2-7][0-9A-F])%s|%s(?==[2-7][0-9A-F])" % (_ESCAPE, _ESCAPE))
+"""This pattern matches an escape beside another one. In a text without `=3D`, a single one may be an
+assignment, as in `KEY=4A`."""
 _WRAPPED_PRINTABLE = re.compile(_ESCAPE + rb"|=(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])")
 """This pattern also matches `=` before a line break within a word. It is for texts with `=3D`, because in
 other texts such a `=` may follow the name of an empty value."""
@@ -350,7 +352,7 @@ def _quoted_printable(data: bytes) -> Iterator[View]:
     """Yield the view of a text in quoted-printable."""
 
     def piece(data: bytes, escape: re.Match[bytes]) -> _Pieces:
-        letter = binascii.unhexlify(escape[1]) if escape[1] else b""
+        letter = binascii.unhexlify(escape[escape.lastindex]) if escape.lastindex else b""
         return [(letter, escape.start(), escape.end() - escape.start())]
 
     yield from _spelled(_WRAPPED_PRINTABLE if b"=3D" in data else _PRINTABLE, piece, data)

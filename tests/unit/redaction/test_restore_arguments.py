@@ -118,13 +118,8 @@ def test_the_calls_of_every_api_are_found(name: str) -> None:
     formats |= {"openai-responses": "openai_responses", "bedrock-converse": "bedrock"}
     document = Document(json.dumps(BODIES[name]).encode())
     calls = list(REQUESTS[formats.get(name, name)].past_calls(document))
-    count = sum(
-        json.dumps(BODIES[name]).count(key)
-        for key in ('"input": {"env', '"arguments": {"env', '"args": {"env')
-    )
-    count += sum(json.dumps(BODIES[name]).count(key) for key in ('"arguments": "{', '"action": {"env'))
-    assert len(calls) == count
-    assert calls
+    # The conversation of the Responses API has a call of each kind.
+    assert len(calls) == (5 if name == "openai-responses" else 1)
     assert all(call.name for call in calls)
 
 
