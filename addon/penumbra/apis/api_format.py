@@ -117,7 +117,7 @@ class ApiFormat(ABC):
     """The name of the member that contains the messages."""
     opens_with_first = True
     """True if the opening of a conversation is the user's first message. False if the opening is all messages
-    before the first response."""
+    of the user before the first response."""
     calls_wait = False
     """True if a result may answer a call of any message; False if the call is in the model's last message."""
     names_calls = True

@@ -1,7 +1,7 @@
 """This module has the classes for the prompt of a request of any API.
 
-A prompt has a system text, messages and tools. A message has parts: texts, calls, results, reasoning. All
-facts about a request are derived from the parts (`api_format.py`). Texts and arguments are `Raw` views of the
+A prompt has a system text, messages and tools. A message has parts: texts, calls, results, reasoning. Facts
+about a request are derived from the parts (`api_format.py`). Texts and arguments are `Raw` views of the
 document until a stage needs their values.
 """
 

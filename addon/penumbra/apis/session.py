@@ -99,7 +99,7 @@ _LONGEST_TEXT = 200_000
 _LONGEST = 1_000
 """The number of characters of a folder that are used."""
 _STATED: LRUCache[bytes, str] = LRUCache(512)
-"""The folders, by hashes of the texts that name them. These texts are long, and every turn repeats them."""
+"""The folders, by hashes of the texts that name them. These texts are long, and later turns repeat them."""
 
 
 def stated(prompt: Prompt, document: Document) -> str:

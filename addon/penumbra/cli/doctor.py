@@ -1,6 +1,7 @@
-"""`penumbra doctor` prints one line with a remedy for each check. The command changes nothing. The checks
-cover versions, settings, the port, variables that bypass the proxy, the store and the CA certificate. A TLS
-handshake with each kind of installed client shows whether this client trusts the certificate."""
+"""`penumbra doctor` prints one line for each check, with a remedy for a problem. The command changes nothing.
+The checks cover versions, settings, the port, variables that bypass the proxy, the store and the CA
+certificate. A TLS handshake with each kind of installed client shows whether this client trusts the
+certificate."""
 
 from __future__ import annotations
 

@@ -463,7 +463,7 @@ _BASES = {
     "api.openai.com": ("OPENAI_BASE_URL", "/v1"),
     "generativelanguage.googleapis.com": ("GOOGLE_GEMINI_BASE_URL", ""),
 }
-"""For each provider's host, the variable from which agents read the base URL, and the path in this URL."""
+"""For hosts of providers, the variable from which agents read the base URL, and the path in this URL."""
 _ALL_TRAFFIC = ("transparent", "wireguard", "tun")
 
 

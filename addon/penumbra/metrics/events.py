@@ -1,5 +1,5 @@
 """This module describes the outcome of a request: as sums, as a line for the log, and as a line of JSON. The
-line has names, sizes and counts, but no content. docs/options.md describes every field."""
+line has names, sizes and counts, but no content. docs/options.md describes the fields."""
 
 from __future__ import annotations
 

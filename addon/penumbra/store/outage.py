@@ -27,7 +27,7 @@ _BACKOFF = EqualJitterBackoff(_LONGEST_PAUSE, _FIRST_PAUSE)
 _HURRIED = EqualJitterBackoff(2 * _FIRST_PAUSE, _FIRST_PAUSE)
 _LONGEST_WAIT = 0.5
 _HEARING = 1.5
-"""The seconds after which every proxy has reconnected and receives announcements."""
+"""The seconds in which a proxy reconnects and receives announcements again."""
 _RECENT_SECONDS = 30.0
 
 

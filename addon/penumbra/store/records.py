@@ -76,7 +76,7 @@ def _key(scope: bytes, ref: str) -> bytes:
 
 
 _key_again = lru_cache(maxsize=_RENEWED)(_key)
-"""`_key` with a cache, for the references that every request repeats. A reference from a model may be a long
+"""`_key` with a cache, for the references that later requests repeat. A reference from a model may be a long
 text and is not cached."""
 
 

@@ -1,9 +1,9 @@
 """This module remembers the beginnings of arrays, with the states of computations over them.
 
-Clients send their whole conversation with every request, so most messages are known from earlier requests. If
-an array begins with the bytes of a long remembered prefix, the prefix is not parsed again. Computations
-continue from the states that are stored with the prefix. A state depends only on the bytes and on the
-computation's inputs, so the memory never changes a result.
+Most clients send their whole conversation with every request, so most messages are known from earlier
+requests. If an array begins with the bytes of a long remembered prefix, the prefix is not parsed again.
+Computations continue from the states that are stored with the prefix. A state depends only on the bytes and
+on the computation's inputs, so the memory never changes a result.
 
 Each array has two prefixes: a prefix that the last request has repeated, and a longer prefix that the next
 request will probably repeat. Clients often change the last items, for example to move cache breakpoints. A
