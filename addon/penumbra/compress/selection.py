@@ -228,8 +228,7 @@ class Selection:
                         heapq.heappush(heap, (-self._value(beside), beside))
 
     def _close_gaps(self) -> None:
-        """Show the units in gaps of a few lines, the shortest gap first. Code with a missing line is hard to
-        read, and a mark is nearly as long as the line."""
+        """Show the units in gaps of a few lines, the shortest gap first."""
         starts = self.units.starts
         runs = [(shown, list(run)) for shown, run in groupby(range(len(self.shown)), self.shown.__getitem__)]
         gaps = [(starts[run[-1] + 1] - starts[run[0]], run) for shown, run in runs[1:-1] if not shown]

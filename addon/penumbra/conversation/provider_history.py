@@ -3,7 +3,7 @@
 A response is remembered with the results before it, by its id and its credential. A later request may
 continue the response. A provider may drop parts of a history: everything before a compaction, and results
 that `context_management`, `truncation` or a plugin clears. If a request allows this, no result refers to
-an earlier result.
+a result of the history.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 `shorten` cuts a text to a limit. The beginning, the end, and windows around critical lines stay. JSON
 stays JSON: an object gets `truncated` and `originalLength`, and an array keeps its first items. Markers
-have the number of missing characters. For a value that is no string, the characters of its JSON are
-counted.
+have the number of missing characters.
 
 `superseded` and `trimmed` are for texts that a later call has made useless. The keys of JSON stay, and a
 list with sizes and hashes replaces large values. Of other texts, `superseded` keeps the lines about the

@@ -2,8 +2,8 @@
 
 Agents ask for a summary when a conversation comes near its limit, so the request itself is probably too
 large. A cut request keeps the message that asks for the summary, and the newest messages that fit. Tool calls
-stay together with their results. A note has the size of the missing part and quotes the user's missing
-messages. Earlier summaries are not shortened.
+stay together with their results. A note has the size of the missing part and quotes the beginnings of the
+user's missing messages. Earlier summaries are not shortened.
 """
 
 from __future__ import annotations

@@ -343,8 +343,9 @@ class Expansions:
         return None
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
-        """Store a response in the form of the next request. `Stores.written` waits until the response is on
-        disk. A response to a request without the tool is stored only if it has hidden calls."""
+        """Store a response under the keys by which later requests find it. `Stores.written` waits until
+        the response is on disk. A response to a request without the tool is stored only if it has hidden
+        calls."""
         if not prepared.is_offered and done.hidden is None and not done.orphans:
             return
         caller, owner, earlier = prepared.caller, prepared.owner, prepared.replayed.keys

@@ -2,7 +2,8 @@
 
 A decoder turns a text into views. Views are searched like other texts. A placeholder replaces the whole
 part of the text that encodes a secret: the bytes of an array, a run of base64, the row of a dump after its
-offset, or the cell of a box. Each line is replaced separately, so that the number of lines stays the same.
+offset, or the cell of a box. The lines of dumps, base64 and boxes are replaced separately, so that their
+number stays the same.
 
 One pass over a text finds the signs of all decoders. A decoder is skipped if its own pattern has no match.
 Base64 is also skipped in texts full of hashes.

@@ -146,7 +146,7 @@ def scalars(
     if len(after) != len(before):
         if _is_json(whole):
             raise RedactionError("a result lost its shape")
-        # The whole text became one placeholder. Each string is therefore searched by itself.
+        # If the whole text became one placeholder, each string is searched by itself.
         after = before
     changed: dict[int, bytes] = {}
     counts: Counter[str] = Counter()
@@ -201,7 +201,7 @@ def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str,
     try:
         before, after = (list(leaves(json.loads(side, object_pairs_hook=_values))) for side in (text, clean))
     except ValueError:
-        # The whole value became one placeholder. Each text is therefore searched by itself.
+        # If the whole value became one placeholder, each text is searched by itself.
         return {}
     if len(before) != len(after):
         raise RedactionError("a structured result lost its shape")

@@ -1,5 +1,5 @@
-"""This module reads results of searches in files. Its stage writes the name of a file only once, above the
-hits in the file.
+"""This module reads results of searches in files. Its stage writes the name of a file once above
+consecutive hits in the file.
 
     src/a.py:12:import os          src/a.py:
     src/a.py-13-import re     ->   12:import os
