@@ -9,7 +9,7 @@ moves within the line are drawn on a row of cells. Text with moves between lines
 
 If a program clears the screen or moves to its first cell, a new page begins below, and the earlier page
 stays. An overwritten text that reports an error stays as a line. If the rendered text would be longer than
-the original, moves by sequences are ignored.
+the original, a move to the right becomes one blank, and other moves are ignored.
 """
 
 from __future__ import annotations
