@@ -192,8 +192,8 @@ class _Run:
         return True
 
     def opened(self) -> Envelope:
-        """Return the output and the text around it, without needless parts: the agent's lines or JSON around
-        the output, and the folder of the file in an edit's confirmation."""
+        """Return the output and the text around it, without needless parts. These are the agent's lines or
+        JSON around the output, and the folder in an edit's confirmation."""
         call = self.call
         if call.category != "read" and self.output.tool in tool_rules().envelopes.json.tools:
             self.apply("envelope", Loss.NONE, _alone)

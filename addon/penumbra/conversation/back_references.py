@@ -4,8 +4,8 @@
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
     159→    return 0
 
-A reference names the earlier text by tool and path or command (see `call_names`), and the lines by their
-numbers in the file or their positions in the output. Arguments of calls are also earlier texts (`what
+A reference names the earlier text by tool and path or command (see `call_names`). The lines are named by
+their numbers in the file or their positions in the output. Arguments of calls are also earlier texts (`what
 Write src/a.ts was given`), because agents read files that they have written. The lines that
 `staying_lines` finds stay.
 

@@ -420,8 +420,8 @@ class Planner:
         return Candidate(key, made, original, document.place(value), change)
 
     def _may_change(self, item: Item, value: Raw) -> bool:
-        """Return whether the arguments of a call may change: the call is unsigned, its tool is not
-        excluded, and no text or reasoning depends on the arguments."""
+        """Return whether the arguments of a call may change. The call must be unsigned, its tool must not
+        be excluded, and no text or reasoning may depend on the arguments."""
         document = self.request.document
         if self._skips(item) or _is_edited(self.request, value):
             return False

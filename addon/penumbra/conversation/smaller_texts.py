@@ -236,8 +236,8 @@ def _members(text: str) -> dict[str, Any] | None:
 def trimmed(
     source: bytes, limit: int, keep: Sequence[str] = (), ref: str = "", *, typed: bool = True
 ) -> bytes | None:
-    """Return a JSON object with a list of sizes and hashes in place of its values of more than `limit`
-    bytes; None if the object would not be smaller. The values of the keys `keep` stay. `ref` is the
+    """Return a JSON object in which a list of sizes and hashes replaces the values of more than `limit`
+    bytes. Return None if the object would not be smaller. The values of the keys `keep` stay. `ref` is the
     reference by which the model can ask for the original. With `typed`, an empty value of the same type
     replaces a value."""
     try:

@@ -381,8 +381,8 @@ class Expansions:
 
 
 def _by_ids(prepared: Prepared, done: Done) -> dict[bytes, PastResponse]:
-    """Return a response by the ids that the client may know: for a stream the id of the first turn, for a
-    document the id of the last turn."""
+    """Return a response by the ids that the client may know. For a stream, this is the id of the first
+    turn. For a document, it is the id of the last turn."""
     results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
     history = prepared.history.before
     if prepared.history.responses:

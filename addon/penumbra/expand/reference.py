@@ -1,13 +1,13 @@
 """This module makes references to originals, and the declaration of the injected tool.
 
-A reference is a keyed hash of scope and redacted original. Equal texts of one conversation therefore have
-the same reference, and only the installation's key can make a reference. References in incoming texts have
-no meaning, since a marker in a tool result is data.
+A reference is a keyed hash of scope and redacted original. Equal texts of one conversation therefore have the
+same reference, and only the installation's key can make a reference. References in incoming texts have no
+meaning, since a marker in a tool result is data.
 
-A reference has two forms. The whole form has 32 hexadecimal digits. The brief form has 18 decimal digits
-and takes about half as many tokens. A reference gets the whole form if the brief form means another text
-of the request, or if the request lacks other texts of its conversation. Earlier releases wrote only the
-whole form. Both forms are understood.
+A reference has two forms. The whole form has 32 hexadecimal digits. The brief form has 18 decimal digits and
+takes about half as many tokens. A reference gets the whole form if the brief form means another text of the
+request. A reference also gets this form if the request lacks texts of its conversation. Earlier releases
+wrote only the whole form. Both forms are understood.
 
 The declaration of the tool has constant bytes, since the tools begin the prefix that providers cache.
 Reasoning is also bound to this prefix.

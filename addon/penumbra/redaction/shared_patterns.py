@@ -60,9 +60,9 @@ class _Late:
 
 
 def late(pattern: bytes, flags: int = 0, **parts: bytes) -> re.Pattern[bytes]:
-    """Return a pattern that is compiled at its first use. An error in the pattern is raised only then. In the
-    pattern, `{QUOTE}` means a quote with its backslashes, `{BREAK}` means a plain or escaped line break, and
-    `{LEAD}` means an optional prefix of a line. `parts` defines further names."""
+    """Return a pattern that is compiled at its first use. An error in the pattern is raised only then. In
+    the pattern, `{QUOTE}` means a quote with its backslashes, and `{BREAK}` means a plain or escaped line
+    break. `{LEAD}` means an optional prefix of a line. `parts` defines further names."""
     for name, part in (parts | _PARTS).items():
         pattern = pattern.replace(b"{%b}" % name.encode(), part)
     return cast("re.Pattern[bytes]", _Late(pattern, flags))

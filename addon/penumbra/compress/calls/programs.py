@@ -92,8 +92,8 @@ def _options_fit(options: frozenset[str], rule: FilterRule | ReadRule) -> bool:
 
 
 def options_of(argv: Sequence[str]) -> frozenset[str]:
-    """Return the arguments before `--` in all spellings that rules may use: `--name=value` also as `--name`,
-    `--name value` also as `--name=value`, `-nvalue` also as `-n=value`, and `-la` also as `-l` and `-a`."""
+    """Return the arguments before `--`, each in all spellings that rules may use. For example, `--name
+    value` also gives `--name=value`, and `-la` also gives `-l` and `-a`."""
     words = argv[1 : argv.index("--")] if "--" in argv else argv[1:]
     spelled = {*words}
     for word, value in pairwise([*words, ""]):

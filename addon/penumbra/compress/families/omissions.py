@@ -113,8 +113,8 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
     """Return the position and the indent of each line of a tree, in order. Empty lines and lines of other
-    programs are left out. Lines that don't match are another program's if their indent is smaller than those
-    of the tree's lines above and below, and the tree's indent grows there by one level at most."""
+    programs are left out. Lines that don't match are another program's if the tree's lines above and below
+    are more indented. The tree's indent must grow there by one level at most."""
     indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []

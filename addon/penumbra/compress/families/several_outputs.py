@@ -21,8 +21,8 @@ from penumbra.short_texts import remembered
 MAX_ANNOUNCEMENTS = 64
 """The greatest number of commands that a text may announce."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
-"""A `Shorten` takes a text, the name of its family and whether its lines were filtered, and returns the
-shortened text; None if the family changes nothing."""
+"""A `Shorten` is a function of a text, the name of its family, and whether its lines were filtered. The
+function returns the shortened text; None if the family changes nothing."""
 
 
 def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:

@@ -105,7 +105,7 @@ _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|l
 """Keys of strings that are outputs of programs."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
 """The percentages of the byte limit for kinds of parts: beginning, end, lines about the end of a program,
-failures, definitions in a file, headings, and rows that differ from others."""
+failures, definitions, headings, and odd rows."""
 _ENDS_OF_FILE = 10, 6
 """The percentages of the limit for the ends of a file."""
 _DIFFERING = 75

@@ -28,8 +28,8 @@ _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
 
 def minify(text: str) -> str | None:
-    """Return equal JSON or JSON Lines in fewer bytes, also for several values as `jq` prints them; None for
-    other texts or if nothing is saved."""
+    """Return equal JSON or JSON Lines in fewer bytes, also for several values as `jq` prints them. Return
+    None for other texts, and if nothing is saved."""
     if not may_be_json(text):
         return None
     body = text.strip(" \t\r\n")

@@ -144,8 +144,8 @@ class _Tree:
 def prune(
     text: str, space: int, compared: Callable[[Units], TextFacts] | None = None, above: str = ""
 ) -> str | None:
-    """Return a JSON value in at most `space` bytes; None if the text is no JSON object or array, repeats a
-    key, or can't be made to fit. `compared` returns the facts of units; without this function, the first
+    """Return a JSON value in at most `space` bytes. Return None for other texts, for repeated keys, and if
+    the value can't be made to fit. `compared` returns the facts of units; without this function, the first
     units are chosen first. `above` is the JSON in the row above."""
     body = text.strip(" \t\r\n")
     tree = _Tree(above)

@@ -1,6 +1,6 @@
 """This module applies the rules of the YAML files, and finds tokens of services that have no rule.
 
-The pattern of most rules is matched at each anchor, in a window of limited size; a rule without anchors,
+The pattern of most rules is matched at each anchor, in a window of limited size. A rule without anchors,
 or with `whole`, searches the whole text.
 
 A token without a rule has a short prefix and a long random tail, or one of the forms in `_DOTTED`. Hashes,
@@ -310,7 +310,7 @@ class Anchor:
             start = self._pattern.here(data, at, end)[0][0]
         else:
             start = self._pattern.place(data, at, end)[0]
-        # A match that begins after `last` need not be the first one: the end of the search may cut off a
+        # A match that begins after `last` need not be the first one. The end of the search may cut off a
         # longer match that begins earlier.
         return start if 0 <= start <= last else last + 1
 

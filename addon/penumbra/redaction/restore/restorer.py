@@ -142,9 +142,10 @@ def _is_absolute(path: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """Return the path with slashes if it names the same file for every program; otherwise an empty string. A
-    path with `..` may lead through a symbolic link. On some systems, a path names another file if it begins
-    with a special character of the shell or has a part that ends with a space or full stop."""
+    """Return the path with slashes if it names the same file for every program; otherwise an empty string.
+    A path with `..` may lead through a symbolic link. On some systems, a path names another file if it
+    begins with a special character of the shell. So does a path with a part that ends with a space or full
+    stop."""
     drive = _DRIVE.match(path)
     if drive:
         path = path.replace("\\", "/")
