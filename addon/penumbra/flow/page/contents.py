@@ -19,7 +19,7 @@ from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.model import Shown
 from penumbra.explain import request_text
 from penumbra.flow.current_settings import EngineHandle
-from penumbra.metrics import overview
+from penumbra.metrics import exposition, overview
 from penumbra.metrics.journal import Journal
 from penumbra.metrics.sessions import ResultRecord
 from penumbra.redaction.ruleset import in_words
@@ -101,41 +101,33 @@ class Contents:
     handle: Callable[[], EngineHandle]
     write: Callable[[], None]
 
-    def now(self) -> Record:
+    async def data(self, of: str, name: str = "") -> Record | list[Record] | None:
+        """Return data of one kind for the page; None if there is none. `name` names a session or a result."""
+        if of == "session":
+            return overview.session(self.journal, name)
+        if of == "result":
+            return await self._result(int(name)) if name.isdecimal() else None
+        if of in ("past", "unused"):
+            return await self._of_days(overview.past if of == "past" else overview.unused_tools)
+        return self._now() if of == "now" else overview.sessions(self.journal)
+
+    def _now(self) -> Record:
         return {**self.process(), **overview.overview(self.journal)}
 
-    def sessions(self) -> list[Record]:
-        return overview.sessions(self.journal)
-
-    def session(self, name: str) -> Record | None:
-        """Return one of the conversations, with its turns; None if unknown."""
-        return overview.session(self.journal, name)
-
-    def store(self) -> dict[str, float] | None:
-        """Return figures of the store that several proxies share; None if there is no such store."""
-        with self.handle() as handle:
-            shared = handle.engine.shared
-            return None if shared is None else shared.samples()
-
-    def database(self) -> dict[str, float]:
-        with self.handle() as handle:
-            return handle.engine.database.samples()
-
-    async def past(self) -> list[Record]:
-        """Return the days of the history, up to now."""
+    async def _of_days(self, make: Callable[[dict[str, Record]], list[Record]]) -> list[Record]:
+        """Return the records that `make` makes of the days of the history, up to now."""
         self.write()
         with self.handle() as handle:
             days = await asyncio.wrap_future(handle.engine.history.last(HISTORY_DAYS))
-        return await asyncio.to_thread(overview.past, days)
+        return await asyncio.to_thread(make, days)
 
-    async def unused_tools(self) -> list[Record]:
-        """Return the tools of MCP servers that no conversation in the history has called."""
-        self.write()
+    def exposition(self) -> str:
+        """Return all figures for Prometheus."""
         with self.handle() as handle:
-            days = await asyncio.wrap_future(handle.engine.history.last(HISTORY_DAYS))
-        return await asyncio.to_thread(overview.unused_tools, days)
+            shared, database = handle.engine.shared, handle.engine.database.samples()
+        return exposition.text(self.journal, shared.samples() if shared is not None else None, database)
 
-    async def result(self, number: int) -> Record | None:
+    async def _result(self, number: int) -> Record | None:
         """Return one result, with its original and sent text if they are kept; None if unknown."""
         found = self.journal.sessions.result(number)
         if found is None:
@@ -156,8 +148,8 @@ class Contents:
             for each in await self._conversations()
         ]
         all_of_it = {
-            **self.now(),
-            "days": await self.past(),
+            **self._now(),
+            "days": await self._of_days(overview.past),
             "conversations": conversations,
         }
         return await asyncio.to_thread(orjson.dumps, all_of_it)
@@ -166,7 +158,8 @@ class Contents:
         """Return a table as CSV: `days`, `conversations`, `turns` or `results`; None for any other name."""
         if (rows := _ROWS.get(of)) is None:
             return None
-        records = await (self.past() if of in ("days", "conversations") else self._conversations())
+        is_past = of in ("days", "conversations")
+        records = await (self._of_days(overview.past) if is_past else self._conversations())
         return await asyncio.to_thread(lambda: _csv(rows(records)))
 
     async def _conversations(self) -> list[Record]:

@@ -27,6 +27,7 @@ _MOST_OF_ONE = 4
 PAUSE, _ALIVE = 1.0, 15.0
 """Shortest time in seconds between two events of a stream, and the time without events after which a comment
 is sent."""
+_JSON, _PLAIN = "application/json", "text/plain; charset=utf-8"
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -72,9 +73,10 @@ def application(page: Page) -> Application:
     paths = [
         (r"/(?:index\.html)?", Start, asked),
         (r"/(page\.(?:js|css)|icon\.svg)", File, asked),
-        (r"/data/(now|sessions|past|unused|everything)", Data, asked),
-        (r"/data/(session|result)/([0-9a-z]{1,20})", Detail, asked),
-        (r"/data/table/([a-z]{1,20})", TableFile, asked),
+        (r"/data/(now|sessions|past|unused)", Data, asked),
+        (r"/data/(session|result)/([0-9a-z]{1,20})", Data, asked),
+        (r"/data/(everything)", Download, asked),
+        (r"/data/table/(days|conversations|turns|results)", Download, asked),
         (r"/data/events", Events, asked),
         (r"/data/pause", Pause, asked),
         (r"/metrics", Scrape, asked),
@@ -110,25 +112,22 @@ class PageHandler(RequestHandler):
         self.is_proxied = self.page.access.is_proxied(asked)
         if why := self.page.access.refusal(asked):
             self.set_status(403)
-            self.set_header("Content-Type", "text/plain; charset=utf-8")
-            self.finish(f"Penumbra: {why}.\n")
+            self.send(_PLAIN, f"Penumbra: {why}.\n")
 
     def write_error(self, status_code: int, **more: Any) -> None:
-        self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish(f"{status_code}\n")
+        self.send(_PLAIN, f"{status_code}\n")
 
     def log_exception(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Log the place of an error in the code. Tornado's own log line would contain the link."""
         if error is not None and not isinstance(error, HTTPError):
             _log.warning("Penumbra could not show the page: %s", errors.place(error))
 
-    def json(self, value: Any) -> None:
-        """Answer with a value as JSON; with status 404 if the value is None."""
-        if value is None:
-            self.send_error(404)
-            return
-        self.set_header("Content-Type", "application/json")
-        self.finish(orjson.dumps(value))
+    def send(self, kind: str, body: bytes | str, file: str = "") -> None:
+        """Answer with a body of this type. With `file`, the browser saves the body under that name."""
+        self.set_header("Content-Type", kind)
+        if file:
+            self.set_header("Content-Disposition", f'attachment; filename="{file}"')
+        self.finish(body)
 
     def _cookie(self) -> str:
         # Browsers send the cookies of a host to all its ports, so the cookie's name contains the port.
@@ -147,64 +146,47 @@ class Nothing(PageHandler):
         self.send_error(404)
 
 
-class Start(PageHandler):
-    is_start = True
-
-    def get(self) -> None:
-        self.let_in()
-        _file(self, "index.html")
-
-
 class File(PageHandler):
     def get(self, name: str) -> None:
-        _file(self, name)
+        kind = _TYPES[name.rpartition(".")[2]]
+        body = (resources.files("penumbra.flow.page") / "static" / name).read_bytes()
+        self.send(f"{kind}; charset=utf-8", body)
+
+
+class Start(File):
+    is_start = True
+
+    def get(self, name: str = "index.html") -> None:
+        self.let_in()
+        super().get(name)
 
 
 class Data(PageHandler):
+    async def get(self, of: str, name: str = "") -> None:
+        if (data := await self.page.contents.data(of, name)) is None:
+            self.send_error(404)
+        else:
+            self.send(_JSON, orjson.dumps(data))
+
+
+class Download(PageHandler):
     async def get(self, of: str) -> None:
         contents = self.page.contents
         if of == "everything":
-            self.set_header("Content-Disposition", 'attachment; filename="penumbra.json"')
-            self.set_header("Content-Type", "application/json")
-            self.finish(await contents.everything())
-        elif of == "past":
-            self.json(await contents.past())
-        elif of == "unused":
-            self.json(await contents.unused_tools())
+            self.send(_JSON, await contents.everything(), "penumbra.json")
         else:
-            self.json(contents.now() if of == "now" else contents.sessions())
-
-
-class Detail(PageHandler):
-    async def get(self, of: str, name: str) -> None:
-        contents = self.page.contents
-        if of == "session":
-            self.json(contents.session(name))
-        else:
-            self.json(await contents.result(int(name)) if name.isdecimal() else None)
-
-
-class TableFile(PageHandler):
-    async def get(self, of: str) -> None:
-        if (text := await self.page.contents.table(of)) is None:
-            self.send_error(404)
-            return
-        self.set_header("Content-Type", "text/csv; charset=utf-8")
-        self.set_header("Content-Disposition", f'attachment; filename="penumbra-{of}.csv"')
-        self.finish(text)
+            self.send("text/csv; charset=utf-8", await contents.table(of) or "", f"penumbra-{of}.csv")
 
 
 class Pause(PageHandler):
     def post(self) -> None:
         self.page.pause(is_on=self.get_query_argument("on", "") == "true")
-        self.json({})
+        self.send(_JSON, b"{}")
 
 
 class Scrape(PageHandler):
     def get(self) -> None:
-        self.set_header("Content-Type", exposition.CONTENT_TYPE)
-        contents = self.page.contents
-        self.finish(exposition.text(contents.journal, contents.store(), contents.database()))
+        self.send(exposition.CONTENT_TYPE, self.page.contents.exposition())
 
 
 class Events(PageHandler):
@@ -253,9 +235,3 @@ class Events(PageHandler):
     async def _send(self, data: bytes) -> None:
         self.write(data)
         await self.flush()
-
-
-def _file(handler: PageHandler, name: str) -> None:
-    kind = _TYPES[name.rpartition(".")[2]]
-    handler.set_header("Content-Type", f"{kind}; charset=utf-8")
-    handler.finish((resources.files("penumbra.flow.page") / "static" / name).read_bytes())
