@@ -38,12 +38,12 @@ HEADING = "[failures in what is left out:]"
 _LONGEST = 600
 """The length in bytes up to which a line is one message. A longer line has a message around each failure."""
 _SHOWN = 400
-"""The number of bytes of a line after which the line is cut, at the end of a word."""
+"""The number of bytes to which a much longer line is cut, at the end of a word."""
 _BEFORE = 160
 _AFTER = 240
 """The numbers of bytes before and after a failure that its message has in a line longer than `_LONGEST`."""
 _NOTE = 26
-"""The length in bytes of the note with the number of the other lines of a kind."""
+"""The number of bytes reserved for the note with the number of the other lines of a kind."""
 _ELSEWHERE = ", files vary"
 _LINES = 400
 """The greatest number of different lines that are written one by one, if they fit."""
@@ -323,7 +323,7 @@ class Missing:
 _LEVELS = 4
 _OVERHEAD = len(HEADING) + 1 + 40
 _AGAIN = 34
-"""The length in bytes of the line with the number of lines that are already shown."""
+"""The number of bytes reserved for the line with the number of lines that are already shown."""
 
 
 def write(

@@ -33,7 +33,8 @@ ASIDE = 120
 _MARK = 34
 """The length in bytes of a usual mark."""
 _LINE, _PIECE = 400, 240
-"""The length in bytes of the longest line that is one unit, and the length of the pieces of longer lines."""
+"""The length in bytes of the longest line that is one unit, and the usual limit for pieces of longer
+lines."""
 _LONGEST_ADDRESS = 2_000
 """The length in bytes of the longest URL that is never cut."""
 _ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")

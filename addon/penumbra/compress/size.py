@@ -5,7 +5,7 @@ from __future__ import annotations
 LEAST_CUT = 40
 """The smallest number of characters or bytes that are cut out of a line."""
 _NEAR = 24
-"""The greatest number of characters by which a cut moves to reach the end of a word."""
+"""A cut moves by fewer than this number of characters to be between two words."""
 
 
 def size(text: str) -> int:

@@ -53,7 +53,8 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts, referents
 
 SLACK = 0.85
-"""A request that is too large shrinks to this fraction of its limit. Texts then don't change every turn."""
+"""The fraction of its limit to which a request that is too large should shrink. Texts then don't change every
+turn."""
 _LEAST = 400
 """The size in bytes of the smallest superseded result that is shortened."""
 _SMALL = 300

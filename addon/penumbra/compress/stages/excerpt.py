@@ -111,12 +111,12 @@ _ENDS_OF_FILE = 10, 6
 _DIFFERING = 75
 """The percentage of the limit for rows of JSON that failed or differ from others."""
 _ENDS = 3
-"""The number of rows that are shown at each end of a table."""
+"""The number of rows at each end of a table that are preferred."""
 _NAMED = 4
 """The names of omitted files take at most the limit divided by this number."""
 _MOST_FAILURES = 64
 _USED = 84
-"""The percentage of the limit that an excerpt of a file takes."""
+"""The percentage of the limit for the units in an excerpt of a file."""
 _WORTH_IT = {Layout.DIFF: 0.5, Layout.OTHER: 0.5, Layout.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
 """The largest limit of an excerpt as a fraction of the text, by kind. A larger excerpt saves less than a

@@ -40,7 +40,7 @@ _LEAST_CHARACTERS = 2_000
 """The length in characters of the shortest text that this stage changes."""
 _LEAST_USES = 4
 _LEAST_CONSTANT = 12
-"""The smallest number of characters in a pattern outside its gaps."""
+"""The smallest number of characters in a pattern, in which each gap counts as one."""
 _MOST_VALUES = 12
 _MOST_PATTERNS = 26 * 26
 _LONGEST = 1_000

@@ -22,7 +22,7 @@ fit."""
 _SHORTEST = 20
 """The least number of characters that a cut cell keeps."""
 _NOTE = 29
-"""The length in bytes of the mark for the missing part of a cell."""
+"""The usual length in bytes of the mark for the missing part of a cell."""
 _HEADS = 3
 """Each line above rows may have 800 characters, or its share of the byte limit divided by this number if that
 is more."""
