@@ -254,6 +254,8 @@ USAGE = UsageTable(
 ENDS = EndingTable(reasons=(("finishReason",),), model="modelVersion", choices="candidates")
 _CONTINUABLE = ("", "STOP")
 _EMPTY = b'[{"text":""}]'
+_MODULE = "default_api."
+"""The module that a model may write before the name of a tool."""
 
 
 class GeminiFraming(Framing):
@@ -478,7 +480,7 @@ def parts(document: Document) -> list[Raw]:
 
 def is_hidden(document: Document, part: Raw, injected_tool: str) -> bool:
     call = document.members(member(document.members(part), "functionCall"))
-    return bool(call) and document.string(call.get("name")) == injected_tool
+    return (document.string(call.get("name")) or "").removeprefix(_MODULE) == injected_tool
 
 
 def _text(document: Document, part: dict[str, Raw]) -> str:

@@ -441,7 +441,7 @@ class ResponsesTurns(Turns):
         assert event.document is not None
         response = event.document.members(event.members.get("response"))
         name_before(event.document, response, self.before)
-        scrub(event.document, response, self.injected_tool)
+        show(event.document, response, self.injected_tool, [])
         return self._item_event(event, event.document)
 
     def error(self, error: DescribedError) -> Piece:
@@ -484,8 +484,9 @@ class ResponsesTurns(Turns):
         place = document.plain(members.get("output_index"))
         if isinstance(place, int):
             item = members.get("item")
-            if name == "response.output_item.added":
-                hidden = is_hidden(document, item, self.injected_tool)
+            if item is not None or "name" in members:
+                named = document.string(members.get("name")) == self.injected_tool
+                hidden = named or is_hidden(document, item, self.injected_tool)
                 seen.hidden |= {place} if hidden else set()
                 self.hidden_names.note(_names(document, item), hidden=hidden)
             if name == "response.output_item.done" and item is not None:

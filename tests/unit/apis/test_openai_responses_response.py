@@ -119,6 +119,13 @@ def test_servers_that_leave_the_items_out_of_the_last_event() -> None:
     assert [item["id"] for item in json.loads(b"[" + turn.message + b"]")] == ["msg_1", "fc_2"]
 
 
+def test_servers_that_report_only_the_ends_of_items() -> None:
+    asking = b"\n\n".join(event for event in ASKING.split(b"\n\n") if b"output_item.added" not in event)
+    out, (turn,) = byte_by_byte(made, [asking])
+    assert len(turn.injected) == 1
+    assert PHANTOM.encode() not in out
+
+
 def test_an_incomplete_turn_is_not_continued() -> None:
     out, (turn,) = byte_by_byte(made, [stream(0, message(0, "Half"), injected_tool(1), status="incomplete")])
     assert turn.finished
@@ -136,7 +143,11 @@ def test_an_incomplete_turn_is_not_continued() -> None:
         written("error", {"type": "error", "error": {"message": "m"}}),
         written(
             "response.failed",
-            {"type": "response.failed", "response": response(0, [], "failed"), "sequence_number": 9},
+            {
+                "type": "response.failed",
+                "response": response(0, [injected_tool(2)], "failed"),
+                "sequence_number": 9,
+            },
         ),
         b'data: {"error":{"message":"m"}}\n\n',
     ],
