@@ -8,9 +8,9 @@ from penumbra.errors import one_line
 from penumbra.flow.mitm import Flow, HttpRequest, option
 
 _ADDRESSED = ("transparent", "local", "wireguard", "tun")
-"""The modes in which clients connect to an address and tell the proxy no name."""
+"""The modes in which the proxy learns a destination's address, but not its name."""
 _LONGEST = 253
-"""The length in characters of the longest name."""
+"""The length in characters of the longest name that is shown."""
 
 
 def mode(client: object) -> str:

@@ -1,6 +1,7 @@
 """This module writes the figures of each running proxy to a small file, which `penumbra stats` reads. Files
-contain counts and names of tools and rules, no content. A process holds a lock on its file until its end. The
-next reader removes the file of a killed process. Files that another user could have written are not read."""
+contain counts, names and the link of the page, but no content of requests. A process holds a lock on its file
+until its end. The next reader removes the file of a killed process. Files that another user could have
+written are not read."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ def own_file() -> Path:
 
 
 def running(where: Path) -> Iterator[dict[str, Any]]:
-    """Yield the contents of the files of running proxies, the oldest process first, each with its `pid`."""
+    """Yield the contents of the files of running proxies, each with its `pid`, in the order of these."""
     if fcntl is None or not is_ours(where, stat.S_ISDIR):
         return
     for path in sorted(where.glob("*.json"), key=lambda each: (len(each.stem), each.stem)):

@@ -60,7 +60,7 @@ _TOKEN = re.compile(rb'[{}\[\]]|"(?:[^"\\]|\\.)*+"|[^ \t\n\r{}\[\],:"]++', re.DO
 _MOST_LEVELS = 16
 """Greatest average number of times that each byte of a text is parsed level by level."""
 _LEAST_OPENED = 2_000_000
-"""At least this number of bytes are parsed level by level, even in a small text."""
+"""The number of bytes that may be parsed level by level even in a small text."""
 _PLACE = itemgetter(0, 1)
 
 
