@@ -1,6 +1,6 @@
-"""This module stores the decisions about results. The form in which a result was first sent is final. The key
-of a decision is a keyed hash of caller, call and text. If the id of the call is not unique, the hash also
-covers the earlier calls."""
+"""This module stores the decisions about results. The form in which a result was first sent is final, unless
+a long conversation must become smaller. The key of a decision is a keyed hash of caller, call and text. If
+the id of the call is not unique, the hash also covers the earlier calls."""
 
 from __future__ import annotations
 
