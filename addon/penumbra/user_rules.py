@@ -3,8 +3,8 @@
     commands/*.yaml  secrets/*.yaml  tools.yaml  providers.yaml  shell.yaml
 
 A user's rule replaces Penumbra's rule of the same name. Other entries of a file come before Penumbra's.
-Everything is checked before its use: keys and values by the schemas, patterns by RE2, and examples by a run.
-A wrong command or secret rule is left out, any other wrong file as a whole. A line reports each error.
+Everything is checked: keys and values by the schemas, patterns by RE2, and examples by a run. A wrong command
+or secret rule is left out, any other wrong file as a whole. A line reports each error.
 """
 
 from __future__ import annotations
