@@ -85,11 +85,11 @@ class Inputs:
     cold: float = 0.0
     """The seconds without a request after which no part of the conversation is in the provider's cache."""
     is_cold: bool = False
-    """True if the pause before the request was longer than `cold`."""
+    """True if forms may change because the pause before the request was longer than `cold`."""
     is_recorded: bool = True
     """True if the store can keep decisions."""
     waits: bool = False
-    """True if the conversation began small and has no injected tool yet."""
+    """True if the conversation has no injected tool yet, because it does not need the tool."""
     outside: Outside = field(default_factory=Outside)
     """New decisions about texts outside of tool results."""
     is_withdrawn: bool = False

@@ -115,7 +115,7 @@ class Accepted(Struct, frozen=True):
     line: str = ""
     """Changes to the conversation as a whole, for a log."""
     cold_turn: ColdTurn | None = None
-    """The unchanged part of the request, if earlier forms changed because the cache is cold."""
+    """The unchanged part of the request, if forms or tools changed because the cache is cold."""
     hidden: Mapping[str, int] = {}
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""

@@ -179,6 +179,6 @@ class Rewritten:
     decisions: Mapping[bytes, Decision]
     """New decisions."""
     originals: Mapping[str, str]
-    """The redacted originals, by reference, of results that this request newly shortened with loss."""
+    """The redacted originals of the texts that got a reference in this request, by reference."""
     is_cut: bool = False
-    """True if the body as a whole was cut. Some results are then missing in `shown`."""
+    """True if the body as a whole was cut. The body then lacks some results in `shown`."""

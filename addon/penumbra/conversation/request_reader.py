@@ -84,7 +84,7 @@ class Stored(NamedTuple):
 
     state: ConversationState
     keys: Collection[bytes]
-    """Keys of the request's results."""
+    """Keys of past decisions about the request."""
     decisions: Mapping[bytes, Decision]
     responses: KnownResponses | None
 

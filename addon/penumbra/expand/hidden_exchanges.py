@@ -240,7 +240,7 @@ class Prepared:
     """The hash of the prefix up to the message before the declaration; empty if the tool is declared with the
     client's tools."""
     begins: bool = False
-    """True if no earlier response is known to have had the injected tool."""
+    """True if there are earlier responses, but none is known to have had the injected tool."""
     inherit: Inherit | None = None
     """The function to call when the request is accepted; None if no earlier request of the conversation
     has originals."""

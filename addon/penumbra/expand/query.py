@@ -136,7 +136,7 @@ def result(
     before: int = 0,
 ) -> str:
     """Return the answer to a query. `tool` is the injected tool's name, for calls that the answer suggests. A
-    search takes at most `seconds` of processor time, measured by `clock`. `before` is the number of lines in
+    search ends after `seconds` of processor time, measured by `clock`. `before` is the number of lines in
     the file before the text, if the lines have no numbers."""
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:

@@ -87,7 +87,7 @@ class Portions:
 
 
 def _over(refusal: Refusal, body: bytes) -> int:
-    """Return the number of bytes by which a refused body must shrink; 0 if the refusal has no number."""
+    """Return the number of bytes by which a refused body must shrink; 0 if unknown."""
     if refusal.kind is Cause.BYTES:
         return len(body) - refusal.limit if refusal.limit else 0
     if refusal.kind is Cause.FIELD:

@@ -120,8 +120,8 @@ def counted_lines(lines: Sequence[str]) -> dict[int, int]:
 
 
 def trim(text: str) -> str | None:
-    """Return the text without blanks at line ends and with at most one consecutive empty line; None if
-    nothing changes. Line breaks stay LF or CRLF."""
+    """Return the text without blanks at line ends, and with one empty line for several between other
+    lines; None if nothing changes. Line breaks stay LF or CRLF."""
     trimmed = text
     # A search for one character is faster than a search for two.
     has_returns = "\r" in text
