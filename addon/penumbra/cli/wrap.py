@@ -1,8 +1,8 @@
 """`penumbra wrap` runs one program whose requests to LLM hosts go through a proxy of Penumbra.
 
-The program runs as under a shell: in a process group of its own that controls the terminal, with signals, job
-control and exit codes. On systems without job control, the program is a plain child process. Only the
-environment of the program changes, and no file of the program.
+The program runs as under a shell, with signals, job control and exit codes. On a terminal, it has a process
+group of its own. On systems without job control, the program is a plain child process. Only the environment
+of the program changes, and no file of the program.
 """
 
 from __future__ import annotations

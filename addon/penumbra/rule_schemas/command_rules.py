@@ -45,7 +45,7 @@ class DropRule(StepRule, frozen=True, kw_only=True):
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
-    """A `RewriteRule` replaces lines by a new text with their named groups."""
+    """A `RewriteRule` replaces lines by a new text with the values of their named groups."""
 
     rewrite: AnyRegex
     to: str
