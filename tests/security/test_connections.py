@@ -13,7 +13,7 @@ import h2.connection
 import h2.events
 import pytest
 
-from support.apis import APIS, Api
+from support.apis import BY_ID, Api
 from support.by_hand import CHAT, LOG, PATH, SECRET, TURNS, sent, tunnelled
 from support.upstream import Raw
 from support.upstream.sink import Sink
@@ -303,8 +303,7 @@ def test_a_server_without_the_certificate_gets_nothing(own_proxy: Any, upstream:
     assert len(upstream.requests) == before
 
 
-API = {api.id: api for api in APIS}
-CLAUDE, GEMINI, CONVERSE = API["anthropic-messages"], API["gemini"], API["bedrock-converse"]
+CLAUDE, GEMINI, CONVERSE = BY_ID["anthropic-messages"], BY_ID["gemini"], BY_ID["bedrock-converse"]
 BEDROCK = "bedrock-runtime.us-east-1.amazonaws.com"
 SIGNED = (
     (

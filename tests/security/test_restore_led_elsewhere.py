@@ -13,7 +13,8 @@ from penumbra.redaction import placeholder
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.restore.restorer import Folder, Read, Values, restorer_of
 from penumbra.wire.document import Document
-from support.agents.disk import BY_NAME, OPTIONS, PATH, Disk, give_tools, mark, play
+from support.agents.apis import BY_NAME
+from support.agents.disk import OPTIONS, PATH, Disk, give_tools, mark, play
 from support.upstream import ToolCall
 
 VALUE = "hunter2-and-more"

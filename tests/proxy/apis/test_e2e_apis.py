@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, SESSION, bash
-from support.agents.apis import CLIENTS, SDKS, Client, both_ways, every_sdk
+from support.agents.apis import BY_NAME, Client, both_ways, every_sdk
 from support.agents.model import CAP, COMMANDS, Model, ask, expand, refs
 from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results, results
 from support.upstream import Thinking, turn
 
 LOG = COMMANDS["cat worker.log"]
-
-BY_NAME = {api.name: api for api in SDKS}
 
 
 @pytest.fixture(autouse=True)
@@ -165,9 +163,8 @@ def test_a_key_in_the_query_goes_to_google_alone(
     path, key = tmp_path / "events.jsonl", "AIzaSyQueryKeyOfATest0123456789abcdefg"
     monkeypatch.setitem(PRINTS, "cat worker.log", LOG)
     running = own_proxy("regular", penumbra_max_output_bytes=CAP, penumbra_events=str(path))
-    (array,) = (api for api in CLIENTS if api.name == "gemini-array")
     upstream.script(Model(turn(bash("cat worker.log")), ask("Hm."), turn("NEEDLE-90.")))
-    array.caller(clients, running, key, False, stream=True).say("What is in the log?")
+    BY_NAME["gemini-array"].caller(clients, running, key, False, stream=True).say("What is in the log?")
     assert {request.status for request in upstream.asked()} == {200}
     assert all(f"key={key}" in request.target for request in upstream.asked())
     found = json.dumps([[flow["comment"], flow["metadata"]] for flow in running.flows()])

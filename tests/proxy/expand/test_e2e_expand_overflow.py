@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.agents.agent import PRINTS, bash
-from support.agents.apis import CLIENTS, Client, both_ways, every_api
+from support.agents.apis import BY_NAME, CLIENTS, Client, both_ways, every_api
 from support.agents.model import Model, expand, log, refs, seen
 from support.agents.requests import PHANTOM, assert_prefix_kept, hidden_results
 from support.mitm import eventually
@@ -95,14 +95,6 @@ def kept(api: Client, content: bytes) -> list[Any]:
     return _message("assistant", "content", "".join(map(api.says, values)))
 
 
-def user(api: Client, words: str) -> list[Any]:
-    """Return a prompt."""
-    messages: list[Any] = next(
-        value for key, value in api.body(words, True).items() if key in ("messages", "input", "contents")
-    )
-    return messages
-
-
 LOG = log("big", 380)
 HEAD = re.compile(r"\[Lines 1-(\d+) of 380\]\n")
 
@@ -174,8 +166,7 @@ def test_nothing_fits(api: Client, start: Any, upstream: Any) -> None:
 def test_a_refusal_in_a_stream_that_has_begun(start: Any, upstream: Any) -> None:
     upstream.refuses_late = True
     upstream.script(Model(turn(bash("cat big.log")), asks(upstream, 1_500), turn("Done.")))
-    api = next(one for one in CLIENTS if one.name == "responses")
-    caller = start(api, stream=True)
+    caller = start(BY_NAME["responses"], stream=True)
     assert caller.say("What is in the log?").endswith("Done.")
     assert [bool(request.problem) for request in upstream.asked()] == [False, False, True, True, False]
     (text,) = hidden_results(upstream.asked()[-1])
@@ -217,17 +208,18 @@ def test_the_client_continues_from_a_response_that_broke_off(
         assert broke is (name != "error" and api.ends not in content)
         assert PHANTOM.encode() not in content
         # The client sends the same request again, then the failed answer with it, and a new prompt.
-        key = next(key for key in ("messages", "input", "contents") if key in body)
-        left = kept(api, content)
+        key, left = api.api.member, kept(api, content)
         if api.name in ("responses", "gemini", "gemini-array"):
             upstream.script(Model(turn("Again.")))
             again = client.post(json={**body, key: [*body[key], *left]}, **post)
             assert again.status_code == 200, (name, again.content)
-            later = [*body[key], *left, *kept(api, again.content), *user(api, "And now?")]
+            later = [*body[key], *left, *kept(api, again.content), api.api.write(("user", "And now?"))]
             upstream.script(Model(turn("Now.")))
             assert client.post(json={**body, key: later}, **post).status_code == 200, name
         upstream.script(Model(turn("Done.")))
-        went_on = client.post(json={**body, key: [*body[key], *left, *user(api, "Go on.")]}, **post)
+        went_on = client.post(
+            json={**body, key: [*body[key], *left, api.api.write(("user", "Go on."))]}, **post
+        )
         assert went_on.status_code == 200, (name, went_on.content, left)
         assert api.text(went_on.content) == "Done."
         if name == "refused" and left:
@@ -247,7 +239,10 @@ def test_prompts_are_compared_with_that_of_the_last_turn(
     first = api.values(client.post(json=body, **post).content, stream)[0]
     found = first["message"]["id"] if stream else first["id"]
     upstream.script(Model(turn("Good.")))
-    body["messages"] += [{"role": "assistant", "content": "One moment.Done."}, *user(api, "And now?")]
+    body["messages"] += [
+        {"role": "assistant", "content": "One moment.Done."},
+        api.api.write(("user", "And now?")),
+    ]
     body["diagnostics"] = {"previous_message_id": found}
     assert client.post(json=body, **post).status_code == 200
     named = upstream.asked()[-1].json["diagnostics"]["previous_message_id"]

@@ -13,7 +13,7 @@ from mitmproxy.io import FlowReader
 
 from penumbra.expand import reference
 from penumbra.redaction.placeholder import PATTERN
-from support.agents.apis import CLIENTS
+from support.agents.apis import BY_NAME
 from support.agents.disk import PATH, Disk, give_tools
 from support.agents.model import CAP, log, refs
 from support.agents.websocket_caller import opened
@@ -23,7 +23,6 @@ from support.planted import GITHUB, PASSWORD, anthropic
 from support.upstream import Raw, ToolCall, encode, turn
 
 NOTE = re.compile(rb"\[\d+ bytes, not kept by Penumbra\]")
-BY_NAME = {api.name: api for api in CLIENTS}
 COUNTED = "Done."
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from penumbra.expand import reference
 from penumbra.redaction.placeholder import PATTERN
-from support.agents.apis import Client, both_ways, every_api
-from support.agents.disk import BY_NAME, OPTIONS, PATH, Disk, give_tools, made_calls, mark, play
+from support.agents.apis import BY_NAME, Client, both_ways, every_api
+from support.agents.disk import OPTIONS, PATH, Disk, give_tools, made_calls, mark, play
 from support.agents.requests import assert_prefix_kept
 from support.apis import BY_ID, printed
 from support.planted import PASSWORD

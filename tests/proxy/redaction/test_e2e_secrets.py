@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from penumbra.expand import reference
 from penumbra.redaction.placeholder import NOTE, make
 from penumbra.redaction.redact_calls import mask
-from support.agents.disk import BY_NAME, PATH, give_tools, mark, play
+from support.agents.apis import BY_NAME
+from support.agents.disk import PATH, give_tools, mark, play
 from support.agents.requests import assert_prefix_kept, result_texts
 from support.apis import BY_ID, messages, printed
 from support.gitleaks_file import FILE, TEXT, TICKET
-from support.mitm import NotStarted
 from support.planted import GITHUB, PASSWORD, anthropic, results
 from support.upstream import Received, ToolCall, turn
 
@@ -124,16 +123,6 @@ def test_rules_of_a_gitleaks_file_are_applied(
     assert proxy.log().count("rule names-a-path: no regex, left out") == 1
 
 
-def test_a_bad_gitleaks_file_ends_the_start_with_one_line(config: Path, own_proxy: Any) -> None:
-    config.write_text("a = ")
-    proxy = own_proxy("reverse", started=False, penumbra_gitleaks_config=str(config))
-    with pytest.raises(NotStarted) as caught:
-        proxy.start()
-    lines = [line for line in str(caught.value).split("\n") if "penumbra_gitleaks_config" in line]
-    assert len(lines) == 1
-    assert "Traceback" not in str(caught.value)
-
-
 MARK = make("password", b"k", b"v")
 RESULT = f"DB_PASSWORD={PASSWORD}\nDEBUG=true\n"
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}}
@@ -175,20 +164,6 @@ def test_a_placeholder_in_a_call(
     assert "penumbra_placeholders_written" not in said["metadata"]
     assert running.log().count(WRITTEN) == before + 1
     assert MARK not in running.log()
-
-
-def test_the_legend_is_sent_from_the_first_request_on(
-    proxy: Any, clients: Any, upstream: Any, api_key: str
-) -> None:
-    running = proxy("reverse", penumbra_enable_expand_context="true")
-    path, body = request("anthropic-messages", "nothing", stream=False)
-    first = {**body, "messages": body["messages"][:1]}
-    client, headers = clients.http(running), {"x-api-key": api_key, "anthropic-version": "2023-06-01"}
-    for each in (first, body):
-        client.post(f"{running.url}{path}", json=each, headers=headers)
-    tools = [received.json["tools"] for received in upstream.requests[-2:]]
-    assert tools[0] == tools[1]
-    assert tools[0][-1]["description"].endswith(reference.LEGEND)
 
 
 def test_the_model_gets_one_note_that_stays(

@@ -54,6 +54,7 @@ BAD = {
         "penumbra_rules: got '/nowhere', allowed: a folder of rules, or",
     ),
     "no file": ({"penumbra_config": "/nowhere/p.yaml"}, "penumbra_config: got '/nowhere/p.yaml'"),
+    "gitleaks": ({"penumbra_gitleaks_config": "/nowhere/g.toml"}, "penumbra_gitleaks_config: "),
     "streaming": ({"stream_large_bodies": "1m"}, "stream_large_bodies: got '1m'"),
 }
 
@@ -69,22 +70,6 @@ def assert_refused(proxy: Any, words: str) -> None:
 def test_a_bad_option_stops_the_start(case: str, own_proxy: Any) -> None:
     options, words = BAD[case]
     assert_refused(own_proxy("regular", started=False, **options), words)
-
-
-def test_environment_option_and_file(own_proxy: Any, clients: Any, upstream: Any, tmp_path: Path) -> None:
-    """An option wins over the environment, the environment over the file."""
-    config = tmp_path / "penumbra.yaml"
-    config.write_text("pipes:\n  tool_output:\n    enabled: false\n")
-    client = clients.http(None)
-    lengths = []
-    for environment, options in (
-        ({}, {}),
-        ({"FORGE_TOOL_OUTPUT_COMPRESSION": "standard"}, {}),
-        ({"FORGE_TOOL_OUTPUT_COMPRESSION": "standard"}, {"penumbra_mode": "off"}),
-    ):
-        proxy = own_proxy("reverse", environment=environment, penumbra_config=str(config), **options)
-        lengths.append(Sender(client, proxy, upstream)())
-    assert [length == len(LOG) for length in lengths] == [True, False, True]
 
 
 def test_options_apply_to_the_next_request(own_proxy: Any, clients: Any, upstream: Any) -> None:
@@ -214,10 +199,9 @@ def post(clients: Any, proxy: Any, upstream: Any, api_key: str) -> Any:
     return send
 
 
-def arrived(upstream: Any) -> str:
-    """Return the one result of the last request, as it arrived."""
-    [text] = result_texts(upstream.requests[-1].json)
-    return text
+def results(upstream: Any) -> list[str]:
+    """Return the results of the last request, as they arrived."""
+    return list(result_texts(json.loads(upstream.requests[-1].raw_body)))
 
 
 def test_the_sdks_understand_the_refusal(clients: Any, proxy: Any) -> None:
@@ -235,11 +219,11 @@ def test_threshold_header(api: str, post: Any, upstream: Any) -> None:
     assert post(api, {"X-Compression-Threshold": "off"}).status_code == 200
     received = upstream.requests[-1]
     assert received.header("x-compression-threshold") is None
-    assert arrived(upstream) == LOG
+    assert results(upstream) == [LOG]
     assert post(api, {"x-compression-threshold": "64k"}, text=LOG + "1").status_code == 200
-    assert arrived(upstream) == LOG + "1"
+    assert results(upstream) == [LOG + "1"]
     assert post(api, {"x-compression-threshold": "100"}, text=LOG + "2").status_code == 200
-    assert len(arrived(upstream)) < len(LOG)
+    assert len(results(upstream)[0]) < len(LOG)
     refused = post(api, {"x-compression-threshold": "lots"})
     assert refused.status_code == 400
     assert "X-Compression-Threshold" in refused.json()["error"]["message"]
@@ -253,36 +237,10 @@ OURS = "[10 test targets passed]"
 
 def ask(client: Any, path: str, *texts: str) -> Any:
     """Send a conversation whose tool has printed these texts; return the answer."""
-    calls = [
-        {
-            "id": f"c{number}",
-            "type": "function",
-            "function": {
-                "name": "acme_run",
-                "arguments": json.dumps({"command": f"bazel test //{number}/..."}),
-            },
-        }
-        for number, _ in enumerate(texts)
-    ]
-    results = [
-        {"role": "tool", "tool_call_id": f"c{number}", "content": text} for number, text in enumerate(texts)
-    ]
-    messages = [
-        {"role": "user", "content": "test it"},
-        {"role": "assistant", "content": None, "tool_calls": calls},
-        *results,
-    ]
-    tool = {"type": "function", "function": {"name": "acme_run", "parameters": {"type": "object"}}}
-    body = {"model": "m", "messages": messages, "tools": [tool]}
-    return client.post(f"https://llm.example.org{path}", json=body, headers={"authorization": "Bearer k"})
-
-
-def results(upstream: Any) -> list[str]:
-    return [
-        message["content"]
-        for message in json.loads(upstream.requests[-1].raw_body)["messages"]
-        if message["role"] == "tool"
-    ]
+    turns = printed(*texts, tool="acme_run", arguments=lambda n: {"command": f"bazel test //{n}/..."})
+    api = BY_ID["openai-chat"]
+    body = api.body(turns, **api.declares([("acme_run", "command")]))
+    return client.post(f"https://llm.example.org{path}", content=body, headers=KEYS)
 
 
 def test_rules_of_a_stranger(clients: Any, own_proxy: Any, upstream: Any) -> None:

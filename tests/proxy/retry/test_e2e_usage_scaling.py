@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penumbra.retry.refusals import table
-from support.agents.apis import CLIENTS
+from support.agents.apis import BY_NAME
 from support.refused import JSON, SSE, Client, claude, notes
 from support.upstream import Raw, Text, ToolCall, turn
 
@@ -100,7 +100,6 @@ def test_usage_scaling_can_be_switched_off_and_changes_nothing_before_a_limit_is
 
 
 MODELS = {"anthropic": "claude-x", "chat": "gpt-4o", "responses": "gpt-5", "gemini": "gemini-2.5-pro"}
-BY_NAME = {client.name: client for client in CLIENTS}
 TOOLS = (("read_notes", "part"),)
 
 

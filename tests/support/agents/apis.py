@@ -297,6 +297,7 @@ CLIENTS = (
 
 SDKS = (*CLIENTS, replace(CLIENTS[0], name="invoke", caller=_invoke_caller))
 """Clients of all SDKs. Bedrock's InvokeModel wraps Anthropic's events, so that only its SDK is tried."""
+BY_NAME = {client.name: client for client in SDKS}
 
 every_sdk = pytest.mark.parametrize("api", SDKS, ids=lambda api: api.name)
 every_api = pytest.mark.parametrize("api", CLIENTS, ids=lambda api: api.name)

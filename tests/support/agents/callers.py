@@ -258,8 +258,6 @@ def _add(block: dict[str, Any], delta: dict[str, Any]) -> None:
         block["text"] = block.get("text", "") + delta["text"]
     elif "toolUse" in delta:
         block["toolUse"]["input"] += delta["toolUse"]["input"]
-    elif "redactedContent" in delta["reasoningContent"]:
-        block["reasoningContent"] = delta["reasoningContent"]
     else:
         text = block.setdefault("reasoningContent", {}).setdefault("reasoningText", {"text": ""})
         for key, piece in delta["reasoningContent"].items():

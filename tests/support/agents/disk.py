@@ -11,7 +11,6 @@ import pytest
 
 from penumbra.redaction.placeholder import PATTERN
 from support.agents.agent import Agent
-from support.agents.apis import CLIENTS
 from support.planted import PASSWORD
 from support.upstream import Received, turn
 
@@ -72,7 +71,6 @@ def made_calls(body: Any, name: str) -> list[Any]:
 
 
 OPTIONS = {"penumbra_restore_secrets": "edits"}
-BY_NAME = {api.name: api for api in CLIENTS}
 
 
 def mark(received: Received) -> str:

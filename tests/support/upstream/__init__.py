@@ -12,7 +12,6 @@ from support.upstream.script import (
     Fault,
     Hangup,
     Raw,
-    RedactedThinking,
     Response,
     Text,
     Thinking,
@@ -23,6 +22,6 @@ from support.upstream.script import (
 from support.upstream.server import Upstream
 
 __all__ = [
-    "Cut", "Delivery", "Fault", "Hangup", "Raw", "Received", "RedactedThinking", "Response", "Text",
+    "Cut", "Delivery", "Fault", "Hangup", "Raw", "Received", "Response", "Text",
     "Thinking", "ToolCall", "Turn", "Upstream", "decode", "encode", "turn",
 ]  # fmt: skip

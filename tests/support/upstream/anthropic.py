@@ -1,4 +1,4 @@
-"""Anthropic Messages, threads, token counting and the model list; answers as JSON and as a stream."""
+"""Anthropic Messages, threads and token counting; answers as JSON and as a stream."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from support.upstream import binding
 from support.upstream.anthropic_rules import CHANGES_BETA, VERSIONS, Bad, check_messages
-from support.upstream.api import Api, Event, Received, Refused, Rendered, cut
-from support.upstream.script import RedactedThinking, Text, Thinking, ToolCall, Turn
+from support.upstream.api import Api, Event, Received, Refused, Rendered, cut, spoken, tokens
+from support.upstream.script import Block, Text, Thinking, ToolCall, Turn
 
 _BETA = "message-threads-2026-08-12"
 
@@ -71,16 +71,10 @@ _KINDS = {
     500: "api_error",
     529: "overloaded_error",
 }
-_MODEL = {
-    "type": "model",
-    "id": "claude-sonnet-4-5",
-    "display_name": "Claude",
-    "created_at": "2025-09-29T00:00:00Z",
-}
 
 
 class Anthropic(Api):
-    """The state of the Messages API: its prompt cache, its threads, and its strictness about thinking."""
+    """The state of the Messages API: its threads, and its strictness about thinking."""
 
     name = "anthropic"
 
@@ -97,8 +91,6 @@ class Anthropic(Api):
         super().reset()
 
     def operation(self, received: Received) -> str:
-        if received.header("anthropic-version") and (received.method, received.path) == ("GET", "/v1/models"):
-            return "models"
         return {("POST", "/v1/messages"): "model", ("POST", "/v1/messages/count_tokens"): "count_tokens"}.get(
             (received.method, received.path), ""
         )
@@ -110,10 +102,8 @@ class Anthropic(Api):
     def direct(self, operation: str, received: Received, body: Any) -> dict[str, Any] | None:
         if operation == "model":
             return None
-        if operation == "models":
-            return {"data": [_MODEL], "has_more": False, "first_id": _MODEL["id"], "last_id": _MODEL["id"]}
         self._check(received, body, counting=True)
-        return {"input_tokens": sum(map(len, self._parts(body))) // 4}
+        return {"input_tokens": tokens(body, "tools", "system", "messages")}
 
     def check(self, received: Received, body: Any) -> None:
         self._check(received, body, counting=False)
@@ -147,14 +137,13 @@ class Anthropic(Api):
         controls = (body.get("thinking") or {}).get("block_binding") or {}
         drop = controls.get("prefix_mismatch_behavior") == "drop_block"
         for i, j, block, prefix in binding.walk(body):
-            if block.get("type") not in ("thinking", "redacted_thinking"):
+            if block.get("type") != "thinking":
                 continue
             place = f"messages.{i}.content.{j}"
-            hidden = block["type"] == "redacted_thinking"
-            found = binding.claims(block.get("data" if hidden else "signature"))
+            found = binding.claims(block.get("signature"))
             if found is None:
                 raise Bad(f"{place}: Invalid `signature` in `thinking` block")
-            if not hidden and not binding.covers(found, block.get("thinking", "")):
+            if not binding.covers(found, block.get("thinking", "")):
                 raise Bad(
                     f"{place}: `thinking` or `redacted_thinking` blocks in the latest assistant message"
                     " cannot be modified. These blocks must remain as they were in the original response."
@@ -170,23 +159,13 @@ class Anthropic(Api):
                     ' `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
                 )
 
-    def _parts(self, body: dict[str, Any]) -> list[str]:
-        found = [
-            f"{message['role']} {binding.canonical(block)}"
-            for message in body["messages"]
-            for block in binding.blocks(message.get("content"))
-        ]
-        return binding.preamble(body) + found
-
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
         asked, body = body, self.threads.whole(body, received.header("anthropic-beta") or "")
         content = self._content(body, answer)
-        scope = f"{received.header('x-api-key')}{received.header('authorization')}{body['model']}"
-        cached, total = self.cache.read(scope, self._parts(body))
         usage = {
-            "input_tokens": total - cached,
+            "input_tokens": tokens(body, "tools", "system", "messages"),
             "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": cached,
+            "cache_read_input_tokens": 0,
             "output_tokens": len(json.dumps(content)) // 4,
             **answer.usage,
         }
@@ -215,8 +194,6 @@ class Anthropic(Api):
             list(_events({**document}, answer)),
             body.get("stream") is True,
             ("error", error),
-            'event: ping\ndata: {"type": "ping"}\n\n',
-            (("request-id", f"req_{number:024}"),),
         )
 
     def _compare(self, body: dict[str, Any]) -> dict[str, Any] | None:
@@ -248,27 +225,22 @@ class Anthropic(Api):
                 )
             else:
                 signature = binding.sign(block.text, binding.digest(body, content))
-                if isinstance(block, Thinking):
-                    content.append({"type": "thinking", "thinking": block.text, "signature": signature})
-                else:
-                    content.append({"type": "redacted_thinking", "data": signature})
+                content.append({"type": "thinking", "thinking": block.text, "signature": signature})
         return content
 
 
-def _deltas(
-    block: Text | Thinking | RedactedThinking | ToolCall, made: dict[str, Any], size: int
-) -> Iterator[Any]:
+def _deltas(block: Block, made: dict[str, Any], size: int) -> Iterator[Any]:
     if isinstance(block, Text):
-        for piece in cut(block.text, size, block.deltas):
+        for piece in spoken(block, size):
             yield {"type": "text_delta", "text": piece}
     elif isinstance(block, Thinking):
-        for piece in cut(block.text, size, block.deltas):
+        for piece in spoken(block, size):
             yield {"type": "thinking_delta", "thinking": piece}
         yield {"type": "signature_delta", "signature": made["signature"]}
-    elif isinstance(block, ToolCall):
+    else:
         yield {"type": "input_json_delta", "partial_json": ""}
         text = json.dumps(made["input"], ensure_ascii=False) if made["input"] else ""
-        for piece in cut(text, size, block.fragments):
+        for piece in cut(text, size):
             yield {"type": "input_json_delta", "partial_json": piece}
 
 

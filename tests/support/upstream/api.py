@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.upstream.script import Turn
+from support.upstream.script import Text, Thinking, Turn
 
 
 @dataclass
@@ -18,10 +18,8 @@ class Received:
 
     number: int
     """The number of the request since the last reset, from 0."""
-    connection: int
     http_version: str
     """`1.1` or `2`."""
-    tls: bool
     method: str
     target: str
     """Path and query."""
@@ -79,9 +77,6 @@ class Rendered:
     streamed: bool
     """True if the request asked for a stream."""
     error_event: Event
-    ping: str
-    """A keep-alive, as text of the stream."""
-    headers: tuple[tuple[str, str], ...] = ()
     framing: str = "events"
     """The framing of a stream: server-sent `events`, JSON `lines`, one JSON `array`, or Amazon's
     `messages`."""
@@ -92,43 +87,17 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-class PrefixCache:
-    """A `PrefixCache` has all prefixes that a provider received, by scope."""
-
-    def __init__(self) -> None:
-        self._seen: set[tuple[str, int]] = set()
-
-    def read(self, scope: str, parts: Sequence[str]) -> tuple[int, int]:
-        """Return the estimated tokens (4 characters each) that are in the cache, and all tokens; then
-        remember them."""
-        found = total = 0
-        chain = hash(scope)
-        whole = True
-        for part in parts:
-            chain = hash((chain, part))
-            total += len(part)
-            whole = whole and (scope, chain) in self._seen
-            found = total if whole else found
-            self._seen.add((scope, chain))
-        return found // 4, total // 4
-
-    def clear(self) -> None:
-        self._seen.clear()
-
-
 class Api:
     """An `Api` answers the requests of one provider and keeps the provider's state."""
 
     name = ""
 
     def __init__(self) -> None:
-        self.cache = PrefixCache()
         self.reset()
 
     def reset(self) -> None:
         """Forget everything about conversations."""
         self.ids = itertools.count(1)
-        self.cache.clear()
 
     def operation(self, received: Received) -> str:
         """Return the operation of this API that a request calls; empty if there is none."""
@@ -155,6 +124,16 @@ class Api:
         raise NotImplementedError
 
 
-def cut(text: str, size: int, given: Sequence[str] = ()) -> list[str]:
-    """Return the pieces of a text in a stream: those in `given`, or pieces of `size` characters."""
-    return [*given] or [text[start : start + size] for start in range(0, len(text), size)]
+def cut(text: str, size: int) -> list[str]:
+    """Return the pieces of `size` characters of a text in a stream."""
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def tokens(body: dict[str, Any], *members: str) -> int:
+    """Return the number of tokens in some members of a request: 4 characters are one."""
+    return sum(len(json.dumps(body.get(member))) for member in members) // 4
+
+
+def spoken(block: Text | Thinking, size: int) -> list[str]:
+    """Return the pieces of a block's text in a stream."""
+    return [*block.deltas] if isinstance(block, Text) and block.deltas else cut(block.text, size)

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 from support.upstream import amazon, binding
 from support.upstream.anthropic import Anthropic
 from support.upstream.anthropic_rules import Bad as NotAnthropic
-from support.upstream.api import Api, Event, Received, Rendered, cut, words
-from support.upstream.script import RedactedThinking, Text, Thinking, ToolCall, Turn
+from support.upstream.api import Api, Event, Received, Rendered, cut, spoken, tokens, words
+from support.upstream.script import Text, ToolCall, Turn
 
 FIELDS = words(
     "additionalModelRequestFields additionalModelResponseFieldPaths guardrailConfig inferenceConfig messages"
@@ -143,7 +143,7 @@ _PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0"
 
 
 class Bedrock(Api):
-    """The state of Bedrock: its prompt cache, and Anthropic's models."""
+    """The state of Bedrock: Anthropic's models."""
 
     name = "bedrock"
 
@@ -187,13 +187,9 @@ class Bedrock(Api):
             reasoning = block.get("reasoningContent")
             if reasoning is None:
                 continue
-            text = reasoning.get("reasoningText") or {}
-            found = binding.claims(reasoning.get("redactedContent") or text.get("signature"))
-            if (
-                found is None
-                or (text and not binding.covers(found, text["text"]))
-                or found["prefix"] != prefix
-            ):
+            text = reasoning["reasoningText"]
+            found = binding.claims(text.get("signature"))
+            if found is None or not binding.covers(found, text["text"]) or found["prefix"] != prefix:
                 raise Bad(f"messages.{i}.content.{j}: Invalid `signature` in `thinking` block")
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
@@ -201,12 +197,10 @@ class Bedrock(Api):
         if "/invoke" in received.path:
             return self._rendered_invoke(received, body, answer, streamed)
         content = self._content(body, answer)
-        found = [body.get("toolConfig"), body.get("system"), *body["messages"]]
-        parts = [json.dumps(one, sort_keys=True) for one in found]
-        cached, total = self.cache.read(received.path, parts)
+        total = tokens(body, "toolConfig", "system", "messages")
         wrote = len(json.dumps(content)) // 4
-        usage = {"inputTokens": total - cached, "outputTokens": wrote, "totalTokens": total - cached + wrote}
-        usage |= {"cacheReadInputTokens": cached, "cacheWriteInputTokens": 0, **answer.usage}
+        usage = {"inputTokens": total, "outputTokens": wrote, "totalTokens": total + wrote}
+        usage |= {"cacheReadInputTokens": 0, "cacheWriteInputTokens": 0, **answer.usage}
         calls = any(isinstance(block, ToolCall) for block in answer.blocks)
         document = {
             "metrics": {"latencyMs": 100},
@@ -218,7 +212,7 @@ class Bedrock(Api):
             (name, {**value, "p": _padding(n)}) for n, (name, value) in enumerate(_events(document, answer))
         ]
         error = ("throttlingException", self.fault(429, "Overloaded"))
-        return Rendered(document, events, streamed, error, "", framing="messages")
+        return Rendered(document, events, streamed, error, framing="messages")
 
     def _content(self, body: dict[str, Any], answer: Turn) -> list[dict[str, Any]]:
         content: list[dict[str, Any]] = []
@@ -231,33 +225,18 @@ class Bedrock(Api):
                 content.append({"toolUse": use})
             else:
                 signature = binding.sign(block.text, binding.digest(_plain(body), content))
-                if isinstance(block, RedactedThinking):
-                    content.append({"reasoningContent": {"redactedContent": signature}})
-                else:
-                    text = {"signature": signature, "text": block.text}
-                    content.append({"reasoningContent": {"reasoningText": text}})
+                text = {"signature": signature, "text": block.text}
+                content.append({"reasoningContent": {"reasoningText": text}})
         return content
 
     def _rendered_invoke(self, received: Received, body: Any, answer: Turn, streamed: bool) -> Rendered:
         made = self.anthropic.render(received, _as_anthropic(received, body), answer)
-        usage = made.document["usage"]
-        metrics = {
-            "inputTokenCount": usage["input_tokens"],
-            "outputTokenCount": usage["output_tokens"],
-            "invocationLatency": 100,
-            "firstByteLatency": 50,
-        }
         events = []
-        for number, (name, value) in enumerate(event for event in made.events if event[0] != "ping"):
-            last = {"amazon-bedrock-invocationMetrics": metrics} if name == "message_stop" else {}
-            data = json.dumps({**value, **last}, ensure_ascii=False).encode()
+        for number, (_, value) in enumerate(event for event in made.events if event[0] != "ping"):
+            data = json.dumps(value, ensure_ascii=False).encode()
             events.append(("chunk", {"bytes": base64.b64encode(data).decode(), "p": _padding(number)}))
         error = ("throttlingException", self.fault(429, "Overloaded"))
-        found = {"input": usage["input_tokens"], "output": usage["output_tokens"]}
-        headers = (
-            () if streamed else tuple((f"x-amzn-bedrock-{k}-token-count", str(n)) for k, n in found.items())
-        )
-        return Rendered(made.document, events, streamed, error, "", headers, framing="messages")
+        return Rendered(made.document, events, streamed, error, framing="messages")
 
 
 def _as_anthropic(received: Received, body: dict[str, Any]) -> dict[str, Any]:
@@ -285,16 +264,14 @@ def _padding(number: int) -> str:
 
 def _deltas(block: Any, made: dict[str, Any], size: int) -> Iterator[dict[str, Any]]:
     if isinstance(block, Text):
-        yield from ({"text": piece} for piece in cut(block.text, size, block.deltas))
+        yield from ({"text": piece} for piece in spoken(block, size))
     elif isinstance(block, ToolCall):
         text = json.dumps(made["toolUse"]["input"], ensure_ascii=False)
-        yield from ({"toolUse": {"input": piece}} for piece in ("", *(cut(text, size, block.fragments))))
-    elif isinstance(block, Thinking):
-        for piece in cut(block.text, size, block.deltas):
+        yield from ({"toolUse": {"input": piece}} for piece in ("", *cut(text, size)))
+    else:
+        for piece in spoken(block, size):
             yield {"reasoningContent": {"text": piece}}
         yield {"reasoningContent": {"signature": made["reasoningContent"]["reasoningText"]["signature"]}}
-    else:
-        yield made
 
 
 def _events(document: dict[str, Any], answer: Turn) -> Iterator[Event]:

@@ -111,9 +111,3 @@ class StreamEncoder:
 
     def end(self) -> bytes:
         return self._end()
-
-
-def accepted(header: str | None) -> str:
-    """Return the first known encoding of an Accept-Encoding header; empty if there is none."""
-    names = [part.partition(";")[0].strip().lower() for part in (header or "").split(",")]
-    return next((name for name in names if name in ("gzip", "br", "zstd", "deflate")), "")

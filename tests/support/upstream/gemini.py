@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from support.upstream.api import Api, Event, Received, Rendered, cut, words
+from support.upstream.api import Api, Event, Received, Rendered, spoken, tokens, words
 from support.upstream.script import Text, Thinking, ToolCall, Turn
 
 _FIELDS = words("cachedContent contents generationConfig safetySettings systemInstruction toolConfig tools")
@@ -19,7 +19,7 @@ _PATH = re.compile(
 
 
 class Gemini(Api):
-    """The state of Gemini: the signatures that it has issued, and its prompt cache."""
+    """The state of Gemini: the signatures that it has issued."""
 
     name = "gemini"
 
@@ -42,7 +42,7 @@ class Gemini(Api):
     def direct(self, operation: str, received: Received, body: Any) -> dict[str, Any] | None:
         if operation != "count_tokens":
             return None
-        return {"totalTokens": sum(map(len, self._segments(_inner(body)))) // 4}
+        return {"totalTokens": self._count(body)}
 
     def check(self, received: Received, body: Any) -> None:
         if not received.header("x-goog-api-key") and "key=" not in received.target:
@@ -80,17 +80,16 @@ class Gemini(Api):
             if sorted(str(one.get("id")) for one in answers) != sorted(str(one.get("id")) for one in calls):
                 raise self.refused("function response ids do not match")
 
-    def _segments(self, request: dict[str, Any]) -> list[str]:
-        found = [request.get("tools"), request.get("systemInstruction"), *(request.get("contents") or ())]
-        return [json.dumps(one, sort_keys=True) for one in found]
+    def _count(self, body: dict[str, Any]) -> int:
+        return tokens(_inner(body), "tools", "systemInstruction", "contents")
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
-        cached, total = self.cache.read(received.header("x-goog-api-key") or "", self._segments(_inner(body)))
+        total = self._count(body)
         parts = list(self._parts(answer))
         wrote = len(json.dumps(parts)) // 4
         usage = {
             "promptTokenCount": total,
-            "cachedContentTokenCount": cached,
+            "cachedContentTokenCount": 0,
             "candidatesTokenCount": wrote,
             "totalTokenCount": total + wrote,
             **answer.usage,
@@ -113,7 +112,6 @@ class Gemini(Api):
             events,
             "streamGenerateContent" in received.path,
             ("", self.fault(503, "Overloaded")),
-            "",
             framing="events" if "alt=sse" in received.target else "array",
         )
 
@@ -155,5 +153,5 @@ def _answers(content: dict[str, Any]) -> list[dict[str, Any]]:
 def _cut(parts: list[dict[str, Any]], answer: Turn) -> Iterator[dict[str, Any]]:
     size = answer.delivery.delta
     for block, part in zip(answer.blocks, parts, strict=True):
-        pieces = cut(part.get("text", ""), size, getattr(block, "deltas", ()))
+        pieces = [] if isinstance(block, ToolCall) else spoken(block, size)
         yield from ({**part, "text": piece} for piece in pieces) if pieces else [part]

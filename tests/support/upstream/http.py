@@ -93,9 +93,7 @@ Headers = list[tuple[str, str]]
 class Incoming:
     """An `Incoming` is a complete request."""
 
-    connection: int
     http_version: str
-    tls: bool
     method: str
     target: str
     headers: Headers
@@ -140,8 +138,6 @@ class Peer:
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    number: int
-    tls: bool
     dies: tuple[bytes, bool] | None = None
     """The bytes before which the connection dies, and whether by a reset."""
 
@@ -250,7 +246,7 @@ class _Http1:
             for name, value in [*head.headers.raw_items(), *trailers]
         ]
         method, target = head.method.decode("ascii"), head.target.decode("latin-1")
-        return Incoming(self._peer.number, "1.1", self._peer.tls, method, target, headers, body)
+        return Incoming("1.1", method, target, headers, body)
 
     async def _answer(self, incoming: Incoming) -> None:
         """Run the handler; cancel it if the client leaves before it is finished."""
@@ -362,9 +358,7 @@ class _Http2:
         stream = self._streams[number]
         pseudo = dict(stream.headers)
         incoming = Incoming(
-            self.peer.number,
             "2",
-            self.peer.tls,
             pseudo.get(":method", ""),
             pseudo.get(":path", ""),
             stream.headers,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from support.upstream.api import Api, Event, Received, Rendered, cut, words
+from support.upstream.api import Api, Event, Received, Rendered, spoken, tokens, words
 from support.upstream.script import Text, Thinking, ToolCall, Turn
 
 _FIELDS = words("format keep_alive logprobs messages model options stream think tools top_logprobs")
@@ -43,8 +42,11 @@ class Ollama(Api):
 
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
         head = {"model": body["model"], "created_at": "2026-01-01T00:00:00Z"}
-        cached, total = self.cache.read(body["model"], [json.dumps(one) for one in body["messages"]])
-        done = {"done": True, "done_reason": answer.stop or "stop", "prompt_eval_count": total - cached}
+        done = {
+            "done": True,
+            "done_reason": answer.stop or "stop",
+            "prompt_eval_count": tokens(body, "messages"),
+        }
         done |= {"eval_count": 7, **answer.usage}
         pieces = [_piece(block) for block in answer.blocks]
         found = [piece for block in answer.blocks for piece in _cut(block, answer.delivery.delta)]
@@ -55,14 +57,14 @@ class Ollama(Api):
         message = {**whole, "tool_calls": calls} if calls else whole
         streamed = body.get("stream") is not False
         document = {**head, "message": message, **done}
-        return Rendered(document, events, streamed, ("", self.fault(500, "Overloaded")), "", framing="lines")
+        return Rendered(document, events, streamed, ("", self.fault(500, "Overloaded")), framing="lines")
 
 
 def _cut(block: Any, size: int) -> list[dict[str, Any]]:
     """Return a block as the pieces of a stream; calls come whole."""
     if isinstance(block, ToolCall):
         return [_piece(block)]
-    texts = cut(block.text, size, block.deltas)
+    texts = spoken(block, size)
     kind = Text if isinstance(block, Text) else Thinking
     return [_piece(kind(text)) for text in texts]
 

@@ -1,15 +1,13 @@
-"""OpenAI Chat Completions, embeddings and the model list: what is taken, and answers as JSON and as a stream."""
+"""OpenAI Chat Completions and the model list: the rules of a request, and answers as JSON and as a stream."""
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from support.upstream.api import Api, Event, Received, Refused, Rendered, cut, words
+from support.upstream.api import Api, Event, Received, Refused, Rendered, cut, spoken, tokens, words
 from support.upstream.script import Text, ToolCall, Turn
 
 _CHAT = words(
@@ -19,7 +17,6 @@ _CHAT = words(
     " safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools"
     " top_logprobs top_p user verbosity web_search_options"
 )
-_EMBEDDINGS = words("dimensions encoding_format input model user")
 _MESSAGES = {
     "system": "content name",
     "developer": "content name",
@@ -51,14 +48,16 @@ class Bad(Exception):
         self.status = status
 
 
-def check_embeddings(body: Any) -> None:
-    """Raise Bad for a body that the embeddings API refuses."""
-    _check_fields(body, _EMBEDDINGS, ("model", "input"))
-
-
 def check_chat(body: Any) -> None:
     """Raise Bad for a body that Chat Completions refuses."""
-    _check_fields(body, _CHAT, ("model", "messages"))
+    if not isinstance(body, dict):
+        raise Bad("We could not parse the JSON body of your request.")
+    for key in body:
+        if key not in _CHAT:
+            raise Bad(f"Unrecognized request argument supplied: {key}")
+    for key in ("model", "messages"):
+        if key not in body:
+            raise Bad(f"Missing required parameter: '{key}'.", key, "missing_required_parameter")
     if not isinstance(body["messages"], list) or not body["messages"]:
         raise Bad("[] is too short - 'messages'", "messages")
     if body.get("stream_options") is not None and not body.get("stream"):
@@ -69,17 +68,6 @@ def check_chat(body: Any) -> None:
     for i, message in enumerate(body["messages"]):
         _check_message(i, message)
     _check_pairing(body["messages"])
-
-
-def _check_fields(body: Any, known: Iterable[str], required: Iterable[str]) -> None:
-    if not isinstance(body, dict):
-        raise Bad("We could not parse the JSON body of your request.")
-    for key in body:
-        if key not in known:
-            raise Bad(f"Unrecognized request argument supplied: {key}")
-    for key in required:
-        if key not in body:
-            raise Bad(f"Missing required parameter: '{key}'.", key, "missing_required_parameter")
 
 
 def _check_tools(body: dict[str, Any]) -> None:
@@ -176,18 +164,16 @@ _KINDS = {
     529: "server_error",
 }
 _CREATED = 1_760_000_000
-_VECTOR = (0.25, -0.5, 0.125)
 
 
 class OpenAIChat(Api):
-    """The state of Chat Completions: its prompt cache."""
+    """OpenAI's Chat Completions."""
 
     name = "openai_chat"
 
     def operation(self, received: Received) -> str:
         return {
             ("POST", "/v1/chat/completions"): "model",
-            ("POST", "/v1/embeddings"): "embeddings",
             ("GET", "/v1/models"): "models",
         }.get((received.method, received.path), "")
 
@@ -201,53 +187,31 @@ class OpenAIChat(Api):
         if operation == "models":
             model = {"id": "gpt-5", "object": "model", "created": _CREATED, "owned_by": "openai"}
             return {"object": "list", "data": [model]}
-        if operation == "embeddings":
-            self._refuse_bad(received, body, check_embeddings)
-            return self._embeddings(body)
         return None
 
     def check(self, received: Received, body: Any) -> None:
-        self._refuse_bad(received, body, check_chat)
-
-    def _refuse_bad(self, received: Received, body: Any, check: Any) -> None:
         try:
             if not received.header("authorization"):
                 raise Bad("You didn't provide an API key.", status=401)
-            check(body)
+            check_chat(body)
         except Bad as bad:
             document = self.fault(bad.status, str(bad), bad.param, bad.code)
             raise Refused(bad.status, document, str(bad)) from None
 
-    def _embeddings(self, body: dict[str, Any]) -> dict[str, Any]:
-        inputs = body["input"] if isinstance(body["input"], list) else [body["input"]]
-        packed = base64.b64encode(struct.pack(f"<{len(_VECTOR)}f", *_VECTOR)).decode()
-        vector = packed if body.get("encoding_format") == "base64" else list(_VECTOR)
-        data = [{"object": "embedding", "index": i, "embedding": vector} for i in range(len(inputs))]
-        usage = {"prompt_tokens": 1, "total_tokens": 1}
-        return {"object": "list", "data": data, "model": body["model"], "usage": usage}
-
     def render(self, received: Received, body: Any, answer: Turn) -> Rendered:
         message = self._message(answer)
         reason = answer.stop or ("tool_calls" if "tool_calls" in message else "stop")
-        usage = self._usage(received, body, message) | dict(answer.usage)
+        usage = _usage(body, message) | dict(answer.usage)
         frame = {"id": f"chatcmpl-{next(self.ids):024}", "created": _CREATED, "model": body["model"]}
+        chunk = {**frame, "object": "chat.completion.chunk"}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         document = {**frame, "object": "chat.completion", "choices": [choice], "usage": usage}
         found = (body.get("stream_options") or {}).get("include_usage") is True
         return Rendered(
             document,
-            list(
-                _events(
-                    {**frame, "object": "chat.completion.chunk"},
-                    message,
-                    reason,
-                    answer,
-                    usage if found else None,
-                )
-            ),
+            list(_events(chunk, message, reason, answer, usage if found else None)),
             body.get("stream") is True,
             ("", self.fault(500, "The server had an error while processing your request.")),
-            ": keep-alive\n\n",
         )
 
     def _message(self, answer: Turn) -> dict[str, Any]:
@@ -273,18 +237,16 @@ class OpenAIChat(Api):
             message["tool_calls"] = calls
         return message
 
-    def _usage(self, received: Received, body: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
-        parts = [
-            json.dumps(item, sort_keys=True) for key in ("tools", "messages") for item in body.get(key) or []
-        ]
-        cached, total = self.cache.read(f"{received.header('authorization')}{body['model']}", parts)
-        wrote = len(json.dumps(message)) // 4
-        return {
-            "prompt_tokens": total,
-            "completion_tokens": wrote,
-            "total_tokens": total + wrote,
-            "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
-        }
+
+def _usage(body: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    total = tokens(body, "tools", "messages")
+    wrote = len(json.dumps(message)) // 4
+    return {
+        "prompt_tokens": total,
+        "completion_tokens": wrote,
+        "total_tokens": total + wrote,
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+    }
 
 
 def _deltas(message: dict[str, Any], answer: Turn) -> Iterator[dict[str, Any]]:
@@ -292,13 +254,13 @@ def _deltas(message: dict[str, Any], answer: Turn) -> Iterator[dict[str, Any]]:
     yield {"role": "assistant", "content": None if message["content"] is None else "", "refusal": None}
     for block in answer.blocks:
         if isinstance(block, Text):
-            for piece in cut(block.text, size, block.deltas):
+            for piece in spoken(block, size):
                 yield {"content": piece}
     scripted = [block for block in answer.blocks if isinstance(block, ToolCall)]
     for index, (block, call) in enumerate(zip(scripted, message.get("tool_calls", []), strict=True)):
         function = {"name": block.name, "arguments": ""}
         yield {"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": function}]}
-        for piece in cut(call["function"]["arguments"], size, block.fragments):
+        for piece in cut(call["function"]["arguments"], size):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 

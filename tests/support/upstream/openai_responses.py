@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from support.upstream.api import Api, Event, Received, Refused, Rendered, cut, words
+from support.upstream.api import Api, Event, Received, Refused, Rendered, cut, spoken, words
 from support.upstream.openai_chat import Bad
 from support.upstream.script import Text, Thinking, ToolCall, Turn
 
@@ -26,7 +26,7 @@ _CREATED = 1_790_000_000
 
 
 class OpenAIResponses(Api):
-    """The state of the Responses API: stored responses, issued reasoning, and its prompt cache."""
+    """The state of the Responses API: stored responses and issued reasoning."""
 
     name = "openai_responses"
 
@@ -144,11 +144,11 @@ class OpenAIResponses(Api):
             self._stored[number] = [*conversation, *items]
             self.items |= {item["id"]: item for item in items}
         parts = [json.dumps(item) for item in (*_tools(body), body.get("instructions"), *conversation)]
-        cached, total = self.cache.read(f"{received.header('authorization')}{body['model']}", parts)
+        total = sum(map(len, parts)) // 4
         wrote = len(json.dumps(items)) // 4
         usage = {
             "input_tokens": total,
-            "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
             "output_tokens": wrote,
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": total + wrote,
@@ -177,7 +177,6 @@ class OpenAIResponses(Api):
             list(_events(document, items, answer)),
             body.get("stream") is True,
             ("error", {**fault, "sequence_number": 999}),
-            ": keep-alive\n\n",
         )
 
     def _items(self, body: dict[str, Any], answer: Turn) -> list[dict[str, Any]]:
@@ -233,17 +232,17 @@ def _events(document: dict[str, Any], items: list[dict[str, Any]], answer: Turn)
     yield event("response.in_progress", response=begun)
     for place, (item, block) in enumerate(zip(items, answer.blocks, strict=True)):
         at = {"output_index": place, "item_id": item["id"]}
-        if item["type"] == "message":
+        if isinstance(block, Text):
             part = item["content"][0]
             yield event("response.output_item.added", output_index=place, item={**item, "content": []})
             yield event("response.content_part.added", **at, content_index=0, part={**part, "text": ""})
-            for piece in cut(part["text"], answer.delivery.delta, getattr(block, "deltas", ())):
+            for piece in spoken(block, answer.delivery.delta):
                 yield event("response.output_text.delta", **at, content_index=0, delta=piece, logprobs=[])
             yield event("response.output_text.done", **at, content_index=0, text=part["text"], logprobs=[])
             yield event("response.content_part.done", **at, content_index=0, part=part)
-        elif item["type"] == "function_call":
+        elif isinstance(block, ToolCall):
             yield event("response.output_item.added", output_index=place, item={**item, "arguments": ""})
-            for piece in cut(item["arguments"], answer.delivery.delta, getattr(block, "fragments", ())):
+            for piece in cut(item["arguments"], answer.delivery.delta):
                 yield event("response.function_call_arguments.delta", **at, delta=piece)
             done = {"arguments": item["arguments"], "name": item["name"]}
             yield event("response.function_call_arguments.done", **at, **done)

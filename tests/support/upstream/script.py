@@ -22,14 +22,6 @@ class Thinking:
     """A thinking block; the API signs it."""
 
     text: str
-    deltas: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class RedactedThinking:
-    """A thinking block whose text is hidden; the API makes its data."""
-
-    text: str = "hidden"
 
 
 @dataclass(frozen=True)
@@ -40,11 +32,9 @@ class ToolCall:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     """The id; if empty, the API numbers its calls."""
-    fragments: tuple[str, ...] = ()
-    """The pieces of the arguments' JSON in a stream; if empty, each has `Delivery.delta` characters."""
 
 
-Block = Text | Thinking | RedactedThinking | ToolCall
+Block = Text | Thinking | ToolCall
 
 
 @dataclass(frozen=True)
@@ -67,10 +57,8 @@ class Delivery:
     error_after: int | None = None
     """Number of events after which the stream ends with the API's error event."""
     encoding: str = ""
-    """Content-Encoding: gzip, br, zstd, deflate, or `accept`: the first one that the client accepts."""
+    """Content-Encoding: gzip, br, zstd or deflate."""
     crlf: bool = False
-    pings: int = 0
-    """Number of keep-alives before the first content."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +88,6 @@ class Fault:
     status: int
     message: str = ""
     headers: tuple[tuple[str, str], ...] = ()
-    delay: float = 0.0
 
 
 @dataclass(frozen=True)

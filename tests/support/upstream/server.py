@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import ssl
 import tempfile
@@ -17,7 +16,7 @@ from support.upstream import amazon, tls, window
 from support.upstream.anthropic import Anthropic
 from support.upstream.api import Api, Event, Received, Refused, Rendered
 from support.upstream.bedrock import Bedrock
-from support.upstream.encodings import DecodeError, StreamEncoder, accepted, decode, encode
+from support.upstream.encodings import DecodeError, StreamEncoder, decode, encode
 from support.upstream.gemini import Gemini
 from support.upstream.http import Died, Headers, Incoming, Peer, Reply, Socket, serve
 from support.upstream.ollama import Ollama
@@ -60,7 +59,6 @@ class Upstream:
         self.refuses_late = False
         """True if a Responses stream begins before the size of its request is checked."""
         self._script: list[Response] | Script = []
-        self._connections = itertools.count()
         self.open_connections: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="upstream", daemon=True)
@@ -114,7 +112,7 @@ class Upstream:
             assert task is not None
             self.open_connections.add(task)
             task.add_done_callback(self.open_connections.discard)
-            peer = Peer(reader, writer, next(self._connections), context is not None)
+            peer = Peer(reader, writer)
             with contextlib.suppress(asyncio.CancelledError):
                 await serve(peer, self._answer, self._converse)
 
@@ -218,7 +216,6 @@ class Upstream:
         elif isinstance(answer, Raw):
             await self._send_raw(received, reply, answer)
         elif isinstance(answer, Fault):
-            await asyncio.sleep(answer.delay)
             document = api.fault(answer.status, answer.message)
             await self._send_document(received, reply, answer.status, document, list(answer.headers))
         else:
@@ -251,15 +248,13 @@ class Upstream:
     async def _send_turn(self, received: Received, reply: Reply, answer: Turn, made: Rendered) -> None:
         delivery = answer.delivery
         encoding = delivery.encoding
-        if encoding == "accept":
-            encoding = accepted(received.header("accept-encoding"))
         await asyncio.sleep(delivery.first_delay)
         if made.streamed:
             await self._stream(received, reply, delivery, made, encoding)
         elif delivery.cut_after is not None:
             await reply.abort()
         else:
-            await self._send_document(received, reply, 200, made.document, list(made.headers), encoding)
+            await self._send_document(received, reply, 200, made.document, encoding=encoding)
 
     async def _stream(
         self, received: Received, reply: Reply, delivery: Delivery, made: Rendered, encoding: str
@@ -267,9 +262,8 @@ class Upstream:
         received.status = 200
         headers = [("content-type", CONTENT_TYPES[made.framing]), ("cache-control", "no-cache")]
         headers += [("content-encoding", encoding)] if encoding else []
-        await reply.start(200, [*headers, *made.headers])
+        await reply.start(200, headers)
         outlet = _Outlet(received, reply, StreamEncoder(encoding), delivery)
-        await outlet.put(made.ping.encode() * delivery.pings)
         for number, event in enumerate(made.events):
             if delivery.cut_after == number:
                 await outlet.flush()

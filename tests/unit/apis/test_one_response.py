@@ -52,7 +52,7 @@ class Case:
         self.name = f"{name}, {'stream' if is_stream else 'document'}"
         self.format, self._make, path, streamed = PROVIDERS[name]
         self.is_stream = is_stream
-        self._received = Received(0, 0, "1.1", False, "POST", path + streamed * is_stream, [], b"")
+        self._received = Received(0, "1.1", "POST", path + streamed * is_stream, [], b"")
         self._api = self._make()
 
     def begin(self) -> Case:

@@ -17,7 +17,7 @@ from penumbra.redaction.redactor import Redactor
 from penumbra.store.decisions import PLACEHOLDER_NOTE, SCHEMA, Decision, Facts
 from penumbra.store.keyed_values import News
 from penumbra.store.stores import Stores
-from support.apis import APIS, Api, Turn
+from support.apis import APIS, BY_ID, Api, Turn
 from support.engines import Callers
 from support.planted import PASSWORD
 
@@ -25,7 +25,7 @@ SHOWN = f"DB_PASSWORD={PASSWORD}\nDEBUG=true\n"
 IDS = [f"toolu_01AbCdEfGhIjKlMnOpQrS{number:03}" for number in range(4)]
 READ: list[Turn] = [("user", "Copy it."), ("call", IDS[0], "cat .env"), ("result", IDS[0], SHOWN)]
 ANTHROPIC, CHAT, RESPONSES, GEMINI, CONVERSE = (
-    next(api for api in APIS if api.id == name)
+    BY_ID[name]
     for name in ("anthropic-messages", "openai-chat", "openai-responses", "gemini", "bedrock-converse")
 )
 Start = Callable[..., Callers]

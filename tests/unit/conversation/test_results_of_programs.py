@@ -11,16 +11,14 @@ import pytest
 from penumbra.apis.base import MadeCall
 from penumbra.apis.formats import FORMATS
 from penumbra.conversation.summary_requests import bound
-from support.apis import APIS, Api
+from support.apis import BY_ID, Api
 from support.engines import Callers
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 ROWS = [{"id": number, "name": f"row {number}", "city": "Wien", "note": "x" * 40} for number in range(400)]
 RAW = json.dumps(ROWS, indent=1) + "\r\n"
 LISTING = json.dumps({"rows": ROWS[:20], "token": TOKEN, "pin": 12345678901234567890123})
-ANTHROPIC, RESPONSES = (
-    next(api for api in APIS if api.id == name) for name in ("anthropic-messages", "openai-responses")
-)
+ANTHROPIC, RESPONSES = (BY_ID[name] for name in ("anthropic-messages", "openai-responses"))
 BY_CODE = {"type": "code_execution_20260120", "tool_id": "srvtoolu_01AbCdEfGhIjKlMnOpQrStUv"}
 BY_PROGRAM = {"type": "program", "caller_id": "prog_0123456789abcdef0123456789abcdef"}
 DIRECT = {"type": "direct"}

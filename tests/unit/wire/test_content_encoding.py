@@ -126,16 +126,6 @@ def test_a_frame_that_asks_for_a_huge_window_is_refused():
 DATA = "data: é und 日本 {}\n\n".encode() * 50
 
 
-@pytest.mark.parametrize("coding", ["", "identity", "gzip", "x-gzip", "deflate", "br", "zstd", "gzip, br"])
-@pytest.mark.parametrize("size", [1, 7, 100_000])
-def test_any_cut(coding: str, size: int) -> None:
-    encoded = content_encoding.encode(DATA, coding)
-    decode = content_encoding.decoder(coding)
-    assert decode is not None
-    plain = b"".join(decode(encoded[at : at + size]) for at in range(0, len(encoded), size))
-    assert plain == DATA
-
-
 def test_raw_deflate() -> None:
     import zlib
 

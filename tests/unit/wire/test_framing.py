@@ -98,21 +98,6 @@ def test_an_event_without_its_blank_line_comes_at_the_end() -> None:
     assert reader.close() == []
 
 
-PIECES = st.sampled_from([b"data: x", b"\r", b"\n", b"\r\n", b":", b"event: y", b"\xff", b"\n\n"])
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(st.lists(PIECES), st.data())
-def test_no_byte_is_lost(pieces: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(pieces)
-    chunks: list[bytes] = []
-    while stream:
-        size = data.draw(st.integers(1, len(stream)))
-        chunks.append(stream[:size])
-        stream = stream[size:]
-    assert b"".join(event.raw for event in read(chunks)) == b"".join(pieces)
-
-
 def test_a_long_line_in_small_chunks_is_scanned_once() -> None:
     reader = SseReader()
     line = b"data: " + b"x" * 300_000
