@@ -165,14 +165,14 @@ class Linear:
             start = found[1] + (found[1] == start)
 
 
-def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
+def lines_with(pattern: Linear, lines: Sequence[str]) -> Iterator[int]:
     """Yield the indexes of the lines in which a pattern over bytes matches. One search covers many lines."""
     data = utf8("\n".join(lines))
     index = start = 0
-    while start <= len(data) and (found := pattern.search(data, start)):
-        index += data.count(b"\n", start, found.start())
+    while start <= len(data) and (at := pattern.place(data, start, len(data))[0]) >= 0:
+        index += data.count(b"\n", start, at)
         yield index
-        end = data.find(b"\n", found.start())
+        end = data.find(b"\n", at)
         if end < 0:
             return
         index, start = index + 1, end + 1

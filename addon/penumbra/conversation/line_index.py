@@ -16,15 +16,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 
-import re2
-
 from penumbra.compress import facts
 from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.result import ShownBefore
 from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.call_names import NamedCalls
-from penumbra.linear import QUIET, lines_with
+from penumbra.linear import Linear, lines_with
 from penumbra.short_texts import forgettable
 
 CONVERSATIONS = 32
@@ -111,7 +109,7 @@ _TIME = re.compile(
 """A time of day, a date with it, or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
 """A sign of a time. A search for this sign is faster than a search for a time."""
-_SOME_TIME_SIGN = re2.compile(_TIME_SIGN.pattern.encode(), QUIET)
+_SOME_TIME_SIGN = Linear(_TIME_SIGN.pattern.encode())
 """A wider form of `_TIME_SIGN`, for whole texts."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"

@@ -19,7 +19,7 @@ _MOST_NAMES = 60
 """The greatest number of names (of rules, statuses or errors) that are stored for one counter."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Amounts:
     """An `Amounts` adds up requests. Tokens of results are estimates; billed tokens are the provider's count.
     Fields that begin with `sent` count a result in every request that contains the result. Fields that begin
@@ -113,14 +113,15 @@ class Amounts:
 
     def parts(self) -> list[tuple[str, Any]]:
         """Return the sums that are not 0, by name."""
-        return [(name, value) for name in NAMES if (value := getattr(self, name))]
+        return [(name, value) for name, value in vars(self).items() if value]
 
     def add(self, parts: Iterable[tuple[str, Any]]) -> None:
+        sums = vars(self)
         for name, value in parts:
             if isinstance(value, Counter):
-                getattr(self, name).update(value)
+                sums[name].update(value)
             else:
-                setattr(self, name, getattr(self, name) + value)
+                sums[name] += value
 
     def record(self) -> dict[str, Any]:
         """Return the sums that are not 0, for JSON."""

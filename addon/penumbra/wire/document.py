@@ -301,8 +301,7 @@ class Document:
         return made
 
     def exact(self, value: Raw) -> Any:
-        """Return the Python value of compact JSON in orjson's spelling; None for any other JSON. No object in
-        such JSON has two members of one name. The value must not be changed."""
+        """Return the result of `json_values.exact` for a value, which must not be changed."""
         return self.about(value, _exact)
 
     def members(self, value: Raw | None) -> dict[str, Raw]:

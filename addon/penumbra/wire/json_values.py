@@ -51,12 +51,14 @@ def decode(data: bytes | memoryview) -> Any:
 
 
 def exact(data: bytes) -> Any:
-    """Return the value of a JSON text that orjson would write with the same bytes; None for other texts."""
+    """Return the value of a JSON text that orjson or Python's `json` would write with the same bytes; None
+    for other texts. No object in such a text has two members of one name."""
     try:
         value = orjson.loads(data)
-        return value if orjson.dumps(value) == data else None
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        is_exact = orjson.dumps(value) == data or json.dumps(value).encode("ascii") == data
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         return None
+    return value if is_exact else None
 
 
 def spelled(raw: str, at: int) -> int:

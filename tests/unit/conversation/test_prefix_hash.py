@@ -36,6 +36,15 @@ def test_every_example_of_the_rule_file(one: Any, other: Any, is_same: bool) -> 
     assert (behind(one) == behind(other)) is is_same
 
 
+@pytest.mark.parametrize("style", [{"separators": (",", ":")}, {"indent": 1}], ids=["compact", "indented"])
+def test_white_space_and_escapes_do_not_count(style: Any) -> None:
+    examples = [message for kind in ("same", "other") for pair in KNOWN[kind] for message in pair]
+    numbers = {"role": "user", "content": [{"type": "x", "n": [0, -1, 2.5, True, None, "é", {"k": 0}]}]}
+    for message in (*examples, numbers):
+        document = Document(json.dumps({"m": [message, ASK]}, ensure_ascii=False, **style).encode())
+        assert prefix_hash.read(document, document.top["m"]).history[-1] == behind(message)
+
+
 def test_every_response_and_result_counts_for_later_hashes() -> None:
     whole = read(ASK, CALL, OUT, DONE, ASK)
     assert len(whole.history) == len(whole.calls) == 6

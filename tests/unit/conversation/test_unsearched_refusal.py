@@ -52,6 +52,23 @@ def test_a_name_that_occurs_twice_in_the_data_of_a_result_is_ambiguous(around: s
     )
 
 
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" , ", " : ")], ids=repr)
+def test_a_name_in_two_spellings_is_ambiguous_beside_a_result(separators: tuple[str, str]) -> None:
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": "t", "content": "out"}
+    data = {"type": "tool_use", "id": "t", "name": "f", "input": {"text": 1, "Text": 2}}
+    api = next(one for one in recognise.apis() if one.id == "anthropic-messages")
+
+    def ask(block: dict[str, Any]) -> bool:
+        body = {"model": "m", "messages": [{"role": "user", "content": [data, block]}]}
+        document = Document(json.dumps(body, separators=separators).encode())
+        request = read.read(document, api, Settings(), b"scope")
+        assert request is not None
+        return ambiguity.is_ambiguous(request)
+
+    assert not ask(result)
+    assert ask({**result, "toolUseId": "u"})
+
+
 def test_results_that_are_deeply_nested_are_read_in_any_number() -> None:
     """After a restart, all results of a long conversation are read at once."""
     deep: Any = "z" * 3_000

@@ -188,6 +188,15 @@ def test_repeats_agrees_with_a_reader_of_pairs(text):
     pairs = json.loads(text, object_pairs_hook=lambda found: ("object", found))
     names = [name for name, _ in pairs[1]] if isinstance(pairs, tuple) else []
     assert document.repeats(document.root) is (len(set(names)) < len(names))
+    are_unique: list[bool] = []
+    json.loads(text, object_pairs_hook=lambda found: are_unique.append(len(dict(found)) == len(found)))
+    assert document.exact(document.root) is None or all(are_unique)
+
+
+@pytest.mark.parametrize("text", ['{"a":[1,"é"]}', '{"a": [1, "\\u00e9"]}'], ids=["compact", "Python's"])
+def test_json_in_a_usual_spelling_is_exact(text):
+    document = Document(text.encode())
+    assert document.exact(document.root) == {"a": [1, "é"]}
 
 
 def test_an_encoded_value_takes_no_more_memory_than_its_bytes():
