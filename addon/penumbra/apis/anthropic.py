@@ -187,7 +187,7 @@ class AnthropicFormat(ApiFormat):
 
     def visible(self, document: Document) -> list[Visible]:
         before = _continued(document)
-        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, response_id=before)] if before else []
+        first = [Visible(_ELSEWHERE, (), "", "", 0, response_id=before)] if before else []
         return first + super().visible(document)
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:

@@ -365,25 +365,21 @@ class ApiFormat(ABC):
         if self.joins_messages:
             found: list[Visible] = []
             for run in self.assistant_runs(document):
-                found.append(self._next_visible(document, run, found))
+                found.append(self._visible(document, run, found))
             return found
         prompt = self.prompt(document)
 
         def step(found: list[Visible], turn: int) -> None:
             if (message := prompt.messages[turn]).by_model:
-                found.append(self._next_visible(document, [message], found))
+                found.append(self._visible(document, [message], found))
 
         computation: Computation[list[Visible]] = Computation(list, list.copy, ("visible", self.message))
         return document.computed(prompt.place, len(prompt.messages), computation, step)
 
-    def _next_visible(self, document: Document, run: list[Message], before: list[Visible]) -> Visible:
-        last = before[-1] if before else Visible(-1, 0, (), "", "", -1)
+    def _visible(self, document: Document, messages: list[Message], before: list[Visible]) -> Visible:
+        """Return the response in a run of messages, after those in `before`."""
+        last = before[-1] if before else Visible(-1, (), "", "", -1)
         last_call, since = (last.calls[-1], 0) if last.calls else (last.last_call, last.since + 1)
-        return self._visible(document, run, len(before), last_call, since)
-
-    def _visible(
-        self, document: Document, messages: list[Message], ordinal: int, last_call: str, since: int
-    ) -> Visible:
         parts = [part for message in messages for part in message.parts]
         calls = [
             part
@@ -396,7 +392,6 @@ class ApiFormat(ABC):
         ids = tuple([part.id for part in calls])
         return Visible(
             messages[0].turn,
-            ordinal,
             ids,
             joined,
             last_call,

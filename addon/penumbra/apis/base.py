@@ -223,8 +223,6 @@ class Visible:
 
     index: int
     """Index in the array of messages."""
-    ordinal: int
-    """Number of assistant messages before this one."""
     calls: tuple[str, ...]
     """The ids of the message's tool calls, in order. The id of a call without an id is empty."""
     text: str

@@ -172,13 +172,11 @@ class ResponsesFormat(ApiFormat):
 
     def visible(self, document: Document) -> list[Visible]:
         before = document.string(document.top.get(_BEFORE))
-        first = [Visible(_ELSEWHERE, 0, (), "", "", 0, response_id=before)] if before else []
+        first = [Visible(_ELSEWHERE, (), "", "", 0, response_id=before)] if before else []
         return first + super().visible(document)
 
-    def _visible(
-        self, document: Document, messages: list[Message], ordinal: int, last_call: str, since: int
-    ) -> Visible:
-        visible = super()._visible(document, messages, ordinal, last_call, since)
+    def _visible(self, document: Document, messages: list[Message], before: list[Visible]) -> Visible:
+        visible = super()._visible(document, messages, before)
         items = self.prompt(document).messages
         references = [_reference(document, message) for message in messages]
         if messages[-1] is not items[-1] and not any(references):

@@ -121,7 +121,7 @@ def _wait(child: int, terminal: int | None) -> int:
     while True:
         _, status = os.waitpid(child, os.WUNTRACED if terminal is not None else 0)
         if os.WIFSTOPPED(status) and terminal is not None:
-            _stop_as_well(child, terminal, status)
+            _stop_as_well(child, terminal)
             continue
         if terminal is not None:
             _hand_over(terminal, os.getpgrp())
@@ -134,7 +134,7 @@ def _wait(child: int, terminal: int | None) -> int:
         return os.WEXITSTATUS(status)
 
 
-def _stop_as_well(child: int, terminal: int, status: int) -> None:
+def _stop_as_well(child: int, terminal: int) -> None:
     """Stop this process after Ctrl-Z has stopped the program. Continue the program once the shell continues
     this process."""
     _hand_over(terminal, os.getpgrp())

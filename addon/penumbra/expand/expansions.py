@@ -352,7 +352,7 @@ class Expansions:
         begun, before = prepared.history.begun, prepared.history.front
         calls = begun.calls + done.calls if begun is not None else done.calls
         text = begun.text + done.text if begun is not None else done.text
-        visible = Visible(0, 0, calls, text, "", 0, tokens=done.tokens)
+        visible = Visible(0, calls, text, "", 0, tokens=done.tokens)
         key, *others = exchanges.keys(owner, replace(visible, item=done.item), before)
         scope = prepared.references.scope
         response = PastResponse(prepared.declared, text_hash(text), (), done.hidden, scope, caller.scope)
@@ -406,7 +406,7 @@ def _by_ids(prepared: Prepared, done: Done) -> dict[bytes, PastResponse]:
 
 def _id_key(caller: Caller, response_id: str) -> bytes:
     """Return the key with which a response is stored by its id."""
-    visible = Visible(-1, 0, (), "", "", 0, response_id=response_id)
+    visible = Visible(-1, (), "", "", 0, response_id=response_id)
     return exchange_key(caller.elsewhere(response_id), visible)
 
 

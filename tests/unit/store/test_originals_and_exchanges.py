@@ -70,22 +70,20 @@ async def test_answers_outlive_the_process(database: Database) -> None:
     assert await later.get([]) == {}
 
 
-def visible(
-    calls: tuple[str, ...] = (), text: str = "", ordinal: int = 3, last: str = LONG, since: int = 1
-) -> Visible:
-    return Visible(7, ordinal, calls, text, last, since)
+def visible(calls: tuple[str, ...] = (), text: str = "", last: str = LONG, since: int = 1) -> Visible:
+    return Visible(7, calls, text, last, since)
 
 
 def test_keys() -> None:
     key = exchanges.key
     telling = key(ONE, visible((LONG,), "text"))
-    assert telling == key(ONE, visible((LONG,), "other text", 9, "x", 4))
+    assert telling == key(ONE, visible((LONG,), "other text", "x", 4))
     assert telling != key(TWO, visible((LONG,), "text"))
     assert telling != key(ONE, visible((LONG, LONG + "b"), "text"))
     for one in (visible((LONG,), "text"), visible(text="words"), visible(("call_0",), "words")):
         assert key(ONE, one) != key(ONE, one, b"another history")
     words = key(ONE, visible(text="some  words\n"))
-    assert words == key(ONE, visible(text=" some words", ordinal=8))
+    assert words == key(ONE, visible(text=" some words", last="x", since=8))
     assert words != key(ONE, visible(text="other words"))
     short = key(ONE, visible(("call_0",), "words"))
     assert short != key(ONE, visible(("call_0",), "other"))
