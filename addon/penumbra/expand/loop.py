@@ -57,7 +57,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A `Done` is a complete response."""
+    """A `Done` is the end of a response."""
 
     out: bytes
     """Last bytes for the client; for a JSON response, all bytes."""

@@ -307,7 +307,7 @@ class Dispatcher:
         return await self._judged(text, ask, "miss")
 
     def _flight(self, strategy: Strategy, ask: Job, name: bytes) -> _Flight:
-        """Return the call that is in progress for this text, or a new call, and count the caller as
+        """Return the call that is in progress for this response, or a new call, and count the caller as
         waiting."""
         flight = self.flights.get(name)
         if flight is not None:

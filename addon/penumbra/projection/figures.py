@@ -35,7 +35,7 @@ class Sums:
         return self.before - self.after + self.resent_before - self.resent_after
 
     def add(self, facts: Facts, resent: int, each: float, *, is_new: bool) -> None:
-        """Add a result that is resent in `resent` later requests. `each` is the sum of what one token of the
+        """Add a result that `resent` counted requests repeat. `each` is the sum of what one token of the
         result costs in all counted requests, in dollars."""
         before, after = facts.tokens_before, facts.tokens_after
         if is_new:
@@ -91,7 +91,7 @@ class Figures:
     commands."""
     agents: dict[str, tuple[Requests, Sums]] = field(default_factory=dict)
     secrets: Counter[str] = field(default_factory=Counter)
-    """Redactions in new results and calls, by rule."""
+    """Redactions in new results, calls and other texts, by rule."""
     values: set[str] = field(default_factory=set)
     conversations: int = 0
     failed: int = 0

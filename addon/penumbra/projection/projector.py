@@ -140,9 +140,9 @@ class Projection:
     async def add_form(
         self, agent: str, source: str, form: Form, resent: int, each: float, *, is_new: bool
     ) -> None:
-        """Add a result to the figures. `resent` is the number of later requests with the result. `each` is
-        the sum of what one token of the result costs in all counted requests, in dollars. `source` is the
-        file with the result."""
+        """Add a result to the figures. `resent` is the number of counted requests that repeat the result.
+        `each` is the sum of what one token of the result costs in all counted requests, in dollars.
+        `source` is the file with the result."""
         if is_new:
             self.figures.secrets.update(form.facts.redactions)
             self.figures.values |= form.values

@@ -57,10 +57,10 @@ class Refusal:
     rule: str
     """The rule's id."""
     have: int | None = None
-    """The size of the request by the provider's count; None if not stated."""
+    """The size of the request by the provider's count; None if unknown."""
     limit: int | None = None
     over: int | None = None
-    """The amount by which the request exceeds the limit; None if not stated."""
+    """The amount by which the request exceeds the limit; None if unknown."""
     leave: bool = False
     """True if the client gets the refusal and no other request is tried."""
 
@@ -285,7 +285,7 @@ _FIELD = 100_000
 
 
 def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
-    """Return the savings that a retry needs after a refusal; None if shortening does not help. The refused
+    """Return the savings that a retry needs after a refusal; None if there should be no retry. The refused
     request has `estimated` tokens and `sent` bytes. `resend` counts from 0. With `elsewhere`, the provider
     adds the history that it stores to the request."""
     if refusal.leave or resend >= RESENDS:
