@@ -207,7 +207,7 @@ def socket_by_path(path: str) -> SocketKind | None:
 
 
 def error_body(host: str, status: int, message: str) -> bytes:
-    """Return an error body in the form of the host's provider."""
+    """Return an error body in the form of the host's provider, or else of Chat Completions."""
     shape = _providers()["errors"].get(provider(host), "openai_chat")
     return REQUESTS[shape].error(status, message)
 

@@ -269,7 +269,7 @@ class SocketHistory(History):
     """A `SocketHistory` has the items that the client knows."""
 
     def asked(self, frame: bytes) -> SocketRequest:
-        """Add a request of the client."""
+        """Return a request of the client with all items before its response, if they are known."""
         try:
             document = Document(frame)
         except NotJson:

@@ -30,7 +30,7 @@ _SECONDS = 5.0
 
 def main(arguments: Sequence[str]) -> int:
     """Pause or resume the proxies and return the exit code, which is 1 if a proxy does not react. Raises
-    Failure if no proxy runs."""
+    Failure."""
     command, *words = arguments
     parser = Parser(command)
     parser.add_argument("port", nargs="?", type=_port)
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         raise Failure("no proxy is running here" + ("" if port is None else f" at port {port}"))
     for entry in asked:
         if entry["is_paused"] is pauses:
-            # The signal toggles the state, and this proxy already has the wanted state.
+            # The signal for a pause would end the pause.
             continue
         try:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)

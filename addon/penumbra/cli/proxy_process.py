@@ -121,7 +121,7 @@ Proxy = Started | Joined
 
 
 def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return a running proxy that a user has started or that HTTPS_PROXY names; None if there is none."""
+    """Return a running proxy of this version that a user has started or that HTTPS_PROXY names, or None."""
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))

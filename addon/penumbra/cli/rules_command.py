@@ -227,7 +227,7 @@ Example:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the action and return the exit code, which is 1 if a rule is wrong."""
+    """Run the action and return the exit code. `check` returns 1 if a rule is wrong."""
     asked, rest = action("rules", arguments, ("try", "check"))
     return (_check if asked == "check" else _try)(rest)
 

@@ -172,7 +172,7 @@ def _texts(value: Any) -> list[str]:
 
 
 class SettingsError(ValueError):
-    """A `SettingsError` reports a bad value in one line. Parsers name the allowed values only."""
+    """A `SettingsError` reports a bad value in one line. Parsers put the allowed values into the message."""
 
 
 T = TypeVar("T")

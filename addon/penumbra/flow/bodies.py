@@ -36,7 +36,7 @@ BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()
 
 
 async def decoded(request: HttpRequest, limit: int) -> bytes:
-    """Return the decoded body, which may have at most `limit` bytes. Raises NotDecodable, TooLarge."""
+    """Return the decoded body, which may have at most `limit` bytes. Raises NotDecodable, OverLimit."""
     coding = request.headers.get("content-encoding", "")
     raw = request.raw_content or b""
     if coding:

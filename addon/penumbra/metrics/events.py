@@ -135,8 +135,8 @@ class Summary:
 
     def line(self, new: Summary | None = None) -> str:
         """Return a line such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by
-        terminal 2, 3 secrets redacted (password 3)`. With `new`, the line names only tools, stages and
-        secrets of new results."""
+        terminal 2, 3 secrets redacted (password 3)`. With `new`, the line names only the tools, stages and
+        secrets in `new`."""
         named, mark = (self, "") if new is None else (new, "new: ")
         parts = []
         if self.results:
@@ -338,8 +338,8 @@ def expansion_event(
 
 
 class EventFile:
-    """An `EventFile` appends a line to the event file (mode 0600) for each event. A failing disk is logged
-    once and disturbs no requests."""
+    """An `EventFile` appends a line to the event file (mode 0600) for each event. An error of the disk is
+    logged once for a path and disturbs no requests."""
 
     def __init__(self, path: Callable[[], str]) -> None:
         """Make an event file. `path` returns the current setting. If the setting is empty, no events are

@@ -113,8 +113,8 @@ class Session:
         }
 
     def called(self, call: bytes, loss: int) -> int:
-        """Store the loss of a call's result, and return the loss of the result when the same call was made
-        before, or 0."""
+        """Store the loss of a call's result, and return the loss of the same call's earlier result; 0 if
+        there is none."""
         before = self.calls.pop(call, 0)
         self.calls[call] = loss
         while len(self.calls) > _MOST_CALLS:

@@ -43,7 +43,7 @@ def codings(header: str) -> tuple[str, ...]:
 
 
 def decode(data: bytes, header: str, limit: int) -> bytes:
-    """Return the decoded body. Raises NotDecodable, or TooLarge if the body has more than `limit` bytes."""
+    """Return the decoded body. Raises NotDecodable, or OverLimit if the body has more than `limit` bytes."""
     decoder = Decoder(header, limit)
     plain = decoder.feed(data)
     if not decoder.is_complete:
@@ -77,7 +77,7 @@ class Decoder:
         self._error: NotDecodable | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Decode the next bytes. Raises NotDecodable, TooLarge."""
+        """Decode the next bytes. Raises NotDecodable, OverLimit."""
         if self._error is not None:
             raise self._error
         if not self._steps:
