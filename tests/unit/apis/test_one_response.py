@@ -6,84 +6,22 @@ The test providers write the turns, and the client's response is read back by a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from penumbra.apis.base import Failure, Turn
+from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
-from penumbra.apis.responses import Response
 from support.cuts import places
 from support.streams.drive import byte_by_byte, chunks, drive, every_cut
+from support.streams.provider_turns import PHANTOM, Case, every_case, every_stream
 from support.upstream import script
-from support.upstream.anthropic import Anthropic
-from support.upstream.api import Api, Received
-from support.upstream.bedrock import Bedrock
-from support.upstream.gemini import Gemini
-from support.upstream.ollama import Ollama
-from support.upstream.openai_chat import OpenAIChat
-from support.upstream.openai_responses import OpenAIResponses
 from support.upstream.script import ToolCall
-from support.upstream.server import write_end, write_piece
 
-PHANTOM = "expand_context"
 ASKED, RUN = (
     ToolCall(PHANTOM, {"id": "shadow_0"}, "toolu_hidden_0"),
     ToolCall("run", {"n": 1}, "toolu_real_1"),
 )
 ASKING, ANSWERING = script.turn("Let me see é.", ASKED), script.turn("It fails.", RUN)
-BODY = {"model": "m", "messages": [], "input": [], "contents": [], "stream_options": {"include_usage": True}}
-PROVIDERS: dict[str, tuple[str, Callable[[], Api], str, str]] = {
-    "anthropic": ("anthropic", Anthropic, "/v1/messages", ""),
-    "bedrock": ("bedrock", Bedrock, "/model/m/converse", "-stream"),
-    "bedrock_invoke": ("bedrock_invoke", Bedrock, "/model/m/invoke", "-with-response-stream"),
-    "gemini": ("gemini", Gemini, "/v1beta/models/m:streamGenerateContent", "?alt=sse"),
-    "gemini, an array": ("gemini", Gemini, "/v1beta/models/m:streamGenerateContent", ""),
-    "ollama": ("ollama", Ollama, "/api/chat", ""),
-    "openai_chat": ("openai_chat", OpenAIChat, "/v1/chat/completions", ""),
-    "openai_responses": ("openai_responses", OpenAIResponses, "/v1/responses", ""),
-}
-
-
-class Case:
-    """A provider that sends streams, or documents."""
-
-    def __init__(self, name: str, is_stream: bool) -> None:
-        self.name = f"{name}, {'stream' if is_stream else 'document'}"
-        self.format, self._make, path, streamed = PROVIDERS[name]
-        self.is_stream = is_stream
-        self._received = Received(0, "1.1", "POST", path + streamed * is_stream, [], b"")
-        self._api = self._make()
-
-    def begin(self) -> Case:
-        """Return the case with a provider that has written no turn."""
-        self._api = self._make()
-        return self
-
-    def written(self, turn: script.Turn, *, error: bool = False) -> bytes:
-        """Return a turn as the provider writes it. With `error`, an error event replaces the second half."""
-        made = self._api.render(self._received, {**BODY, "stream": self.is_stream}, turn)
-        if not self.is_stream:
-            return json.dumps(made.document, ensure_ascii=False, indent=1).encode()
-        events = [*made.events[: len(made.events) // 2], made.error_event] if error else made.events
-        pieces = [write_piece(made.framing, number, event) for number, event in enumerate(events)]
-        return b"".join(pieces) + write_end(made.framing)
-
-    def reader(self, hidden: str = PHANTOM) -> Response:
-        api = FORMATS[self.format]
-        return api.stream(hidden) if self.is_stream else api.body(hidden)
-
-    def read(self, data: bytes) -> Turn:
-        """Return the turn that the client gets."""
-        response = self.reader("")
-        response.feed(data)
-        return response.end_turn()
-
-
-STREAMS = [Case(name, True) for name in PROVIDERS]
-CASES = [*STREAMS, *(Case(name, False) for name in PROVIDERS if "array" not in name)]
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-every_stream = pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
 
 
 @every_case
@@ -94,6 +32,13 @@ def test_a_response_without_a_call_of_the_tool_is_not_touched(case: Case) -> Non
     assert out == data
     assert (turn.injected, len(turn.real_calls), turn.finished) == ((), 1, True)
     assert turn.text == f"I could call {PHANTOM}, é."
+
+
+@every_stream
+def test_a_stream_with_other_bytes_is_not_touched(case: Case) -> None:
+    data = case.begin().written(ANSWERING)
+    for stream in (data + b"no event", data[:-1], b"data: no json\n\n" + data):
+        assert byte_by_byte(case.reader, [stream])[0] == stream
 
 
 @pytest.mark.parametrize("data", [b"", b"no json", b"[]", b'{"error":{"message":"no"}}'])
