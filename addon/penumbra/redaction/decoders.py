@@ -270,7 +270,9 @@ _TEXT_IN_OCTETS = re.compile(rb"%b{%d,}+|\A%b++|%b++\Z" % (_CHARACTER, _LEAST_TE
 """This pattern matches text among other bytes. A text may go on in the next line, and may be short there."""
 _ARRAY = re.compile(
     rb"(?<![0-9A-Za-z.'-])(?:"
-    + rb"|".join((_array("decimal"), _array("hex"), _array("pair", b" ", b"<Buffer "), _array("letter")))
+    + rb"|".join(
+        (_array("decimal"), _array("hex"), _array("pair", b"[ :-]", b"(?:<Buffer )?"), _array("letter"))
+    )
     + rb")(?![0-9A-Za-z.%])"
 )
 _ARRAY_SIGN = rb"|".join(
@@ -278,7 +280,7 @@ _ARRAY_SIGN = rb"|".join(
     for kind, joint, front in (
         ("decimal", rb"(?:,?[ \t]|,(?:\s|\\n)*)", b""),
         ("hex", rb",(?:\s|\\n)*", b""),
-        ("pair", b" ", b"<Buffer "),
+        ("pair", b"[ :-]", b""),
         ("letter", rb",(?:\s|\\n)*", b""),
     )
 )

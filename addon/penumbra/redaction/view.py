@@ -241,7 +241,11 @@ def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found], reach: int
         yield made.view()
 
 
-_NEW_LINE = rb"(?:\\?\r?\n|\\+n)"
+_NEW_LINE = (
+    rb"(?:(?:\\?\r?\n|\\+n)"
+    # A tool may write a line number, a file and a number, or a mark of a diff before the line.
+    rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t|\\+(?:t|u2192))|[^\s:\"'\\]{1,200}[:-][0-9]{1,7}[:-]|\+)?)"
+)
 _JOINT = (
     rb"(?:" + _NEW_LINE + rb"?[ \t]*(?:\+|\.\.|&|\|\|)[ \t]*" + _NEW_LINE + rb"?[ \t]*"
     rb"|" + _NEW_LINE + rb"?[ \t]+\.[ \t]+|\.|" + _NEW_LINE + rb"[ \t]+)"
