@@ -37,8 +37,7 @@ Exit code 0, or 1 if no proxy runs here.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures of each proxy and each day, and return the exit code, which is 1 if no proxy runs.
-    Raises Failure."""
+    """Print the figures or write the report, and return the exit code. Raises Failure."""
     parser = Parser("stats")
     parser.add_argument("--tools", action="store_true")
     parser.add_argument("--report", metavar="FILE")

@@ -5,9 +5,9 @@ handles requests. This module handles the other sources, option by option. Each 
 has the parser of its values. A bad value thus gives the same error from each of these sources: one line with
 the key, the value and the allowed values.
 
-An unknown key of the YAML file, except in `tool_compaction`, is an error, which names the right place or the
-most similar key. If unknown keys were ignored, a user could believe, for example, that more secrets are
-searched for.
+An unknown key of the YAML file, except in `tool_compaction`, is an error, which names the right place, the
+most similar key or all allowed keys. If unknown keys were ignored, a user could believe, for example, that
+more secrets are searched for.
 """
 
 from __future__ import annotations
@@ -415,9 +415,8 @@ def config_path(option: str, environment: Mapping[str, str] = os.environ) -> str
 
 def load(options: Mapping[str, str], environment: Mapping[str, str], config: str = "") -> Settings:
     """Return the settings from mitmproxy's options, the environment and the YAML file. `options` maps the
-    names of options to texts, which are empty if not set. Raises SettingsError for values that can't be read,
-    and for a strategy without a needed setting. In the error, the names of the file's variables replace their
-    values."""
+    names of options to texts, which are empty if not set. Raises SettingsError for settings that can't be
+    used. In the error, the names of the file's variables replace their values."""
     variables = Variables(environment)
     try:
         return _load(options, environment, config, variables)
@@ -515,7 +514,7 @@ _VARIABLES_OF_OTHERS = re.compile(r"TEST_\w+|SERVICE_\w+|PORT|PORT_\w+")
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return the variables with Penumbra's prefix that set no option."""
+    """Return the unknown variables with Penumbra's prefix."""
     return sorted(
         name
         for name in environment

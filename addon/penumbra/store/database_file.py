@@ -176,8 +176,8 @@ class Readable(Foreign):
 
 def prepared(connection: sqlite3.Connection, names: Collection[str], max_bytes: int) -> sqlite3.Connection:
     """Configure a connection, check its file, and return the connection. Raises Foreign and
-    sqlite3.DatabaseError, after the connection is closed. `names` are the tables that a file without
-    Penumbra's version and `application_id` may have. `max_bytes` is the size limit of the file."""
+    sqlite3.DatabaseError, after the connection is closed. `names` are the tables that a file without an
+    `application_id` may have. `max_bytes` is the size limit of the file."""
     try:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -411,7 +411,8 @@ class DatabaseFile:
         return self.open
 
     def was_replaced(self, error: Exception) -> bool:
-        """Return whether a new file or memory has replaced the file after a failure."""
+        """Replace the file by a new file, or by memory, after a failure. Return False if memory was already
+        in use."""
         if self.path is None or self.failed:
             return False
         if not unusable(error) or self._moved or not self._move_aside(self.path, error):
