@@ -32,7 +32,7 @@ store: tokens and money saved less the costs, cache misses, originals asked for,
                  originals asked for, secrets, time; counts only, no content
   --json         print the figures for programs
 
-Exit code 0, or 1 if no proxy runs here.
+Exit code 0, or 1 if no proxy runs here and neither --tools nor --report is used.
 """
 
 
