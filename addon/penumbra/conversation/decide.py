@@ -17,6 +17,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+from msgspec import Struct, structs
+
 from penumbra import errors
 from penumbra.apis import parts
 from penumbra.compress import pipeline, time_budget, token_estimate
@@ -52,8 +55,7 @@ _WRITERS = ("write", "edit", "bash")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(Struct, frozen=True):
     """An `Inputs` is a request that was read, with the facts on which decisions about its results depend."""
 
     request: Request
@@ -65,9 +67,9 @@ class Inputs:
     """The references of the conversation; None if the model can't ask for originals."""
     responses: KnownResponses | None = None
     """Stored facts about the request's responses; None if the request can't have the injected tool."""
-    external: Mapping[bytes, Asked] = field(default_factory=lambda: MappingProxyType({}))
+    external: Mapping[bytes, Asked] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     """Forms that external compressors gave to new results, by key."""
-    planned: Mapping[bytes, Decision] = field(default_factory=lambda: MappingProxyType({}))
+    planned: Mapping[bytes, Decision] = msgspec.field(default_factory=lambda: MappingProxyType({}))
     """Decisions of a plan for the whole request."""
     provider_results: tuple[ProviderResult, ...] = ()
     """Results of the history that the provider stores, in order."""
@@ -79,7 +81,7 @@ class Inputs:
     """Texts whose decisions the store may not have returned; None if the store has returned all decisions."""
     reopened: frozenset[bytes] = frozenset()
     """The keys of answered results that may get another form, because no part of the request is cached."""
-    state: ConversationState = field(default_factory=ConversationState)
+    state: ConversationState = msgspec.field(default_factory=ConversationState)
     is_heavy: bool = False
     """True if deciding takes so long that it is done outside of the event loop."""
     cold: float = 0.0
@@ -90,7 +92,7 @@ class Inputs:
     """True if the store can keep decisions."""
     waits: bool = False
     """True if the conversation has no injected tool yet, because it does not need the tool."""
-    outside: Outside = field(default_factory=Outside)
+    outside: Outside = msgspec.field(default_factory=Outside)
     """New decisions about texts outside of tool results."""
     is_withdrawn: bool = False
     """True if the provider has just refused the injected tool. Unread results then lose their references."""
@@ -104,7 +106,7 @@ class Inputs:
 
     def learned(self, limits: LearnedLimits) -> Inputs:
         """Return the inputs with further limits."""
-        return replace(self, state=replace(self.state, limits=self.state.limits.learned(limits)))
+        return structs.replace(self, state=replace(self.state, limits=self.state.limits.learned(limits)))
 
     def clean(self, text: str) -> str:
         """Return a text without its secrets. Raises RedactionError."""

@@ -217,13 +217,13 @@ class Engine:
         if inputs is None:
             return None
         inputs = inputs.learned(retry.limits) if retry is not None else inputs
-        inputs = replace(inputs, waits=late_declaration.may_wait(incoming, inputs))
+        inputs = structs.replace(inputs, waits=late_declaration.may_wait(incoming, inputs))
         watched = await self._prepare(incoming, inputs, turn)
         prepared = watched if watched is not None and watched.is_offered else None
         betas = self._without_unbound(incoming, inputs, watched)
         inputs = await self._completed(incoming, inputs, prepared, turn)
         if retry is not None and retry.limits.tools_first and prepared is None:
-            inputs = replace(inputs, is_withdrawn=True)
+            inputs = structs.replace(inputs, is_withdrawn=True)
         compose = partial(rewrite.compose, inputs, retry, self._line_indexes)
         rewritten, line = await turn.go_on(compose, heavy=inputs.is_heavy)
         accepted = self._accepted(inputs, rewritten, prepared, betas, line)
@@ -268,7 +268,7 @@ class Engine:
         request, past = inputs.request, inputs.past
         credential = b"" if request.caller.is_open else turn.caller.credential
         scope = self.rules.values.version(credential) if inputs.is_recorded else b""
-        inputs = replace(
+        inputs = structs.replace(
             inputs,
             provider_results=provider_history.results_before(request, prepared),
             references=comparing(prepared.references, request, past, inputs.redact) if prepared else None,
@@ -287,7 +287,7 @@ class Engine:
         if external:
             # Another request may have decided while the compressors were at work.
             past = {**past, **await self.stores.decisions.get(external)}
-        return replace(inputs, past=past, external=external)
+        return structs.replace(inputs, past=past, external=external)
 
     def _accepted(
         self, inputs: Inputs, rewritten: Rewritten, prepared: Prepared | None, betas: str, line: str

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.identity import Caller
@@ -83,8 +84,7 @@ def _names(source: bytes) -> tuple[list[str], int]:
     return list(dict.fromkeys(NAME.findall(_ESCAPE.sub(" ", text)))), len(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A `Request` is a recognised request that was read."""
 
     api: Api
@@ -93,16 +93,16 @@ class Request:
     conversation: Conversation
     items: tuple[Item, ...]
     searched: tuple[Searched, ...] = ()
-    structured: Structured = field(default_factory=Structured)
-    mentions: Mentions = field(default_factory=Mentions)
-    caller: Caller = field(default_factory=lambda: Caller(b""))
+    structured: Structured = msgspec.field(default_factory=Structured)
+    mentions: Mentions = msgspec.field(default_factory=Mentions)
+    caller: Caller = msgspec.field(default_factory=lambda: Caller(b""))
     """The caller, with the conversation if it is known."""
     uncalled: frozenset[str] = frozenset()
     """The ids of the calls that are missing from the request although the request has their results."""
-    chain: Chain = field(default_factory=Chain)
+    chain: Chain = msgspec.field(default_factory=Chain)
     """The hashes of the prefix before each message."""
     path: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Names in lower case."""
 
     @property

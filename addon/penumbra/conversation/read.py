@@ -13,7 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from penumbra.apis import prefix_hash, result_blocks
 from penumbra.apis.api_format import ApiFormat, Results
@@ -64,7 +64,9 @@ def again(request: Request) -> Request:
     """Read a request again after edits to its document."""
     content = _read(request.document, request.api.wire, request.caller.owner)
     conversation = replace(content.conversation, model=request.conversation.model)
-    return _with_results(replace(request, mentions=Mentions()), content._replace(conversation=conversation))
+    return _with_results(
+        structs.replace(request, mentions=Mentions()), content._replace(conversation=conversation)
+    )
 
 
 def _with_results(request: Request, content: _Read) -> Request:
@@ -75,7 +77,7 @@ def _with_results(request: Request, content: _Read) -> Request:
             request.document, conversation, found.blocks, found.passages, request.caller.owner
         )
         others += tuple(map(for_program, found.for_programs))
-    return replace(
+    return structs.replace(
         request,
         conversation=conversation,
         items=tuple(found.items),
@@ -101,7 +103,7 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
     if request.settings.redact_secrets:
         others += tuple(for_program(item) for item in texts if item.result.by_program)
     shown = tuple(item for item in texts if not item.result.by_program)
-    return replace(request, conversation=conversation, items=shown, searched=others)
+    return structs.replace(request, conversation=conversation, items=shown, searched=others)
 
 
 def _overridden(

@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from penumbra import errors
 from penumbra.apis import session
 from penumbra.apis.recognise import claims_json, model_in
@@ -57,7 +59,9 @@ def _identified(incoming: Incoming, request: Request) -> Request:
     wanted, caller = request.settings.session_id, request.caller
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
     as_sent, joined = caller.session_as_sent or named, f"session {wanted}" if wanted else ""
-    return replace(request, caller=replace(caller, session=named, session_as_sent=as_sent, joined=joined))
+    return structs.replace(
+        request, caller=replace(caller, session=named, session_as_sent=as_sent, joined=joined)
+    )
 
 
 class ThreadRefused(OverrideError):
@@ -144,7 +148,7 @@ class RequestReader:
         if restores:
             redact = self._restored().redacting(whole, redact)
         inputs = await self._with_past(incoming, whole, stored, redact, is_recorded=is_recorded)
-        return replace(inputs, outside=outside)
+        return structs.replace(inputs, outside=outside)
 
     def _read(
         self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None, credential: bytes
@@ -165,7 +169,7 @@ class RequestReader:
                 return None
             model = request.conversation.model or model_in(incoming.path)
             conversation = replace(request.conversation, model=model)
-            request = replace(
+            request = structs.replace(
                 request, conversation=conversation, path=incoming.path, headers=incoming.headers
             )
             return _with_texts(incoming, request, credential)
@@ -246,7 +250,7 @@ class RequestReader:
         past = {key: stored.decisions[key] for key in keys if key in stored.decisions}
         if self._stores.is_recent and state.idle is None:
             # Most conversations have had the injected tool since their first request.
-            request = replace(request, settings=replace(request.settings, adopt="compress"))
+            request = structs.replace(request, settings=replace(request.settings, adopt="compress"))
         is_heavy = rewrite.is_heavy(request, past, state)
         cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
         if state.idle and any(key not in past for key in rewrite.answered(request)):

@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from penumbra.apis import parts
 from penumbra.compress import pipeline
 from penumbra.compress.calls.classify import Call, classify
@@ -71,7 +73,7 @@ def lines_before(call: Call, text: str) -> int:
 def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
     """Return the original and the sent text without secrets, for the operator. Raises RedactionError."""
     settings = replace(accepted.request.settings, redact_secrets=True)
-    request = replace(accepted.request, settings=settings)
+    request = structs.replace(accepted.request, settings=settings)
     before = original(request, entry.item, redact)
     sent = accepted.sent(entry)
     return before, before if sent is entry.item.text else redact(sent, "").text

@@ -15,6 +15,8 @@ from itertools import compress
 from operator import attrgetter, is_, not_
 from typing import TypeVar
 
+from msgspec import structs
+
 from penumbra.apis.parts import ResultText
 from penumbra.compress import token_estimate
 from penumbra.compress.result import Redacted
@@ -266,7 +268,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
     if edits_arguments(request, state):
         edited_calls = put_arguments(request, {**past, **arguments.decisions})
     saved = request.document.saved()
-    planned = replace(inputs, planned=plan.decisions) if plan.decisions else inputs
+    planned = structs.replace(inputs, planned=plan.decisions) if plan.decisions else inputs
     rewritten = rewrite(planned, line_indexes, edited_calls)
     if first and may_shorten(request.settings):
         sent = replace(planner, decided={**past, **rewritten.decisions})
@@ -276,7 +278,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
             line = f"shortened {len(smaller.decisions)} results to fit"
             plan = plan.plus(Plan({**rewritten.decisions, **smaller.decisions}, rewritten.originals, line))
             plan = plan.plus(Plan({}, smaller.originals))
-            rewritten = rewrite(replace(inputs, planned=plan.decisions), line_indexes, edited_calls)
+            rewritten = rewrite(structs.replace(inputs, planned=plan.decisions), line_indexes, edited_calls)
     if anew := rewritten.decisions.keys() & inputs.reopened - plan.decisions.keys():
         plan = plan.plus(Plan(line=f"rewrote {len(anew)} results: {cache_price.COLD}"))
     plan = plan.plus(Plan({}, arguments.originals, arguments.line))

@@ -101,14 +101,15 @@ class Reports:
             put_back=len(prepared.replayed.exchanges) if prepared else 0,
         )
         changed = rewritten.body is not incoming.body
+        shown = [entry for entry in rewritten.shown if entry.new]
         new = [
             ResultFacts.of(entry, events.reason(entry.tool, entry.facts, accepted.request.settings))
-            for entry in islice((entry for entry in rewritten.shown if entry.new), MOST_IN_FLOW)
+            for entry in shown[:MOST_IN_FLOW]
         ]
         self._show(flow, state, incoming, accepted, summary, changed, new)
         # The flow shows the changes at once. Counting and logging can wait until the request is sent. Only a
         # frame is counted at once, because the figures of the next frames go to its entry in the journal.
-        steps = self._account(flow, state, handle.share(), incoming, accepted, summary, new)
+        steps = self._account(flow, state, handle.share(), incoming, accepted, summary, shown, new)
         if incoming.socket:
             next(steps, None)
         do_afterwards(steps)
@@ -121,18 +122,19 @@ class Reports:
         incoming: Incoming,
         accepted: Accepted,
         summary: Summary,
+        shown: list[Shown],
         new: list[ResultFacts],
     ) -> Iterator[None]:
-        """Count and log a request, in steps of `_STEP` results. End the handle."""
+        """Count and log a request with the new results `shown`, in steps of `_STEP` results. End the
+        handle."""
         host, rewritten = destination.shown(flow), accepted.rewritten
-        shown = [entry for entry in rewritten.shown if entry.new]
         with handle:
             is_changed = summary.changed > 0 or bool(accepted.hidden)
             entry = sent_request(host, incoming, accepted, summary, shown, changed=is_changed, most=_STEP)
             state.turn = turn = self._journal.sent(entry)
             if handle.settings.page_originals == "on":
                 self._texts.keep(handle, accepted, turn.results)
-            self._remember(turn.session, accepted, new, turn.results)
+            self._remember(turn.session, accepted, shown, new, turn.results)
         yield
         for begin in range(_STEP, len(shown), _STEP):
             further = _new_results(accepted.request, shown[begin : begin + _STEP])
@@ -144,7 +146,7 @@ class Reports:
         if changed and not (summary.changed or summary.secrets):
             _log.debug(f"Penumbra: {host} {incoming.api.id}: {summary.line()}")
         elif changed:
-            of_new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
+            of_new = Summary.of(shown, accepted.hidden)
             _log.info(
                 f"Penumbra: {host} {incoming.api.id}: {summary.line(of_new)}, "
                 f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes, {accepted.milliseconds:.1f} ms"
@@ -157,7 +159,8 @@ class Reports:
         handle of the observation."""
         host, rewritten = destination.shown(flow), accepted.rewritten
         summary = Summary.of(rewritten.shown, accepted.hidden)
-        of_new = Summary.of((entry for entry in rewritten.shown if entry.new), accepted.hidden)
+        new = [entry for entry in rewritten.shown if entry.new]
+        of_new = Summary.of(new, accepted.hidden)
         _log.info(
             f"Penumbra would: {host} {incoming.api.id}: {summary.line(of_new)}, "
             f"{len(incoming.body):,} -> {len(rewritten.body):,} bytes"
@@ -165,7 +168,6 @@ class Reports:
         add_note(flow, f"would: {summary.line()}")
         results: Sequence[ResultRecord] = ()
         changed = summary.changed > 0 or bool(accepted.hidden)
-        new = [entry for entry in rewritten.shown if entry.new]
         entry = replace(
             sent_request(host, incoming, accepted, summary, new, changed=changed), is_observed=True
         )
@@ -178,7 +180,7 @@ class Reports:
                 self._texts.keep(handle, accepted, results)
         facts = [ResultFacts.of(result.shown, result.kept) for result in entry.new[:MOST_IN_FLOW]]
         session = accepted.conversation.hex()[:8]
-        self._remember(session, accepted, facts, results, is_observed=True)
+        self._remember(session, accepted, new, facts, results, is_observed=True)
         flow.metadata["penumbra_would"] = {**summary.metadata(), "session": session, "new": listed(facts)}
         self._event(flow, entry, accepted)
 
@@ -200,21 +202,22 @@ class Reports:
         self,
         session: str,
         accepted: Accepted,
+        fresh: Sequence[Shown],
         new: list[ResultFacts],
         results: Sequence[ResultRecord],
         *,
         is_observed: bool = False,
     ) -> None:
-        shown = accepted.rewritten.shown
+        """Remember the new results `fresh`, and the latest results if the session is not known yet."""
+        shown = fresh if self._memory.knows(session) else accepted.rewritten.shown
         sent = (lambda entry: entry.item.text) if is_observed else accepted.sent
-        is_known = self._memory.knows(session)
         numbers = chain((result.number for result in results), repeat(0))
         of_new = zip(new, numbers, strict=False)
         first = len(shown) - MOST_IN_FLOW
         for position, entry in enumerate(shown):
             facts, number = next(of_new, (None, 0)) if entry.new else (None, 0)
             if facts is None:
-                if is_known or entry.new or position < first:
+                if entry.new or position < first:
                     continue
                 kept = events.reason(entry.tool, entry.facts, accepted.request.settings)
                 facts = ResultFacts.of(entry, kept)
@@ -332,7 +335,7 @@ def sent_request(
         declared=reference.tool_tokens(prepared.tool) if prepared is not None and prepared.is_offered else 0,
         put_back=_put_back(accepted),
         tools=_tools(incoming, request, accepted.show),
-        called=frozenset(accepted.show(call.name) for call in request.conversation.calls.values()),
+        called=frozenset(map(accepted.show, {call.name for call in request.conversation.calls.values()})),
     )
 
 

@@ -7,10 +7,11 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -71,6 +72,8 @@ def reason(tool: str, facts: Facts, settings: Settings) -> str:
 
 
 _NONE: Mapping[str, int] = {}
+_SIZES = tuple(map(attrgetter, ("bytes_before", "bytes_after", "tokens_before", "tokens_after")))
+_REDACTIONS = attrgetter("redactions")
 _MOST_NAMES = 8
 _LONGEST_NAME = 60
 
@@ -98,36 +101,28 @@ class Summary:
     @classmethod
     def of(
         cls,
-        shown: Iterable[ShownResult],
+        shown: Collection[ShownResult],
         outside: Mapping[str, int] = _NONE,
         declared: str = "",
         put_back: int = 0,
     ) -> Summary:
         """Return the sums over all results of a request. `outside` counts the secrets found outside of tool
         results, by rule."""
-        results = bytes_before = bytes_after = tokens_before = tokens_after = 0
-        changed: list[ShownResult] = []
+        # A request of a long conversation has thousands of results, so the sums are made without a loop.
+        facts = [entry.facts for entry in shown]
+        before, after, tokens_before, tokens_after = (sum(map(size, facts)) for size in _SIZES)
+        changed = [entry for entry in shown if entry.facts.how not in SAME]
         secrets = Counter(outside)
-        # This loop is simple, since each request of a long conversation has thousands of results.
-        for entry in shown:
-            facts = entry.facts
-            results += 1
-            bytes_before += facts.bytes_before
-            bytes_after += facts.bytes_after
-            tokens_before += facts.tokens_before
-            tokens_after += facts.tokens_after
-            if facts.how not in SAME:
-                changed.append(entry)
-            if facts.redactions:
-                secrets.update(facts.redactions)
+        for each in filter(_REDACTIONS, facts):
+            secrets.update(each.redactions)
         named: Counter[str] = Counter()
         for name, count in Counter([entry.tool for entry in changed]).items():
             named[_name(name) or "(unknown)"] += count
         # Decisions about whole calls have no stage and are counted by `how`.
         stages = Counter(chain.from_iterable([each.facts.stages or (each.facts.how,) for each in changed]))
         stages.pop("shortened", None)
-        sizes = bytes_before, bytes_after, tokens_before, tokens_after
-        return cls(results, len(changed), *sizes, put_back, named, stages, secrets, _name(declared))
+        sizes = before, after, tokens_before, tokens_after
+        return cls(len(facts), len(changed), *sizes, put_back, named, stages, secrets, _name(declared))
 
     def __add__(self, other: Summary) -> Summary:
         added: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from penumbra.compress.result import Redacted
 from penumbra.conversation import late_declaration
@@ -139,5 +140,5 @@ def test_a_cold_cache_costs_nothing_and_bound_thinking_too_much(callers: Callers
     cold = replace(waits, idle=1_000.0)
     assert is_due(request, cold)
     conversation = replace(request.conversation, last_thinking=1, model="claude-opus-5-5")
-    bound = replace(request, conversation=conversation)
+    bound = structs.replace(request, conversation=conversation)
     assert not is_due(bound, cold)

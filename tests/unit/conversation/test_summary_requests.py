@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from penumbra.apis.prompt import Kind
 from penumbra.apis.recognise import apis
@@ -142,7 +142,9 @@ def sent(
     request = read.read(Document(json.dumps(body).encode()), api, made, b"s" * 32)
     assert request is not None
     state = ConversationState(None, limits or LearnedLimits())
-    inputs = Inputs(replace(request, path=path), {}, lambda text, hint: Redacted(text), None, state=state)
+    inputs = Inputs(
+        structs.replace(request, path=path), {}, lambda text, hint: Redacted(text), None, state=state
+    )
     value: dict[str, Any] = json.loads(rewrite.compose(inputs, None, LineIndexes())[0].body)
     return value
 
