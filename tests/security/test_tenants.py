@@ -202,7 +202,8 @@ def test_guessable_ids_are_bound_to_the_credential(callers: Callers) -> None:
     more = {"store": True, "previous_response_id": "resp_1"}
     for headers, known in ((renewed(1), True), (renewed(2), False)):
         found = callers.send(api, api.body([DONE], **more), headers)
-        assert (found.prepared is not None) is known
+        assert found.prepared is not None
+        assert (found.prepared.is_offered, found.prepared.is_followed) == (known, known)
 
 
 RESPONSES = APIS[2]

@@ -11,6 +11,7 @@ from typing import Any
 
 from penumbra.apis.base import Hidden, MadeCall
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.recognise import Api as KnownApi
 from penumbra.apis.recognise import apis
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
@@ -25,6 +26,17 @@ from penumbra.wire.document import Document
 from support.apis import Api, Turn
 
 HIDDEN = "WHAT THE CLIENT DID NOT SEE"
+
+
+def api_of(name: str) -> KnownApi:
+    """Return the package's own description of an API."""
+    return next(one for one in apis() if one.id == name)
+
+
+def arriving(api: Api, body: bytes, headers: Mapping[str, str], **more: Any) -> Incoming:
+    """Return a request as a proxy hands it to the engine."""
+    made = Incoming(api_of(api.id), body, dict(headers), {}, "10.0.0.1", api.host, api.path)
+    return replace(made, **more)
 
 
 class Callers:
@@ -44,13 +56,10 @@ class Callers:
         self.engine.close()
         self.engine = Engine(EngineSettings.of(self.settings))
 
-    def send(
-        self, api: Api, body: bytes, headers: Mapping[str, str], *, socket: bool = False, **more: Any
-    ) -> Accepted:
+    def send(self, api: Api, body: bytes, headers: Mapping[str, str], **more: Any) -> Accepted:
         """Return a request as the engine accepts it."""
-        known = next(one for one in apis() if one.id == api.id)
-        incoming = Incoming(known, body, dict(headers), {}, "10.0.0.1", api.host, api.path, socket=socket)
-        found = asyncio.run(self.engine.process(replace(incoming, **more), self.settings))
+        incoming = arriving(api, body, headers, **more)
+        found = asyncio.run(self.engine.process(incoming, self.settings))
         assert isinstance(found, Accepted)
         return found
 
@@ -93,9 +102,7 @@ def rewritten(
 ) -> Rewritten:
     """Return a request as it is rewritten without I/O; `known` are decisions of earlier turns."""
     document = Document(body if isinstance(body, bytes) else json.dumps(body).encode())
-    request = read.read(
-        document, next(one for one in apis() if one.id == api), Settings(**settings), b"scope"
-    )
+    request = read.read(document, api_of(api), Settings(**settings), b"scope")
     assert request is not None
     return rewrite.rewrite(Inputs(request, known or {}, redact, None), LineIndexes())
 

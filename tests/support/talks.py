@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from penumbra.apis.recognise import apis
 from penumbra.compress.result import Redacted
 from penumbra.config.settings import Settings
 from penumbra.conversation import read, rewrite
@@ -17,6 +16,7 @@ from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
 from penumbra.wire.document import Document
 from support.apis import BY_ID
+from support.engines import api_of
 
 SCOPE = b"s" * 32
 REFERENCES = References(b"k" * 32, b"c" * 32, "expand_context", True)
@@ -35,7 +35,7 @@ class Talk:
     """A `Talk` is a conversation with one API; `more` are further members of each of its requests."""
 
     def __init__(self, api: str = "anthropic-messages", more: Any = None, **settings: Any) -> None:
-        self.api = next(one for one in apis() if one.id == api)
+        self.api = api_of(api)
         self.settings = Settings(**settings)
         self.format = BY_ID[api]
         self.member = self.format.member

@@ -13,18 +13,17 @@ from typing import Any
 
 from penumbra.apis.base import MadeCall
 from penumbra.apis.formats import FORMATS
-from penumbra.apis.recognise import apis
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming
+from penumbra.conversation.incoming import Accepted, EngineSettings
 from penumbra.expand.loop import Done
 from penumbra.store.shared_store import SECONDS, SharedStore
 from penumbra.wire.document import Document
 from support.apis import APIS
+from support.engines import arriving
 from support.fleet.redis_server import RedisServer
 
 API = APIS[0]
-_KNOWN = next(one for one in apis() if one.id == API.id)
 _LIMIT = 60.0
 _PATIENCE = 20.0
 """Seconds. On a busy machine an undisturbed store takes longer to answer than a slow one may."""
@@ -210,7 +209,7 @@ class TwoProxies:
     async def turn(self, where: int) -> Accepted:
         """Send a turn; one that is refused is sent again to the other engine."""
         body, number = API.body(self._turns), len(self.bodies)
-        incoming = Incoming(_KNOWN, body, dict(API.credential("k")), {}, "10.0.0.1", API.host, API.path)
+        incoming = arriving(API, body, API.credential("k"))
         for _ in range(_TRIES):
             accepted = await self.engines[where].process(incoming, self.settings)
             if isinstance(accepted, Accepted):

@@ -10,15 +10,13 @@ from itertools import pairwise
 
 import pytest
 
-from penumbra.apis.recognise import apis
 from penumbra.conversation.incoming import Accepted, Incoming, Refused
 from penumbra.store import database as store_database
 from support.apis import APIS, Turn
-from support.engines import Callers
+from support.engines import Callers, arriving
 from support.planted import GITHUB
 
 API = APIS[0]
-KNOWN = next(one for one in apis() if one.id == API.id)
 
 
 def log(number: int) -> str:
@@ -80,7 +78,7 @@ def disk(callers: Callers) -> Iterator[Disk]:
 
 
 def incoming(count: int, key: str = "k") -> Incoming:
-    return Incoming(KNOWN, API.body(turns(count)), API.credential(key), {}, "10.0.0.1", API.host, API.path)
+    return arriving(API, API.body(turns(count)), API.credential(key))
 
 
 async def sent(callers: Callers, count: int, key: str = "k") -> Accepted:

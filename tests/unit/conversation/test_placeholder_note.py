@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.conversation.incoming import Accepted
 from penumbra.conversation.model import Plan
 from penumbra.redaction.placeholder import NOTE, PATTERN, make
 from penumbra.redaction.redactor import Redactor
@@ -18,7 +18,7 @@ from penumbra.store.decisions import PLACEHOLDER_NOTE, SCHEMA, Decision, Facts
 from penumbra.store.keyed_values import News
 from penumbra.store.stores import Stores
 from support.apis import APIS, BY_ID, Api, Turn
-from support.engines import Callers
+from support.engines import Callers, arriving
 from support.planted import PASSWORD
 
 SHOWN = f"DB_PASSWORD={PASSWORD}\nDEBUG=true\n"
@@ -282,9 +282,7 @@ def test_value_that_is_redacted_in_the_arguments_is_no_placeholder(start: Start)
 
 
 def retried(callers: Callers, accepted: Accepted, body: bytes, change: Callable[[Any], Plan]) -> Accepted:
-    api = accepted.request.api
-    head = {"headers": ANTHROPIC.credential("k"), "query": {}, "peer": "10.0.0.1", "host": ANTHROPIC.host}
-    incoming = Incoming(api, body, path=ANTHROPIC.path, **head)  # type: ignore[arg-type]
+    incoming = arriving(ANTHROPIC, body, ANTHROPIC.credential("k"))
 
     async def again() -> Accepted:
         made = await callers.engine.retry(incoming, callers.settings, accepted, change)

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from penumbra.apis.recognise import apis
 from penumbra.compress.result import Redacted
 from penumbra.conversation import provider_history
 from penumbra.conversation.decide import Inputs
-from penumbra.conversation.incoming import Accepted, Incoming, Refused
+from penumbra.conversation.incoming import Accepted, Refused
 from support.apis import APIS
-from support.engines import Callers, shown
+from support.engines import Callers, arriving, shown
 from support.tenants import LOG
 
 API = APIS[2]
@@ -77,9 +76,7 @@ def output(sent: Accepted) -> str:
 
 
 def refusal(callers: Callers, body: bytes) -> str:
-    known = next(one for one in apis() if one.id == API.id)
-    incoming = Incoming(known, body, KEY, {}, "10.0.0.1", API.host, API.path)
-    found = asyncio.run(callers.engine.process(incoming, callers.settings))
+    found = asyncio.run(callers.engine.process(arriving(API, body, KEY), callers.settings))
     return found.reason if isinstance(found, Refused) else ""
 
 

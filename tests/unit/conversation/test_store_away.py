@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("redis")
 
-from penumbra.apis.recognise import apis
 from penumbra.config.settings import Settings
 from penumbra.conversation.engine import Engine
-from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming, Refused
+from penumbra.conversation.incoming import Accepted, EngineSettings, Refused
 from support.apis import APIS
+from support.engines import arriving
 from support.fleet import redis_server
 from support.fleet.redis_server import RedisServer, Relay
 
@@ -28,9 +28,8 @@ def test_a_request_in_which_the_store_fails_is_refused_too(policy: str, tmp_path
     redis = RedisServer(tmp_path / "redis")
     relay = Relay(redis.port)
     settings = Settings(database="memory", store=relay.url, store_key="5e" * 32, store_away=policy)
-    known = next(one for one in apis() if one.id == API.id)
     body = API.body([("user", "Why?"), ("call", "toolu_1", "docker logs worker"), ("result", "toolu_1", LOG)])
-    incoming = Incoming(known, body, {**API.credential("k")}, {}, "10.0.0.1", API.host, API.path)
+    incoming = arriving(API, body, API.credential("k"))
 
     async def test() -> None:
         engine = Engine(EngineSettings.of(settings))

@@ -10,7 +10,6 @@ import pytest
 from msgspec import structs
 
 from penumbra.apis.prompt import Kind
-from penumbra.apis.recognise import apis
 from penumbra.compress import token_estimate
 from penumbra.compress.result import Mode, Redacted
 from penumbra.config.settings import Settings
@@ -21,6 +20,7 @@ from penumbra.conversation.summary_requests import matches, recognise, table
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
 from support.apis import APIS, Api, Turn
+from support.engines import api_of
 
 EXAMPLES = {
     f"{rule['id']}-{number}": (rule, example)
@@ -137,7 +137,7 @@ def sent(
     **settings: Any,
 ) -> dict[str, Any]:
     """Return the sent body."""
-    api = next(one for one in apis() if one.id == name)
+    api = api_of(name)
     made = Settings(Mode.SAFE, redact_secrets=False, dedup=False, adopt="raw", **settings)
     request = read.read(Document(json.dumps(body).encode()), api, made, b"s" * 32)
     assert request is not None
@@ -296,7 +296,7 @@ def test_calls_stay_with_their_results_in_every_api(api: Api) -> None:
         command = f"run {n} {'a' * (4_000 if n == 19 else 4)}"
         turns += [("call", f"call_{n:030}", command), ("result", f"call_{n:030}", LONG)]
     body = json.loads(api.body([*turns, ("user", GENERIC)]))
-    wire = next(one for one in apis() if one.id == api.id)
+    wire = api_of(api.id)
     assert recognise(Document(json.dumps(body).encode()), wire.format) == summary_requests.Compaction(
         "generic", shares_cache=True, prompted=True
     )

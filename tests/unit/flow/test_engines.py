@@ -21,7 +21,7 @@ from penumbra.flow.current_settings import EngineHandle, Engines
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.redaction.ruleset import Loaded
 from support.apis import APIS
-from support.engines import Incoming, apis
+from support.engines import arriving
 
 MEMORY = Settings(database="memory")
 CHANGED: dict[str, dict[str, Any]] = {
@@ -190,10 +190,9 @@ def _kept(text: str) -> list[str]:
 
 def test_no_cache_of_the_process_keeps_what_was_forgotten() -> None:
     said = "Wk4rQ8zT1nM6"
-    api = next(one for one in apis() if one.id == APIS[0].id)
     result = f"DB_PASSWORD={said}-secret\nerror: {said} failed in /repo/{said}.py:12\n" * 9
     turns = [("user", said), ("call", "toolu_1", f"cat {said}.env"), ("result", "toolu_1", result)]
-    incoming = Incoming(api, APIS[0].body(turns), {"x-api-key": said}, {}, "10.0.0.1", f"{said}.example:443")
+    incoming = arriving(APIS[0], APIS[0].body(turns), {"x-api-key": said}, host=f"{said}.example:443")
 
     async def live() -> list[str]:
         handles = Handles()

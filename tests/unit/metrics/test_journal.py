@@ -184,14 +184,28 @@ def test_a_model_of_any_name_can_be_shown(journal: Journal) -> None:
     assert len(orjson.dumps(overview.session(journal, turn.session))) < 10_000
 
 
-def turns(journal: Journal, **second: Any) -> TurnRecord:
-    """Return the second of two turns of a conversation, which finds nothing in the cache."""
+WRITTEN, NO_EDITS = (b"1", b"2"), (b"", b"", b"head")
+COMPARED = ComparedPrompt("msg_1", (*WRITTEN, b"3"), (b"", b"", b"", b"head"))
+"""The prompt of the second of two turns, as the provider compares it."""
+
+
+def turns(
+    journal: Journal,
+    compared: ComparedPrompt | None = None,
+    diagnosis: CacheDiagnosis | None = None,
+    cached: int = 0,
+    **second: Any,
+) -> TurnRecord:
+    """Return the second of two turns of a conversation, which finds `cached` tokens in the cache."""
     first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0)
+    if compared is not None:
+        first, second["compared"] = replace(first, compared=ComparedPrompt("", WRITTEN, NO_EDITS)), compared
     now = replace(first, **{"time": 1_010.0, "messages": (*first.messages, b"3")} | second)
     turn = journal.sent(request(prompt=first))
-    journal.responded(turn, 200, [Turn(usage=usage(written=50_000))])
+    journal.responded(turn, 200, [Turn(usage=usage(written=50_000), response_id="msg_1")])
     turn = journal.sent(request(prompt=now))
-    journal.responded(turn, 200, [Turn(usage=usage(written=50_500))])
+    billed = usage(cached=cached, written=50_500 - cached)
+    journal.responded(turn, 200, [Turn(usage=billed, response_id="msg_2", diagnosis=diagnosis)])
     return turn
 
 
@@ -218,9 +232,6 @@ def test_a_cache_that_misses_has_a_cause(
     assert journal.amounts.dollars_missed == pytest.approx(50_000 * 1.15e-6)
 
 
-WRITTEN, NO_EDITS = (b"1", b"2"), (b"", b"", b"head")
-
-
 @pytest.mark.parametrize(
     ("word", "second", "more", "cause", "detail"),
     [
@@ -243,22 +254,7 @@ WRITTEN, NO_EDITS = (b"1", b"2"), (b"", b"", b"head")
 def test_a_diagnosis_of_the_provider_names_the_cause(
     journal: Journal, word: str, second: dict[str, Any], more: dict[str, Any], cause: str, detail: str
 ) -> None:
-    compared = ComparedPrompt("", WRITTEN, NO_EDITS)
-    first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0, compared=compared)
-    turn = journal.sent(request(prompt=first))
-    journal.responded(turn, 200, [Turn(usage=usage(written=50_000), response_id="msg_1")])
-    grown: dict[str, Any] = {
-        "previous": "msg_1",
-        "written": (*WRITTEN, b"3"),
-        "edits": (b"", b"", b"", b"head"),
-    }
-    compared = replace(compared, **grown | second)
-    now = replace(first, time=1_010.0, messages=(*first.messages, b"3"), compared=compared, **more)
-    turn = journal.sent(request(prompt=now))
-    diagnosis = CacheDiagnosis(word, 41_000)
-    journal.responded(
-        turn, 200, [Turn(usage=usage(written=50_500), response_id="msg_2", diagnosis=diagnosis)]
-    )
+    turn = turns(journal, replace(COMPARED, **second), CacheDiagnosis(word, 41_000), **more)
     assert turn.miss is not None
     assert (turn.miss.cause, detail in turn.miss.detail) == (cause, True), turn.miss
     assert journal.amounts.compared == (word != "unavailable")
@@ -290,17 +286,10 @@ def test_the_costs_of_a_pause_are_counted_apart(journal: Journal, pause: float, 
 def test_changes_after_a_pause_are_counted_by_the_state_of_the_cache(
     journal: Journal, word: str, turn: ColdTurn, cached: int, found: str, cause: str
 ) -> None:
-    compared = ComparedPrompt("", WRITTEN, NO_EDITS)
-    first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0, compared=compared)
-    sent = journal.sent(request(prompt=first))
-    journal.responded(sent, 200, [Turn(usage=usage(written=50_000), response_id="msg_1")])
-    compared = ComparedPrompt("msg_1", (*WRITTEN, b"3"), (b"", b"shorter", b"", b"head"))
-    now = replace(first, time=1_700.0, messages=(*first.messages, b"3"), compared=compared)
-    now = replace(now, cold_turn=turn, rewrote="rewrote 2 results: the cache is cold")
-    sent = journal.sent(request(prompt=now))
+    compared = replace(COMPARED, edits=(b"", b"shorter", b"", b"head"))
     diagnosis = CacheDiagnosis(word, 38_000) if word else None
-    billed = usage(cached=cached, written=50_500 - cached)
-    journal.responded(sent, 200, [Turn(usage=billed, response_id="msg_2", diagnosis=diagnosis)])
+    rewrote = "rewrote 2 results: the cache is cold"
+    sent = turns(journal, compared, diagnosis, cached, time=1_700.0, cold_turn=turn, rewrote=rewrote)
     assert sent.miss is not None
     assert sent.miss.cause == cause
     sums = journal.amounts
