@@ -4,6 +4,9 @@ text."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
 from pathlib import PurePath
 
 
@@ -36,6 +39,20 @@ def place(error: BaseException) -> str:
     if frame is None:
         return name
     return f"{name} at {PurePath(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"
+
+
+@contextlib.contextmanager
+def contained(
+    log: logging.Logger, words: str, level: int = logging.ERROR, raises: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Log an exception of the block after `words`, and go on after the block. Only exceptions of the types in
+    `raises` leave the block."""
+    try:
+        yield
+    except raises:
+        raise
+    except Exception as error:
+        log.log(level, "%s: %s", words, place(error))
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:

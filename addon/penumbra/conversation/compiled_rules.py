@@ -81,10 +81,8 @@ def _report_broken_rules(redactor: Future[Redactor]) -> None:
 
 def warm_up(redactor: Future[Redactor]) -> None:
     """Shorten a few samples, so that everything is compiled before the first request."""
-    try:
+    # The first request reports the failure.
+    with errors.contained(_log, "Penumbra is not warm", logging.DEBUG):
         redact = redactor.result().redact
         for output in _OUTPUTS:
             pipeline.shorten(output, Policy(lossy=True, min_bytes=0), redact, lambda original: "")
-    except Exception as error:
-        # The first request reports the failure.
-        _log.debug("Penumbra is not warm: %s", errors.place(error))

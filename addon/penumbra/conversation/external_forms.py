@@ -285,13 +285,10 @@ class ExternalForms:
     async def forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
         """Return the outcome for each result that was considered, by key; empty without a working compressor.
         Raises RedactionError."""
-        try:
+        words = "Penumbra asks no external compressor about a request"
+        with errors.contained(_log, words, logging.WARNING, (RedactionError,)):
             return await self._forms(incoming, inputs, work)
-        except RedactionError:
-            raise
-        except Exception as error:
-            _log.warning("Penumbra asks no external compressor about a request: %s", errors.place(error))
-            return {}
+        return {}
 
     async def _forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
         settings = inputs.request.settings

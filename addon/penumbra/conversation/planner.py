@@ -275,13 +275,10 @@ class Planner:
 
     @staticmethod
     def _or_nothing(plan: Callable[[], Plan]) -> Plan:
-        try:
+        words = "Penumbra leaves superseded texts as they are"
+        with errors.contained(_log, words, logging.WARNING, (RedactionError,)):
             return plan()
-        except RedactionError:
-            raise
-        except Exception as error:
-            _log.warning("Penumbra leaves superseded texts as they are: %s", errors.place(error))
-            return Plan()
+        return Plan()
 
     def superseded_results(self) -> Plan:
         """Return a plan for the superseded results whose change pays. Raises RedactionError."""

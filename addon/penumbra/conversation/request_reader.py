@@ -214,11 +214,9 @@ class RequestReader:
             # The conversation is a single message without a list, so nothing can follow it.
             return None
         format_name = incoming.api.format + ("_socket" if incoming.socket else "")
-        try:
+        with errors.contained(_log, "penumbra: no originals can be asked for in a request"):
             return await self._expansions.look(format_name, request.document, request.caller, request.chain)
-        except Exception as error:
-            _log.error("penumbra: no originals can be asked for in a request: %s", errors.place(error))
-            return None
+        return None
 
     async def _without_secrets(
         self,

@@ -243,7 +243,7 @@ class RestoredValues:
     async def of_response(self, request: Request, results: Iterable[Shown]) -> Restoration | None:
         """Return the values that the response to a request may get; None if there are no values."""
         conversation = request.caller.possessed
-        try:
+        with errors.contained(_log, "Penumbra puts nothing back into a response", logging.WARNING):
             decided = [(shown.item, shown.facts) for shown in results]
             self._learn(request, conversation, decided, (await self._rules.redactor()).scan)
             values = self._values(request)
@@ -252,9 +252,7 @@ class RestoredValues:
             folder = Folder(_root(request), _first_move(request) < _NEVER)
             declared = _declared_paths(request)
             return Restoration(request.format, conversation, values, folder, declared, self._past)
-        except Exception as error:
-            _log.warning("Penumbra puts nothing back into a response: %s", errors.place(error))
-            return None
+        return None
 
     def _values(self, request: Request) -> Values:
         return self._vault.values(request.caller.possessed, [item.key for item in request.items])

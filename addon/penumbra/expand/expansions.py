@@ -25,7 +25,7 @@ from penumbra.apis.identity import Caller
 from penumbra.apis.parts import is_telling
 from penumbra.apis.prefix_hash import Chain
 from penumbra.compress.size import size
-from penumbra.errors import place
+from penumbra.errors import contained
 from penumbra.expand import hidden_exchanges, reference
 from penumbra.expand import query as expand
 from penumbra.expand.hidden_exchanges import (
@@ -299,11 +299,9 @@ class Expansions:
         query = expand.parse(call.arguments)
         if isinstance(query, str):
             return query, None, ""
-        try:
+        original = None
+        with contained(_log, "penumbra: an original could not be looked up"):
             original = await self.original(prepared, find, query.ref)
-        except Exception as error:
-            _log.error("penumbra: an original could not be looked up: %s", place(error))
-            original = None
         if original is None:
             return expand.unknown(query.ref), None, query.ref
         if query.identity() in provided:

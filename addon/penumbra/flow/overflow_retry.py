@@ -146,7 +146,7 @@ class OverflowRetry(Step):
         refusal = watched.error_in(response, body)
         if refusal is None:
             return None
-        try:
+        with errors.contained(_log, "Penumbra passes a refusal on", logging.WARNING):
             return await retry.instead(
                 watched.handle.engine,
                 watched.incoming,
@@ -156,9 +156,7 @@ class OverflowRetry(Step):
                 response.status_code,
                 refusal,
             )
-        except Exception as error:
-            _log.warning("Penumbra passes a refusal on: %s", errors.place(error))
-            return None
+        return None
 
     def _is_taken(self, watched: WatchedRequest, response: HttpResponse, body: bytes) -> bool:
         """Return whether the provider accepted the request. Some providers refuse with status 200."""

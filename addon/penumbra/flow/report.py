@@ -49,6 +49,7 @@ from penumbra.redaction.redact_calls import ShowName
 from penumbra.wire.document import Document
 
 MARK = ":new_moon:"
+_NOT_SHOWN = "Penumbra: the changes of a request can't be shown"
 _STEP = 256
 """The number of new results that are counted before other work runs."""
 _log = logging.getLogger(__name__)
@@ -85,10 +86,8 @@ class Reports:
         """Report a request, or a frame of a socket, that is sent on. `handle` is the handle that rewrote the
         request, because the handle in a socket's flow has ended. This method never raises, since a request
         that can't be reported must still be sent."""
-        try:
+        with errors.contained(_log, _NOT_SHOWN):
             self._report_all(flow, state, handle, incoming, accepted)
-        except Exception as error:
-            _log.error("Penumbra: the changes of a request can't be shown: %s", errors.place(error))
 
     def _report_all(
         self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
@@ -278,11 +277,9 @@ def _go_on(loop: asyncio.AbstractEventLoop, steps: Iterator[None]) -> None:
 
 def _is_step(steps: Iterator[None]) -> bool:
     """Take the next step. Return False if no step is left."""
-    try:
+    with errors.contained(_log, _NOT_SHOWN):
         return next(steps, steps) is None
-    except Exception as error:
-        _log.error("Penumbra: the changes of a request can't be shown: %s", errors.place(error))
-        return False
+    return False
 
 
 _AGENT = re.compile(r"[A-Za-z][\w.-]{0,39}", re.ASCII)
@@ -529,14 +526,11 @@ class Observation:
 
     async def _work(self, flow: Flow, incoming: Incoming, handle: EngineHandle) -> None:
         with handle:
-            try:
+            words = "Penumbra can't work out the would-be form of a request"
+            with errors.contained(_log, words, logging.WARNING):
                 outcome = await handle.engine.process(incoming, handle.settings)
                 if isinstance(outcome, Accepted):
                     self._reports.observed(flow, incoming, outcome, handle)
-            except Exception as error:
-                _log.warning(
-                    "Penumbra can't work out the would-be form of a request: %s", errors.place(error)
-                )
 
     def forget(self) -> None:
         """Delete the content of the observations' engine."""

@@ -6,10 +6,10 @@ can read a stream as it arrives (from `headers` on), and every complete response
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penumbra import errors
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MARK = ":warning:"
 METADATA = "penumbra_placeholders_written"
+_NOT_SEARCHED = "Penumbra could not look for placeholders in a response"
 _ON_SOCKETS = "openai_responses"
 _MOST_BYTES = 4_000_000
 """The size in bytes of the largest response that is read for its token figures after its end."""
@@ -138,13 +139,8 @@ class ResponseWay:
         return response
 
 
-@contextlib.contextmanager
-def _contained() -> Iterator[None]:
-    """Log an exception of a step. The other steps then still run."""
-    try:
-        yield
-    except Exception as error:
-        _log.error("penumbra: a step of a response's way failed: %s", errors.place(error))
+# After an exception of a step, the other steps still run.
+_contained = partial(errors.contained, _log, "penumbra: a step of a response's way failed")
 
 
 class ResponseUsage(Step):
@@ -179,7 +175,7 @@ class ResponseUsage(Step):
 def _read(flow: Flow, state: FlowState) -> Turn:
     """Return a whole response as a turn, with the provider's token figures and not the scaled figures. A
     response that is too large or can't be read gives an empty turn."""
-    try:
+    with errors.contained(_log, "Penumbra could not read the figures of a response", logging.DEBUG):
         body = bodies.content(flow)
         if len(body) > _MOST_BYTES:
             return Turn()
@@ -190,9 +186,7 @@ def _read(flow: Flow, state: FlowState) -> Turn:
         real = edited.usage.real if edited is not None and edited.usage is not None else {}
         turn = response.end_turn()
         return replace(turn, usage={**turn.usage, **real})
-    except Exception as error:
-        _log.debug("Penumbra could not read the figures of a response: %s", errors.place(error))
-        return Turn()
+    return Turn()
 
 
 class PlaceholderWarning(Step):
@@ -202,20 +196,14 @@ class PlaceholderWarning(Step):
         wire = FORMATS.get(state.format) if state.has_placeholders else None
         if wire is None or response.status_code != 200:
             return
-        try:
-            count = placeholder.calls(wire, bodies.content(flow), stream=bodies.is_stream(flow))
-        except Exception as error:
-            _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
-            return
-        _warn(flow, count)
+        with errors.contained(_log, _NOT_SEARCHED, logging.WARNING):
+            _warn(flow, placeholder.calls(wire, bodies.content(flow), stream=bodies.is_stream(flow)))
 
 
 def look_at_message(flow: Flow, message: bytes | None) -> None:
     """Warn about calls with placeholders in a message of a WebSocket."""
-    try:
+    with errors.contained(_log, _NOT_SEARCHED, logging.WARNING):
         _warn(flow, placeholder.within(FORMATS[_ON_SOCKETS], message))
-    except Exception as error:
-        _log.warning("Penumbra could not look for placeholders in a response: %s", errors.place(error))
 
 
 def _warn(flow: Flow, count: int) -> None:

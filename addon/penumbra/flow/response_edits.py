@@ -105,10 +105,8 @@ class ResponseEdits(Step):
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         if (record := state.get(EditedResponse)) is not None:
-            try:
+            with errors.contained(_log, "penumbra: a response can't be edited", logging.WARNING):
                 _put_in(flow, response, record)
-            except Exception as error:
-                _log.warning("penumbra: a response can't be edited: %s", errors.place(error))
             await _report(flow, record)
 
     async def failed(self, flow: Flow, state: FlowState) -> None:
@@ -135,10 +133,8 @@ def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
 async def _report(flow: Flow, record: EditedResponse) -> None:
     """Store the values that were put back, and report the edits of a response in the flow and the log."""
     if (restoration := record.restoration) is not None:
-        try:
+        with errors.contained(_log, "penumbra: values of a response", logging.WARNING):
             await restoration.keep()
-        except Exception as error:
-            _log.warning("penumbra: values of a response: %s", errors.place(error))
         if restoration.calls:
             flow.metadata[_RESTORED] = len(restoration.used)
             note = f"{restoration.calls} calls edit files with {len(restoration.used)} values put back"

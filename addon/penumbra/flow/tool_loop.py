@@ -20,7 +20,7 @@ from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure
 from penumbra.apis.responses import Response
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.errors import one_line, place
+from penumbra.errors import contained, one_line, place
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.hidden_exchanges import Answered, Find, Prepared
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
@@ -252,10 +252,8 @@ def _asked(answered: Answered) -> str:
 
 async def _remember(looped: LoopedResponse, done: Done) -> None:
     """Store hidden exchanges. Errors are logged."""
-    try:
+    with contained(_log, "penumbra: a response could not be kept"):
         await looped.expansions.remember(looped.prepared, done)
-    except Exception as error:
-        _log.error("penumbra: a response could not be kept: %s", place(error))
 
 
 Filtered = Callable[[Flow, FlowState, Response], Response]

@@ -52,10 +52,8 @@ class Tracing(Step):
         self.follow()
         if self._provider is None or turn.is_observed:
             return
-        try:
+        with errors.contained(_log, "penumbra: a span could not be made"):
             self._record(self._provider, turn, headers)
-        except Exception as error:
-            _log.error("penumbra: a span could not be made: %s", errors.place(error))
 
     def follow(self) -> None:
         """Start or stop sending spans, according to the setting."""

@@ -17,7 +17,7 @@ from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import UNKNOWN_SOCKET, Api, apis
 from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, SocketRequest
 from penumbra.conversation.incoming import Accepted, Refused, unsearched
-from penumbra.errors import place
+from penumbra.errors import contained, place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import bodies, hidden_requests, refusal, websocket_streams
 from penumbra.flow import state as states
@@ -273,11 +273,9 @@ class WebSockets:
         elif waiting.turn is not None:
             self._turns.bill(waiting.turn, waiting.loop)
         self._trace(flow, waiting)
-        try:
+        with contained(_log, "penumbra: a response could not be kept"):
             if step.sound:
                 await self._remember(flow, waiting)
-        except Exception as error:
-            _log.error("penumbra: a response could not be kept: %s", place(error))
         waiting.handle.end()
         while stream.delayed and not stream.is_busy:
             frame, is_text = stream.delayed.popleft()

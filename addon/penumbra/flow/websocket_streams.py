@@ -32,7 +32,7 @@ from penumbra.apis.responses_socket import (
     item_done,
 )
 from penumbra.conversation.incoming import Accepted, Incoming
-from penumbra.errors import place
+from penumbra.errors import contained
 from penumbra.expand.loop import ToolLoop
 from penumbra.flow import destination
 from penumbra.flow.current_settings import EngineHandle
@@ -92,11 +92,9 @@ class WebSocketRetry:
     async def smaller(self, flow: Flow, api: Api, sending: Sending, refusal: bytes) -> bool:
         """Return whether to send another request. If so, the request is `sending.accepted`. `refusal` is the
         frame that ended the response before its first content."""
-        try:
+        made = None
+        with contained(_log, "Penumbra passes a refusal on", logging.WARNING):
             made = await self._made(flow, api, sending, refusal)
-        except Exception as error:
-            _log.warning("Penumbra passes a refusal on: %s", place(error))
-            return False
         if made is None or _tool(made.accepted) != _tool(sending.accepted):
             return False
         before, after = len(sending.accepted.rewritten.body), len(made.accepted.rewritten.body)

@@ -277,22 +277,16 @@ class Database:
     def _write(self, works: Sequence[Work[object]], added: int) -> None:
         """Run background work and raise nothing. A piece that fails stops the others only if the file fails.
         `added` is the number of bytes of all background work so far."""
+        words = "penumbra: something could not be remembered"
 
         def all_of_it(connection: sqlite3.Connection) -> None:
             for work in works:
-                try:
+                with errors.contained(_log, words, raises=(sqlite3.DatabaseError, OSError)):
                     work(connection)
-                except (sqlite3.DatabaseError, OSError):
-                    raise
-                except Exception as error:
-                    _log.error("penumbra: something could not be remembered: %s", errors.place(error))
 
-        try:
+        with errors.contained(_log, words):
             self._run(all_of_it)
-        except Exception as error:
-            _log.error("penumbra: something could not be remembered: %s", errors.place(error))
-        finally:
-            self._done = added
+        self._done = added
 
     def _transact(self, connection: sqlite3.Connection, work: Work[T]) -> T:
         before = connection.total_changes
