@@ -19,7 +19,7 @@ of this machine can open. The link opens the page for everybody, and is the same
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the links and return 0. Raises Failure if there are none."""
+    """Print the links and return 0. Raises Failure."""
     Parser("page").read(arguments)
     settings()
     entries = [entry for entry in running.running(running.folder()) if entry.get("page")]

@@ -107,7 +107,7 @@ def days(now: float, count: int) -> list[str]:
 
 
 def read(connection: sqlite3.Connection, key: bytes, names: Sequence[str]) -> dict[str, Tree]:
-    """Return the records of these days, except those that were sealed with another key."""
+    """Return the readable records of these days."""
     seal, records = Seal(key, TABLE), dict[str, Tree]()
     for name in names:
         row_key = _key(key, name)
