@@ -231,7 +231,8 @@ class Penumbra(Guarded):
     # Life of a connection
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
-        """Tunnel connections to hosts that are no LLM hosts, unless all hosts are decrypted."""
+        """Tunnel connections to hosts that are no LLM hosts, unless all hosts are decrypted. A reverse proxy
+        tunnels no connection."""
         if self.settings.intercept == "all" or destination.mode(data.context.client) == "reverse":
             return
         if (address := data.context.server.address) is None:
@@ -242,8 +243,8 @@ class Penumbra(Guarded):
             data.ignore_connection = True
 
     def next_layer(self, data: NextLayer) -> None:
-        """Replace the next layer by a layer whose responses the tool loop can continue. If secrets are
-        redacted, allow only HTTP to LLM hosts."""
+        """Check the protocol of the next layer, and replace the layer by a layer whose responses the tool
+        loop can continue."""
         self.only_http.next_layer(data)
         self.responses.tool_loop.next_layer(data)
 

@@ -147,7 +147,7 @@ class ApiFormat(ABC):
         """Return an error as the API writes it."""
 
     def error(self, status: int, message: str) -> bytes:
-        """Return an error body with the name that the API has for the status."""
+        """Return an error body for a status and a message."""
         return self.error_body(DescribedError(status, message))
 
     def members(self, document: Document) -> Mapping[str, Raw]:
@@ -207,7 +207,7 @@ class ApiFormat(ABC):
         """Return one result as JSON, in the form of `Hidden.results`."""
 
     def without_calls(self, request: bytes) -> bytes:
-        """Return the request with a setting that forbids all calls. The tools stay declared."""
+        """Return the request with calls forbidden, as far as the API allows that."""
         document = Document(request)
         document.set_member(document.root, *self.no_calls)
         return document.render()

@@ -1,8 +1,8 @@
 """This module has the format of OpenAI Responses.
 
-The input is a string or a list of items. Each result of a client's tool is a separate item. Only these
-results are shortened. With `previous_response_id` the provider has the history, and the request has only new
-items. The request names the last response by the id that the client got. The provider's id may be another id.
+The input is a string or a list of items. Each result of a client's tool is a separate item. With
+`previous_response_id` the provider has the history, and the request has only new items. The request names the
+last response by the id that the client got. The provider's id may be another id.
 
 A response is a list of output items. Events of a stream name the index of their item. Calls of the injected
 tool are removed, and the other items and the events get new numbers. The last event repeats the whole

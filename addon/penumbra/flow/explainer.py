@@ -60,7 +60,7 @@ class Explainer:
         handle: Callable[[], EngineHandle],
         settings: Callable[[], Settings],
     ) -> None:
-        """`handle` returns the rules that redact secrets. `settings` returns the current settings."""
+        """`handle` gives access to the rules that redact secrets. `settings` returns the current settings."""
         self._memory = memory
         self._texts = texts
         self._handle = handle
@@ -332,7 +332,7 @@ class FlowCommands:
 
     @command.command("penumbra.pause")
     def pause(self) -> None:
-        """Forward requests unchanged, except for secrets."""
+        """Change nothing but secrets. Conversations under way keep their earlier forms."""
         self.switch(is_on=True)
 
     @command.command("penumbra.resume")
