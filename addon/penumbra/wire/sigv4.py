@@ -1,8 +1,8 @@
 """This module checks and makes signatures of requests to Amazon Web Services (Signature Version 4).
 
-The signature covers the body, so Penumbra needs the keys to change a signed request. `Keys.made` returns
-whether a request was signed with these keys. `Keys.sign` can then sign the request again with another body.
-No function here reads the clock.
+The signature covers the body, so Penumbra needs the keys to change a signed request. `AwsKeys.made` returns
+whether a request was signed with these keys. Then `AwsKeys.sign` can sign the request again with another
+body. No function here reads the clock.
 """
 
 from __future__ import annotations
