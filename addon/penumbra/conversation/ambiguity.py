@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Raw
 
@@ -39,9 +39,6 @@ _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", 
 """Plain names of the members of a message that contain no result."""
 _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
 """Plain names of members with data of a tool. Names in such data are case-sensitive."""
-
-
-_UNREAD = _ELSEWHERE | _PAYLOAD
 
 
 def hosts(headers: Iterable[tuple[str, str]]) -> str:
@@ -78,71 +75,38 @@ def is_ambiguous(request: Request) -> bool:
     return bool(document.computed(conversation, len(messages), Computation(list, list.copy, within), step))
 
 
-class _Object(NamedTuple):
-    """An `_Object` tells whether an object or a value within it is ambiguous."""
+class _Members(list[tuple[str, Any]]):
+    """A `_Members` has the names and values of an object in order, with all repetitions."""
 
-    in_data: bool
-    """True if a name occurs twice in the object or in an object within it."""
-    in_message: bool
-    """True if the object would be ambiguous as a part of a message."""
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_Members, parse_int=str, parse_float=str, strict=False)
 
 
 def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> bool:
-    """Return whether a member with one of these names occurs twice within a message. Raises NotJson for a
-    message that is nested deeper than Python reads."""
-
-    if (value := document.exact(message)) is not None:
-        return _has_two_spellings(value, names)
-
-    def read(pairs: list[tuple[str, Any]]) -> _Object:
-        members = dict(pairs)
-        in_data = len(members) < len(pairs)
-        in_message = in_data or _differ_in_spelling(members, names)
-        for name, value in pairs:
-            if not isinstance(value, list | _Object):
-                continue
-            inner = _any_of(value)
-            in_data |= inner.in_data
-            if (plain := _plain(name)) not in _ELSEWHERE:
-                in_message |= inner.in_data if plain in _PAYLOAD else inner.in_message
-        return _Object(in_data, in_message)
-
-    decoder = json.JSONDecoder(object_pairs_hook=read, parse_int=str, parse_float=str, strict=False)
-    try:
-        return _any_of(decoder.decode(document.source(message).decode())).in_message
-    except RecursionError:
-        raise NotJson("nested too deeply") from None
-
-
-def _has_two_spellings(value: Any, names: frozenset[str]) -> bool:
-    """Return whether an object has two members with one of these names, each in its own spelling."""
-    waiting = [value]
+    """Return whether a member with one of these names occurs twice within a message. The time does not depend
+    on how deeply objects are nested. Raises NotJson for a message that is nested deeper than Python reads."""
+    if (value := document.exact(message)) is None:
+        try:
+            value = _DECODER.decode(document.source(message).decode())
+        except RecursionError:
+            raise NotJson("nested too deeply") from None
+    waiting = [(value, False)]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, list):
-            waiting += [item for item in one if isinstance(item, list | dict)]
-        elif isinstance(one, dict):
-            if _differ_in_spelling(one, names):
+        one, is_data = waiting.pop()
+        if isinstance(one, _Members | dict):
+            members = one if isinstance(one, dict) else dict(one)
+            if len(members) < len(one) or (not is_data and _differ_in_spelling(members, names)):
                 return True
-            waiting += [
-                inner
-                for name, inner in one.items()
-                if isinstance(inner, list | dict) and _plain(name) not in _UNREAD
+            # No value of a repeated name is lost here, since such an object is ambiguous.
+            inside = [
+                (inner, is_data or _plain(name) in _PAYLOAD)
+                for name, inner in members.items()
+                if is_data or _plain(name) not in _ELSEWHERE
             ]
+        else:
+            inside = [(inner, is_data) for inner in one] if isinstance(one, list) else []
+        waiting += [each for each in inside if isinstance(each[0], list | dict)]
     return False
-
-
-def _any_of(value: Any) -> _Object:
-    """Return whether a value has an ambiguous object. The value may be a list of lists."""
-    in_data = in_message = False
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, _Object):
-            in_data, in_message = in_data or one.in_data, in_message or one.in_message
-        elif isinstance(one, list):
-            waiting += one
-    return _Object(in_data, in_message)
 
 
 _within_results = partial(_repeats_within, _WAY)
