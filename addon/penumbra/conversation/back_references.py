@@ -22,7 +22,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 from itertools import pairwise
 
 from penumbra.compress import token_estimate
@@ -332,9 +331,9 @@ class _Search:
 
     def counts(self, references: Sequence[_Reference], name: str) -> Iterator[_Count]:
         """Yield counts for the lines between references that earlier texts show, in order."""
-        source = _source(self.call)
-        key = self.index.calls.last(name) if source is _Source.LAST else None
-        if source is _Source.NONE or (source is _Source.LAST and key is None):
+        families = _reporting(self.call)
+        key = self.index.calls.last(name) if "" in families else None
+        if not families or ("" in families and key is None):
             return
         borders = [0, *(border for one in references for border in (one.start, one.end)), len(self._bare)]
         for start, end in list(pairwise(borders))[::2]:
@@ -376,24 +375,15 @@ class _Search:
         return shown is not None and (key is None or shown == (key, False))
 
 
-class _Source(Enum):
-    """A `_Source` names the earlier results that may contain a line which a count replaces."""
-
-    NONE = auto()
-    LAST = auto()
-    """Only the last result of the same call counts."""
-    ANY = auto()
-
-
-def _source(call: Call) -> _Source:
-    """Return `ANY` for reports of programs, `LAST` for an unknown command, and `NONE` for all other calls."""
+def _reporting(call: Call) -> frozenset[str]:
+    """Return the families of the programs whose reports a call returns, with an empty name for an unknown
+    program. Return an empty set if any line of the result may matter."""
     if not call.shell or call.category != "bash" or quotes(call):
-        return _Source.NONE
+        return frozenset()
     parts = printing_parts(call.parts)
     families = {call.family} if call.family or not parts else {family_of(part.argv) for part in parts}
-    if any(family in _OPEN_TASKS or prints(family) not in ("", "run") for family in families):
-        return _Source.NONE
-    return _Source.LAST if "" in families else _Source.ANY
+    matters = any(family in _OPEN_TASKS or prints(family) not in ("", "run") for family in families)
+    return frozenset() if matters else frozenset(families)
 
 
 def _written(text: str, repeated: Iterable[_Reference | _Count], numbers: Sequence[int]) -> str:
