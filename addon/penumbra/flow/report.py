@@ -434,7 +434,7 @@ def _put_back(accepted: Accepted) -> int:
 
 
 SECONDS = 5.0
-"""The shortest time in seconds between two writes."""
+"""The seconds from a change of the figures to the write."""
 
 
 class HistoryWriter:

@@ -135,7 +135,7 @@ class FlowState:
     response_format: str = ""
     """The format in which the usage of the response is read; empty if the usage is not counted."""
     conversation: bytes = b""
-    """The keyed hash of the response's conversation; empty if the request only counts tokens."""
+    """The keyed hash of the response's conversation; empty if the request asks for no message."""
     begun: float = field(default_factory=time.monotonic)
     _records: dict[type, object] = field(default_factory=dict)
 

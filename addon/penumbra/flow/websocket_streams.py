@@ -72,8 +72,8 @@ class Sending:
 
     @property
     def asked_from(self) -> str:
-        """The id of the response that the client continues, if the provider got the whole history instead;
-        otherwise empty."""
+        """The id of the response that the client continues, if another request was sent instead; otherwise
+        empty."""
         return self.asked.before if self.count else ""
 
     def take(self, outside: Envelope, shown: bytes) -> None:
