@@ -41,7 +41,7 @@ class TooWide(ValueError):
 @dataclass(frozen=True, slots=True)
 class OwnCa:
     names: tuple[str, ...]
-    """Domains that the CA may sign for; empty if it may sign for all."""
+    """Domains and ranges of addresses that the CA may sign for; empty if it may sign for all."""
     until: datetime.datetime
     fingerprint: str
     """SHA-256 of the certificate, in hexadecimal."""
@@ -79,7 +79,7 @@ def domain(glob: str) -> str:
 
 def make(folder: Path, hosts: Iterable[str] | None = ()) -> None:
     """Make a CA in the files that mitmproxy reads. The CA may sign for the hosts of the rules and for the
-    globs in `hosts`, or for all hosts if `hosts` is None. Raises OSError."""
+    globs in `hosts`, or for all hosts if `hosts` is None. Raises OSError, TooWide."""
     key, certificate = _key_and_certificate(_permitted(hosts))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     public = certificate.public_bytes(serialization.Encoding.PEM)

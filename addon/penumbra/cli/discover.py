@@ -48,7 +48,7 @@ class _Log:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures and return the exit code, which is 1 if there is no log."""
+    """Print the figures and return the exit code, which is 1 if there is no log. Raises Failure."""
     arguments_of = parser("discover")
     arguments_of.add_argument("--since", type=_age, default=0.0, metavar="TIME")
     arguments_of.add_argument("--agent", type=word_of(*agents.NAMES), metavar="NAME")
