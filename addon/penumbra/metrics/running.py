@@ -118,7 +118,7 @@ def own_file() -> Path:
 
 
 def running(where: Path) -> Iterator[dict[str, Any]]:
-    """Yield the contents of the files of running proxies, each with its `pid`, in the order of process ids."""
+    """Yield the contents of the running proxies' files, each with its `pid`, in the order of process ids."""
     if fcntl is None or not is_ours(where, stat.S_ISDIR):
         return
     for path in sorted(where.glob("*.json"), key=lambda each: (len(each.stem), each.stem)):

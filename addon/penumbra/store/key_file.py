@@ -130,7 +130,8 @@ class Seal:
         return nonce + self._cipher.encrypt(nonce, record, self._bound(row))
 
     def open(self, row: bytes, data: bytes) -> bytes | None:
-        """Return the record of a row; None if it was sealed with another key or for another row."""
+        """Return the record of a row; None if it was changed, or was sealed for another row or with another
+        key."""
         try:
             return self._cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound(row))
         except (InvalidTag, ValueError, TypeError):
