@@ -59,7 +59,7 @@ class LinearText:
     __slots__ = ("_compiled",)
 
     def __init__(self, pattern: str, options: Any = QUIET) -> None:
-        self._compiled = re2.compile(pattern, options)
+        self._compiled = re2.compile(without_surrogates(pattern), options)
 
     @property
     def groupindex(self) -> Mapping[str, int]:

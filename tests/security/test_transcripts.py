@@ -52,6 +52,7 @@ def parts(body: str, member: str) -> list[str]:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one["text"][:40])
 def test_examples_of_the_rule_file(example: dict[str, Any]) -> None:
     assert carries_transcript([example["text"]]) is example["fits"]
+    assert carries_transcript([f"{example['text']}\n\udce9"]) is example["fits"]
 
 
 @pytest.mark.parametrize("way", ["cold", "known", "bare"])

@@ -16,7 +16,7 @@ import re2
 from msgspec import Raw
 
 from penumbra import rules
-from penumbra.linear import QUIET, LinearText
+from penumbra.linear import LinearText
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode, encode
 
@@ -84,7 +84,7 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
 def _transcripts() -> tuple[tuple[str, Any], ...]:
     """Return the rules of transcripts. Each has a pattern and a literal that every match contains."""
     known = rules.load("user_results.yaml")["transcripts"]
-    return tuple((rule["needs"], re2.compile(rule["shape"], QUIET)) for rule in known)
+    return tuple((rule["needs"], LinearText(rule["shape"])) for rule in known)
 
 
 def carries_transcript(texts: Iterable[str]) -> bool:

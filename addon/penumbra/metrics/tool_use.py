@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import re2
-
 from penumbra import rules
-from penumbra.linear import QUIET
+from penumbra.linear import LinearText
 from penumbra.metrics.amounts import label
 
 LEAST_REQUESTS = 10
@@ -134,7 +132,7 @@ def _of_agent(project: str, agent: str, tools: Tree, rule: Mapping[str, Any]) ->
 def server_of(agent: str, tool: str) -> str:
     """Return the MCP server in a tool's name; empty if there is none."""
     rule = _rule(agent)
-    found = re2.match(rule["server"], tool, QUIET) if rule is not None else None
+    found = LinearText(rule["server"]).match(tool) if rule is not None else None
     return str(found[1]) if found is not None else ""
 
 
