@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 
 from penumbra.apis import responses_socket
 from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import UNKNOWN_SOCKET, Api, apis
 from penumbra.apis.responses_socket import BEGIN, CREATE, NAMING, STEER, Envelope, SocketRequest
-from penumbra.conversation.incoming import Accepted, Refused, unsearched
+from penumbra.conversation.incoming import Accepted, Incoming, Refused, unsearched
 from penumbra.errors import contained, place
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import bodies, hidden_requests, refusal, websocket_streams
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import EngineHandle
+from penumbra.flow.destination import headers_of
 from penumbra.flow.mitm import Flow, WebSocketMessage
 from penumbra.flow.request import RequestWay, described
 from penumbra.flow.response import ResponseWay, look_at_message
@@ -51,7 +51,7 @@ class WebSockets:
         self._handle = handle
         self._requests = requests
         self._turns, self._privacy, self._tracing = responses.turns, responses.privacy, responses.tracing
-        self._retry = WebSocketRetry(partial(described, socket=True), responses.turns.recovered)
+        self._retry = WebSocketRetry(_described, responses.turns.recovered)
 
     def start(self, flow: Flow) -> None:
         state = states.of(flow)
@@ -390,6 +390,10 @@ def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
         socket.names[latest] = asked.known_as
     elif asked is not None:
         asked.known_as = latest
+
+
+def _described(flow: Flow, api: Api, frame: bytes) -> Incoming:
+    return described(flow, api, frame, headers_of(flow.request), socket=True)
 
 
 def _steering() -> Api:
