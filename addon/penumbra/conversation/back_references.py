@@ -1,4 +1,4 @@
-"""This module puts references and counts in place of lines that earlier texts of the request contain.
+"""This module puts references in place of lines that earlier texts of the request contain.
 
     120→def main():
     [38 lines: same as in Read src/a.ts, lines 118 to 155]
@@ -8,13 +8,6 @@ A reference names the earlier text by tool and path or command (see `call_names`
 their numbers in the file or their positions in the output. Arguments of calls are also earlier texts (`what
 Write src/a.ts was given`), because agents read files that they have written. The lines that
 `staying_lines` finds stay.
-
-    $ ./watch
-    [14 lines said before, but for times]
-    step 9 of 12: uploading
-
-In the report of a program, counts replace lines whose place no reference names. For an unknown command,
-only the last result of this command counts as earlier text.
 """
 
 from __future__ import annotations
@@ -22,25 +15,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 from penumbra.compress import token_estimate
-from penumbra.compress.calls.classify import Call, printing_parts
-from penumbra.compress.calls.command_match import family_of
+from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
-from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.size import counted
 from penumbra.compress.stages import folding, line_numbers
 from penumbra.conversation.call_names import CallName
-from penumbra.conversation.line_index import LEAST_CHARACTERS, EarlierText, LineIndex, TextLines, is_telling
-from penumbra.conversation.staying_lines import FileUnits, StayingLines, quotes
+from penumbra.conversation.line_index import EarlierText, LineIndex, TextLines, is_telling
+from penumbra.conversation.staying_lines import FileUnits, StayingLines
 
 STAGE = "back_references"
 """The name of the stage that replaces repeated lines."""
 _LEAST_REFERENCE = 60
 """The smallest number of estimated tokens that a reference replaces."""
-_LEAST_COUNTED = 40
-"""The smallest number of estimated tokens that a count of lines replaces."""
 _MOST_COMPARED = 300_000
 """The number of comparisons with earlier lines after which the further lines of a text stay."""
 _LONG = 2_000
@@ -51,13 +39,6 @@ _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])"
     r"|\[[0-9]+ lines? said before(?:, but for times)?\]"
 )
-_NO_STATEMENT = re.compile(
-    r"[+-](?![+-])|~[A-Z]+ |\[(?:[0-9]+ (?:lines?|bytes|more)\b"
-    r"|table [0-9]|patterns;|end of |not every |failures in |what is left out )"
-)
-"""The beginnings of lines without a meaning of their own: lines of a diff, and lines that Penumbra writes."""
-_OPEN_TASKS = frozenset({"tsc", "eslint", "biome", "prettier", "rustc", "cargo-json", "diagnostics"})
-"""The families that list open problems."""
 _NO_CALL = Call()
 
 
@@ -68,8 +49,6 @@ class Referring:
     text: str
     keys: frozenset[bytes]
     """The keys of the texts to which the markers refer."""
-    is_lossy: bool
-    """True if a count replaces lines, so that no reference names their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,39 +87,14 @@ class _Reference:
         return f"[{what}, {where}{' of its output' if is_output else ''}]"
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
-    """A `_Count` replaces lines of the new text that earlier texts show, in any order."""
-
-    start: int
-    end: int
-    """The position after the last line."""
-    but_for_times: bool
-    keys: frozenset[bytes]
-    """Keys of the texts that show the lines."""
-
-    @property
-    def marker(self) -> str:
-        """The text that replaces the lines."""
-        times = ", but for times" if self.but_for_times else ""
-        return f"[{counted(self.end - self.start, 'line')} said before{times}]"
-
-
 def with_references(
-    index: LineIndex,
-    text: str,
-    call: Call = _NO_CALL,
-    name: str = "",
-    original: str | None = None,
-    *,
-    lossy: bool = False,
+    index: LineIndex, text: str, call: Call = _NO_CALL, original: str | None = None
 ) -> Referring | None:
     """Return the text with markers in place of its repeated lines. Return None if no marker saves enough,
     or if the text already has markers.
 
-    `call` printed the text, and `name` is its name in references. `original` is the output from which the
-    text was made, if the lines of both differ. Lines that are not in the output stay. With `lossy`, counts
-    may also replace lines.
+    `call` printed the text. `original` is the output from which the text was made, if the lines of both
+    differ. Lines that are not in the output stay.
     """
     if index.is_empty():
         return None
@@ -149,20 +103,15 @@ def with_references(
         return None
     is_numbered = call.is_quoted and line_numbers.count_lines(text, call, original)
     lines = index.read(text, original, is_numbered=is_numbered)
-    search = _Search(index, text, lines, call)
-    references = list(search.references())
-    counts = list(search.counts(references, name)) if lossy else []
-    repeated: list[_Reference | _Count] = [*references, *counts]
+    repeated = list(_Search(index, text, lines, call).references())
     if " more time" in text and (first := folding.counted_lines(lines.lines)):
         # A mark with a count must directly follow the lines that it counts.
         ends = [(one, _uncounted_end(one.start, one.end, first, lines.lines)) for one in repeated]
         repeated = [replace(one, end=end) for one, end in ends if end]
     if not repeated:
         return None
-    repeated.sort(key=lambda one: one.start)
     written = _written(text, repeated, lines.numbers)
-    keys = frozenset().union(*[one.keys for one in repeated])
-    return Referring(written, keys, any(isinstance(one, _Count) for one in repeated))
+    return Referring(written, frozenset().union(*[one.keys for one in repeated]))
 
 
 def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
@@ -281,14 +230,14 @@ class _Search:
             start, end, hidden = start + 1, end - 1, self._between_telling
         elif end < self._output.stop:
             end = self._before_title(start, end)
-        elif start > self._output.start or self.staying().stated:
+        elif start > self._output.start or self.staying().positions:
             # The last line of an output often states the outcome.
             end = max((at for at in range(start, end) if is_telling(self.read.lines[at])), default=start)
         if self.call.is_quoted and self.call.category == "read":
             if self._units is None:
                 self._units = FileUnits.of(self.text, self.read.lines, self.read.numbers)
             start, end = self._units.repeated(part.start, part.end)
-        for first, after in self.staying().stretches(start, end, located=True):
+        for first, after in self.staying().stretches(start, end):
             for begin, stop in self._without_headings(first, after, hidden):
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
@@ -329,64 +278,8 @@ class _Search:
             else:
                 waiting += [(heading + 1, part[1]), (part[0], heading)]
 
-    def counts(self, references: Sequence[_Reference], name: str) -> Iterator[_Count]:
-        """Yield counts for the lines between references that earlier texts show, in order."""
-        families = _reporting(self.call)
-        key = self.index.calls.last(name) if "" in families else None
-        if not families or ("" in families and key is None):
-            return
-        borders = [0, *(border for one in references for border in (one.start, one.end)), len(self._bare)]
-        for start, end in list(pairwise(borders))[::2]:
-            for first, after in self._runs(start, end, key):
-                for one, next_one in self.staying().stretches(first, after):
-                    for begin, stop in self._without_headings(one, next_one, self._several):
-                        shown = list(filter(None, map(self.index.shown, self._bare[begin:stop])))
-                        has_other_times = any(times for _, times in shown)
-                        yield _Count(begin, stop, has_other_times, frozenset(key for key, _ in shown))
 
-    def _several(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return `start` and `end` if the lines between them are worth a count; otherwise None."""
-        is_worth = end - start > 1 and _is_worth(self.read.lines, start, end, _LEAST_COUNTED)
-        return (start, end) if is_worth else None
-
-    def _runs(self, start: int, end: int, key: bytes | None) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of the runs of lines that earlier texts show. Each run begins and ends with a
-        telling line. If there is a `key`, only the text with this key counts."""
-        first = after = start
-        for position in range(start, end + 1):
-            bare = self._bare[position] if position < end else ""
-            is_shown = position < end and (not bare or self._is_shown(bare, key))
-            if is_shown and len(bare) >= LEAST_CHARACTERS:
-                after = position + 1
-            elif not is_shown:
-                if after > first + 1:
-                    yield first, after
-                first = after = position + 1
-            elif after <= first:
-                first = after = position + 1
-
-    def _is_shown(self, bare: str, key: bytes | None) -> bool:
-        """Return whether an earlier text shows the line. Short lines with a digit and lines without a
-        meaning of their own don't count."""
-        if (len(bare) < LEAST_CHARACTERS and any(map(str.isdigit, bare))) or _NO_STATEMENT.match(bare):
-            return False
-        shown = self.index.shown(bare)
-        # In a result of an unknown kind, times may matter.
-        return shown is not None and (key is None or shown == (key, False))
-
-
-def _reporting(call: Call) -> frozenset[str]:
-    """Return the families of the programs whose reports a call returns, with an empty name for an unknown
-    program. Return an empty set if any line of the result may matter."""
-    if not call.shell or call.category != "bash" or quotes(call):
-        return frozenset()
-    parts = printing_parts(call.parts)
-    families = {call.family} if call.family or not parts else {family_of(part.argv) for part in parts}
-    matters = any(family in _OPEN_TASKS or prints(family) not in ("", "run") for family in families)
-    return frozenset() if matters else frozenset(families)
-
-
-def _written(text: str, repeated: Iterable[_Reference | _Count], numbers: Sequence[int]) -> str:
+def _written(text: str, repeated: Iterable[_Reference], numbers: Sequence[int]) -> str:
     """Return the text with a marker in place of each repeated part. `numbers` are the line numbers of the
     file; empty if the text has none. If only some lines have numbers, the lines next to a marker get their
     numbers back, because a reader can't count across a marker."""

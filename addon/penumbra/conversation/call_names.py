@@ -81,11 +81,6 @@ class NamedCalls:
         """Note that the last call of this name shows these lines of a file."""
         self._calls[name][-1].shown.append((first, last))
 
-    def last(self, name: str) -> bytes | None:
-        """Return the key of the text that the last call of this name shows; None if there is no such call."""
-        calls = self._calls.get(name)
-        return calls[-1].text if calls else None
-
     def name(
         self, key: bytes, *, is_whole: bool = False, lines: tuple[int, int] | None = None
     ) -> CallName | None:

@@ -268,7 +268,7 @@ class Decider:
             try:
                 if (duplicate := self._duplicate(item, output, shortened)) is not None:
                     return duplicate
-                shortened, referents = self._by_reference(item, output, shortened, policy)
+                shortened, referents = self._by_reference(item, shortened, policy)
             except RedactionError:
                 raise
             except Exception as error:
@@ -337,7 +337,7 @@ class Decider:
         return Decision(text, facts)
 
     def _by_reference(
-        self, item: Item, output: ToolOutput, shortened: Shortened, policy: Policy
+        self, item: Item, shortened: Shortened, policy: Policy
     ) -> tuple[Shortened, tuple[str, ...]]:
         """Return the text with references in place of its repeated parts, and the keys of the referents."""
         if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
@@ -345,12 +345,12 @@ class Decider:
         # `min_bytes` applies to references, too.
         if size(shortened.original) <= max(policy.min_bytes, earlier_texts.LEAST_CHARACTERS):
             return shortened, ()
-        made = self.earlier.by_reference(shortened, item, lossy=policy.lossy and not output.is_error)
+        made = self.earlier.by_reference(shortened, item)
         overhead = "" if shortened.loss is Loss.LOSSY else policy.overhead
         if made is None or not _saves(overhead + made.text, shortened.text):
             return shortened, ()
         stages = (*shortened.stages, back_references.STAGE)
-        loss = max(shortened.loss, Loss.LOSSY if made.is_lossy else Loss.REVERSIBLE)
+        loss = max(shortened.loss, Loss.REVERSIBLE)
         referents = tuple(sorted(key.hex() for key in made.keys))
         return replace(shortened, text=made.text, loss=loss, stages=stages), referents
 

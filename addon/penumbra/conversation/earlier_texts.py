@@ -302,13 +302,13 @@ class EarlierTexts:
         """Return the facts and lines that the texts so far show."""
         return self._index().shown_before()
 
-    def by_reference(self, made: Shortened, item: Item, *, lossy: bool) -> Referring | None:
+    def by_reference(self, made: Shortened, item: Item) -> Referring | None:
         """Return an item's text with references in place of repeated lines; None if there are too few
-        repeated lines. With `lossy`, counts may also replace lines."""
-        name, call = self._name(item.result), self.call(item.result)
+        repeated lines."""
+        call = self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, call) if has_other_lines else None
-        return with_references(self._index(), made.text, call, name, original, lossy=lossy)
+        return with_references(self._index(), made.text, call, original)
 
     def keep_index(self) -> None:
         """Keep the line index for the next turn."""

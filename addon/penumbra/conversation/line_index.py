@@ -1,5 +1,5 @@
 """This module has the line index of a conversation. The index finds a line in the conversation's earlier
-texts: forwarded results and arguments of calls. A line with times is also found without its times.
+texts: forwarded results and arguments of calls.
 
 Some lines depend on a legend or heading: values of a pattern, rows of a table, hits below the name of
 their file. Below another heading, such a line means something else, so it does not count as a line of the
@@ -166,8 +166,8 @@ class LineIndex:
     """The latest position of each line among the lines of all texts, by the line without blanks around it."""
     _before: dict[int, int] = field(default_factory=dict)
     """For a line that occurred before, its previous position, by position."""
-    _timed: dict[str, int] = field(default_factory=dict)
-    """The latest position of each line with times, by the line without its times."""
+    _timed: set[str] = field(default_factory=set)
+    """Each line with times, without its times."""
     _facts: set[bytes] = field(default_factory=set)
     _unread: list[Sequence[str | None]] = field(default_factory=list)
     """Texts whose facts have not been extracted yet."""
@@ -227,7 +227,7 @@ class LineIndex:
                 latest[line] = position
         for place in lines_with(_SOME_TIME_SIGN, bare):
             if (timeless := _timeless(bare[place])) != bare[place]:
-                self._timed[timeless] = start + place
+                self._timed.add(timeless)
 
     def is_empty(self) -> bool:
         """Return whether the index has no lines."""
@@ -251,26 +251,18 @@ class LineIndex:
             position = self._before.get(position, -1)
         return places
 
-    def shown(self, bare: str) -> tuple[bytes, bool] | None:
-        """Return the key of the last text with the stripped line `bare`, and whether the line has other times
-        in that text. Return None if there is no such text."""
-        position = self._latest.get(bare)
-        if position is not None:
-            return self._text(position).key, False
-        position = self._timed.get(_timeless(bare))
-        return None if position is None else (self._text(position).key, True)
-
-    def _text(self, position: int) -> EarlierText:
-        return self._texts[bisect_right(self._starts, position) - 1]
-
     def shown_before(self) -> ShownBefore:
         """Return the facts and lines that the texts so far show."""
         for lines in self._unread:
             self._facts.update(facts.facts_of(encode("\n".join(filter(None, lines)))))
         self._unread = []
-        return ShownBefore(
-            self._facts, lambda line: len(line) >= LEAST_CHARACTERS and self.shown(line) is not None
-        )
+        return ShownBefore(self._facts, self._is_shown)
+
+    def _is_shown(self, bare: str) -> bool:
+        """Return whether an earlier text has the stripped line `bare`, perhaps with other times."""
+        if len(bare) < LEAST_CHARACTERS:
+            return False
+        return bare in self._latest or _timeless(bare) in self._timed
 
 
 class LineIndexes:

@@ -1,9 +1,9 @@
 """This module finds the lines of a repeated text that stay, because later turns need them in this place.
 
-In an output, failures stay with the lines around them and the headings above them. The outcome of a run,
-acknowledged changes and findings of linters also stay. A heading stays if a line below it stays, so that
-no hit is read under another file's name. In a file, the units next to a change stay, up to a limit
-(`FileUnits`), because edits mostly quote lines near a change.
+In an output, failures stay with the lines next to them. The outcome of a run, acknowledged changes and
+findings of linters also stay. A heading stays if a line below it stays, so that no hit is read under another
+file's name. In a file, the units next to a change stay, up to a limit (`FileUnits`), because edits mostly
+quote lines near a change.
 """
 
 from __future__ import annotations
@@ -19,12 +19,6 @@ from penumbra.compress.critical_lines import critical_lines, reports
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.stages import search_hits
 
-_AROUND = 3
-"""The greatest number of lines of a paragraph that belong to a failure, on each side."""
-_LEVELS = 3
-"""The greatest number of enclosing lines of a failure. Each is above the last and less indented."""
-_ABOVE = 40
-"""The number of lines above a failure that are searched for such lines."""
 _LONGEST_HEADING = 400
 """The length in characters of the longest line that may be a heading."""
 _PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
@@ -62,14 +56,12 @@ class StayingLines:
     """A `StayingLines` has the lines of one text that stay, and its headings."""
 
     positions: Sequence[int] = ()
-    """The positions of the lines that stay, in order."""
+    """The positions of the lines with a failure, a change, an outcome or a finding, and of the lines next to
+    a failure, in order."""
     headings: Sequence[Sequence[int]] = ()
     """The positions of the headings of each form, in order."""
     filled: Sequence[int] = ()
     """The positions of the lines that are not blank, in order."""
-    stated: Sequence[int] = ()
-    """The positions of the lines that stay even if a reference states their place. These are lines with a
-    failure, a change, an outcome or a finding, and lines next to a failure."""
 
     @classmethod
     def of(cls, lines: Sequence[str], call: Call) -> StayingLines:
@@ -77,22 +69,18 @@ class StayingLines:
         if call.shows_files and call.path:
             return cls()
         headings = _headings(lines)
-        stated = set() if call.shows_files else set(reports(lines, "change"))
-        staying: set[int] = set()
+        staying = set() if call.shows_files else set(reports(lines, "change"))
         if not quotes(call):
-            critical = critical_lines(lines)
-            failures = failing(lines, critical)
-            for position in failures:
-                staying.update(_belonging(lines, headings, position))
+            failures = failing(lines, critical_lines(lines))
             beside = {position + step for position in failures for step in (-1, 1)}
-            stated.update(failures, beside & staying, reports(lines, "outcome", "finding"))
-            staying.update(critical)
+            staying.update(failures, reports(lines, "outcome", "finding"))
+            staying.update(at for at in beside if 0 <= at < len(lines) and lines[at].strip())
         filled = [n for n, line in enumerate(lines) if line.strip()] if headings else []
-        return cls(sorted(staying | stated), headings, filled, sorted(stated))
+        return cls(sorted(staying), headings, filled)
 
-    def stretches(self, start: int, end: int, *, located: bool = False) -> Iterator[tuple[int, int]]:
-        """Yield the ranges between the lines that stay. With `located`, a reference states their place."""
-        positions = self.stated if located else self.positions
+    def stretches(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges between the lines that stay."""
+        positions = self.positions
         for position in positions[bisect_left(positions, start) : bisect_left(positions, end)]:
             if start < position:
                 yield start, position
@@ -130,28 +118,6 @@ def _headings(lines: Sequence[str]) -> list[list[int]]:
         elif position + 1 < len(lines) and _BELOW.match(lines[position + 1]) and _OPENING.fullmatch(line):
             places[-1].append(position)
     return [form for form in places if form]
-
-
-def _belonging(lines: Sequence[str], headings: Sequence[Sequence[int]], position: int) -> list[int]:
-    """Return a failure's paragraph, the headings above it, and the less indented lines that enclose it."""
-    belonging: list[int] = []
-    for step in (-1, 1):
-        for distance in range(1, _AROUND + 1):
-            beside = position + step * distance
-            if not 0 <= beside < len(lines) or not lines[beside].strip():
-                break
-            belonging.append(beside)
-    belonging += [form[above - 1] for form in headings if (above := bisect_left(form, position))]
-    indentation, levels = len(lines[position]) - len(lines[position].lstrip()), 0
-    for above in range(position - 1, max(-1, position - _ABOVE - 1), -1):
-        if not indentation or levels == _LEVELS:
-            break
-        bare = lines[above].lstrip()
-        if bare and len(lines[above]) - len(bare) < indentation:
-            indentation = len(lines[above]) - len(bare)
-            levels += 1
-            belonging.append(above)
-    return belonging
 
 
 _CONTAINER = re.compile(

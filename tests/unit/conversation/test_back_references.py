@@ -207,6 +207,16 @@ def test_a_range_of_lines_is_named_only_if_it_counts_them() -> None:
     assert "lines" not in marker.partition(": same as ")[2]
 
 
+@pytest.mark.parametrize(
+    ("mark", "count"), [("[the line above 3 more times]", 1), ("[the 2 lines above 1 more time]", 2)]
+)
+def test_a_mark_stays_with_the_lines_that_it_counts(mark: str, count: int) -> None:
+    known = code(5, 20)
+    result = (rerun("\n".join(code(0, 40)), "\n".join(["go", *known, mark, "end"])) or "").split("\n")
+    assert result[-2 - count :] == [*known[-count:], mark, "end"]
+    assert len(result) < len(known)
+
+
 def test_only_lines_that_a_shortened_text_shows_are_referred_to() -> None:
     old = code(0, 40)
     shown = [*old[:10], "[20 lines, 900 bytes left out]", *old[30:]]

@@ -64,6 +64,50 @@ def test_short_lines_are_not_looked_up_by_themselves(line: str, *, expected: boo
     assert is_telling(line) is expected
 
 
+def test_stages_learn_which_lines_and_facts_were_shown() -> None:
+    index = indexed([f"module_{n} is built from src/module_{n}.c" for n in range(4)])
+    told = index.shown_before()
+    assert told.is_line("module_3 is built from src/module_3.c")
+    assert not told.is_line("module_4 is built from src/module_4.c")
+    assert b"src/module_3.c" in told.facts
+    assert b"src/module_4.c" not in told.facts
+    index.calls.note(b"1", "what Write a.py was given")
+    index.note(b"1", "what Write a.py was given", "a = src/module_5.c", is_argument=True)
+    assert b"src/module_5.c" not in index.shown_before().facts
+
+
+LATER = str.maketrans("0123456789", "1234567890")
+"""A translation table that changes every digit."""
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        *("2026-01-02T03:04:05.678Z", "3:04:05", "2026-01-02 03:04:05,678+01:00"),
+        *("12ms", "1.5 s", "3m", "4 h", "7us", "7 µs", "7ns", "2m 4s"),
+    ],
+)
+def test_a_line_with_another_time_was_shown(time: str) -> None:
+    told = indexed([f"the worker is done after {time}"]).shown_before()
+    assert told.is_line(f"the worker is done after {time.translate(LATER)}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the worker has taken 12 items",
+        "median=1.5ms over all of them (n=5)",
+        "real    0m1.500s",
+        "parse/large 1.5 ms/op",
+        "  2026-01-02T03:04:05Z",
+    ],
+)
+def test_other_numbers_and_times_that_were_asked_for_are_new(line: str) -> None:
+    told = indexed([line]).shown_before()
+    assert told.is_line(line.strip())
+    assert not told.is_line(line.strip().translate(LATER))
+
+
 def test_the_longest_known_index_is_taken_by_one_request_at_a_time() -> None:
     kept = LineIndexes()
     one, two = LineIndex(), LineIndex()
