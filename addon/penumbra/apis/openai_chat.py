@@ -557,9 +557,9 @@ def _call_items(document: Document) -> Iterator[Raw]:
 
 def _says(document: Document) -> bool:
     """Return whether an event that ends a turn also has content for the client."""
-    choices = document.plain(document.top.get("choices")) or []
-    deltas = [choice.get("delta") or {} for choice in choices if isinstance(choice, dict)]
-    shown = [value for delta in deltas for key, value in delta.items() if key != "role"]
+    choices = map(document.members, document.items(document.top.get("choices")))
+    deltas = [document.members(choice.get("delta")) for choice in choices]
+    shown = [document.plain(value) for delta in deltas for key, value in delta.items() if key != "role"]
     return any(value not in (None, "", []) for value in shown)
 
 

@@ -239,6 +239,14 @@ def test_odd_events_pass(odd: bytes) -> None:
     assert turn.finished
 
 
+def test_an_odd_end_of_a_hidden_turn_is_passed_over() -> None:
+    odd = b'data: {"choices":[{"index":0,"delta":"x","finish_reason":"tool_calls"}]}\n\n'
+    asking = FIRST.replace(chunk(0, reason="tool_calls"), odd)
+    out, (first, last) = every_cut(stream, [asking, chunk(1, "stop", content="y") + DONE])
+    assert PHANTOM.encode() not in out
+    assert (len(first.injected), last.finished) == (1, True)
+
+
 def completion(message: dict[str, Any], reason: str) -> bytes:
     body = {
         "id": "c",
