@@ -92,38 +92,31 @@ def test_a_caller_has_one_thread_and_no_address_takes_all():
     assert log.most == 2
 
 
-def test_abandoned_work_is_not_begun():
+async def test_abandoned_work_is_not_begun():
     log, workers = Log(), Workers()
     caller = WorkOwner("192.0.2.1", b"a")
-
-    async def some() -> None:
-        first = asyncio.ensure_future(workers.run(caller, log.piece("first")))
-        gone = [asyncio.ensure_future(workers.run(caller, log.piece("gone"))) for _ in range(20)]
-        last = asyncio.ensure_future(workers.run(caller, log.piece("last")))
-        await log.all_wait(workers)
-        for task in gone:
-            task.cancel()
-        log.gate.set()
-        assert await asyncio.gather(first, last) == ["first", "last"]
-
-    asyncio.run(some())
+    first = asyncio.ensure_future(workers.run(caller, log.piece("first")))
+    gone = [asyncio.ensure_future(workers.run(caller, log.piece("gone"))) for _ in range(20)]
+    last = asyncio.ensure_future(workers.run(caller, log.piece("last")))
+    await log.all_wait(workers)
+    for task in gone:
+        task.cancel()
+    log.gate.set()
+    assert await asyncio.gather(first, last) == ["first", "last"]
     workers.close()
     assert log.order == ["first", "last"]
     assert not workers.peers
 
 
-def test_an_error_comes_back_to_its_caller_and_others_go_on():
+async def test_an_error_comes_back_to_its_caller_and_others_go_on():
     workers, caller = Workers(), WorkOwner("192.0.2.1", b"a")
 
     def fails() -> None:
         raise KeyError("here")
 
-    async def both() -> None:
-        with pytest.raises(KeyError, match="here"):
-            await workers.run(caller, fails)
-        assert await workers.run(caller, lambda: 1) == 1
-
-    asyncio.run(both())
+    with pytest.raises(KeyError, match="here"):
+        await workers.run(caller, fails)
+    assert await workers.run(caller, lambda: 1) == 1
     workers.close()
 
 
@@ -213,23 +206,19 @@ def test_a_large_request_comes_to_its_turn_among_small_ones(peers: int) -> None:
     assert order.index("large") <= 6
 
 
-def test_one_large_piece_of_work_runs_at_a_time_and_small_ones_beside_it() -> None:
+async def test_one_large_piece_of_work_runs_at_a_time_and_small_ones_beside_it() -> None:
     log, workers = Log(), Workers(3)
     large = [(WorkOwner(f"192.0.2.{n}", b"l"), f"large {n}", 4_000_000) for n in range(6)]
     small = [(WorkOwner(f"192.0.2.{n}", b"s"), f"small {n}", 40_000) for n in range(6, 8)]
-
-    async def all_of_it() -> list[str]:
-        tasks = [
-            asyncio.ensure_future(workers.run(caller, log.piece(name), size=size, begun=name == "large 5"))
-            for caller, name, size in (*large, *small)
-        ]
-        await log.all_wait(workers)
-        begun = log.order.copy()
-        log.gate.set()
-        await asyncio.gather(*tasks)
-        return begun
-
-    begun = asyncio.run(all_of_it())
+    tasks = [
+        asyncio.ensure_future(workers.run(caller, log.piece(name), size=size, begun=name == "large 5"))
+        for caller, name, size in (*large, *small)
+    ]
+    await log.all_wait(workers)
+    begun = log.order.copy()
+    log.gate.set()
+    await asyncio.gather(*tasks)
+    begun = begun
     workers.close()
     assert sorted(name.partition(" ")[0] for name in begun) == ["large", "small", "small"]
     assert len(log.order) == len(large) + len(small)

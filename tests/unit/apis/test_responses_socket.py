@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -114,30 +113,27 @@ def made(clean: Callable[[str], Coroutine[Any, Any, str]] | None = None) -> tupl
     return Expansions(b"k" * 32, Table(database, exchanges.SCHEMA, 60), kept, calls), calls
 
 
-def test_calls_are_recorded_without_their_secrets() -> None:
+async def test_calls_are_recorded_without_their_secrets() -> None:
     async def clean(text: str) -> str:
         if "unreadable" in text:
             raise RedactionError("no")
         return text.replace("secret", "[REDACTED]")
 
-    async def go() -> None:
-        _, cache = made(clean)
-        calls = [
-            MadeCall(CALL, "Bash", '{"command":"echo secret"}'),
-            MadeCall(CALL + "2", "Bash", "unreadable"),
-            MadeCall(CALL + "3", "Write", "x" * 64_001),
-            MadeCall("call_0", "Bash", "{}"),
-        ]
-        await cache.record(b"p" * 32, calls)
-        known = await cache.of_ids(b"p" * 32, [call.id for call in calls])
-        assert {one: call.arguments for one, call in known.items()} == {
-            CALL: '{"command":"echo [REDACTED]"}',
-            CALL + "2": "",
-            CALL + "3": "",
-        }
-        assert await cache.of_ids(b"q" * 32, [CALL]) == {}
-
-    asyncio.run(go())
+    _, cache = made(clean)
+    calls = [
+        MadeCall(CALL, "Bash", '{"command":"echo secret"}'),
+        MadeCall(CALL + "2", "Bash", "unreadable"),
+        MadeCall(CALL + "3", "Write", "x" * 64_001),
+        MadeCall("call_0", "Bash", "{}"),
+    ]
+    await cache.record(b"p" * 32, calls)
+    known = await cache.of_ids(b"p" * 32, [call.id for call in calls])
+    assert {one: call.arguments for one, call in known.items()} == {
+        CALL: '{"command":"echo [REDACTED]"}',
+        CALL + "2": "",
+        CALL + "3": "",
+    }
+    assert await cache.of_ids(b"q" * 32, [CALL]) == {}
 
 
 def request(*items: Any, before: str = "", tools: Any = (TOOL,)) -> Document:
@@ -156,74 +152,63 @@ async def prepared(
     return await expansions.prepare(known, document, conditions)
 
 
-def test_tools_of_a_former_request_are_still_there() -> None:
+async def test_tools_of_a_former_request_are_still_there() -> None:
     """Only the first request declares the tools. Later requests name the response by its id."""
-
-    async def go() -> None:
-        expansions, _ = made()
-        item = {"type": "additional_tools", "role": "developer", "tools": [TOOL]}
-        first = await prepared(expansions, document := request(item, tools=[]))
-        assert first is not None
-        assert b"expand_context" in document.render()
-        await expansions.remember(first, Done(b"", (CALL,), ids=("resp_1",)))
-        again = await prepared(expansions, document := request(before="resp_1", tools=[]))
-        assert again is not None
-        assert again.tool == "expand_context"
-        assert document.edits == []
-        assert again.references.scope == first.references.scope
-        assert await prepared(expansions, request(before="resp_unknown", tools=[])) is None
-        # An unknown history never gets the injected tool.
-        for _ in range(2):
-            unknown = await prepared(expansions, request(before="resp_unknown"))
-            assert unknown is not None
-            assert not unknown.declared
-
-    asyncio.run(go())
+    expansions, _ = made()
+    item = {"type": "additional_tools", "role": "developer", "tools": [TOOL]}
+    first = await prepared(expansions, document := request(item, tools=[]))
+    assert first is not None
+    assert b"expand_context" in document.render()
+    await expansions.remember(first, Done(b"", (CALL,), ids=("resp_1",)))
+    again = await prepared(expansions, document := request(before="resp_1", tools=[]))
+    assert again is not None
+    assert again.tool == "expand_context"
+    assert document.edits == []
+    assert again.references.scope == first.references.scope
+    assert await prepared(expansions, request(before="resp_unknown", tools=[])) is None
+    # An unknown history never gets the injected tool.
+    for _ in range(2):
+        unknown = await prepared(expansions, request(before="resp_unknown"))
+        assert unknown is not None
+        assert not unknown.declared
 
 
-def test_a_request_without_a_decision_leaves_the_declaration_open() -> None:
-    async def go() -> None:
-        expansions, _ = made()
-        await expansions.leave_undecided(Caller(b"p" * 32, "session"), "resp_1")
-        found = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_1"))
-        assert found is not None
-        alone = prefix_hash.of(request({"role": "user", "content": "hi"}))
-        assert found.history.before == alone.history[-1]
-
-    asyncio.run(go())
+async def test_a_request_without_a_decision_leaves_the_declaration_open() -> None:
+    expansions, _ = made()
+    await expansions.leave_undecided(Caller(b"p" * 32, "session"), "resp_1")
+    found = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_1"))
+    assert found is not None
+    alone = prefix_hash.of(request({"role": "user", "content": "hi"}))
+    assert found.history.before == alone.history[-1]
 
 
-def test_places_go_on_from_request_to_request() -> None:
+async def test_places_go_on_from_request_to_request() -> None:
     """A response without calls is found in a whole history by the hash of everything before the response."""
-
-    async def go() -> None:
-        expansions, _ = made()
-        warm = await prepared(expansions, request())
-        assert warm is not None
-        await expansions.remember(warm, Done(b"", ids=("resp_0",)))
-        first = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_0"))
-        assert first is not None
-        made_call = MadeCall(CALL, "Bash", "{}")
-        await expansions.remember(first, Done(b"", (CALL,), "See.", ids=("resp_1",), made=(made_call,)))
-        output = {"type": "function_call_output", "call_id": CALL, "output": "x"}
-        second = await prepared(expansions, request(output, before="resp_1"))
-        assert second is not None
-        await expansions.remember(second, Done(b"", (), "Done.", ids=("resp_2",)))
-        whole = request(
-            {"role": "user", "content": "hi"},
-            {"type": "function_call", "call_id": CALL, "name": "Bash", "arguments": "{}"},
-            {"type": "function_call_output", "call_id": CALL, "output": "x"},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
-            {"role": "user", "content": "more"},
-        )
-        strict = Conditions(wanted=False, at_stake=True, hint=True)
-        for left_out in (0, 2):
-            document = json.loads(whole.data)
-            kept = document["input"][:1] + document["input"][1 + left_out :]
-            found = await prepared(expansions, request(*kept), strict, "openai_responses")
-            assert (found is not None) is (left_out == 0)
-
-    asyncio.run(go())
+    expansions, _ = made()
+    warm = await prepared(expansions, request())
+    assert warm is not None
+    await expansions.remember(warm, Done(b"", ids=("resp_0",)))
+    first = await prepared(expansions, request({"role": "user", "content": "hi"}, before="resp_0"))
+    assert first is not None
+    made_call = MadeCall(CALL, "Bash", "{}")
+    await expansions.remember(first, Done(b"", (CALL,), "See.", ids=("resp_1",), made=(made_call,)))
+    output = {"type": "function_call_output", "call_id": CALL, "output": "x"}
+    second = await prepared(expansions, request(output, before="resp_1"))
+    assert second is not None
+    await expansions.remember(second, Done(b"", (), "Done.", ids=("resp_2",)))
+    whole = request(
+        {"role": "user", "content": "hi"},
+        {"type": "function_call", "call_id": CALL, "name": "Bash", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": CALL, "output": "x"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
+        {"role": "user", "content": "more"},
+    )
+    strict = Conditions(wanted=False, at_stake=True, hint=True)
+    for left_out in (0, 2):
+        document = json.loads(whole.data)
+        kept = document["input"][:1] + document["input"][1 + left_out :]
+        found = await prepared(expansions, request(*kept), strict, "openai_responses")
+        assert (found is not None) is (left_out == 0)
 
 
 @pytest.mark.parametrize(
@@ -236,29 +221,26 @@ def test_places_go_on_from_request_to_request() -> None:
         (0, [140, 140, 23]),
     ],
 )
-def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
+async def test_texts_share_what_fits(limit: int | None, sizes: list[int]) -> None:
     """A text that is not longer than the note 'nothing fits' is always sent."""
     lines = "".join(f"line {n:04}\n" for n in range(399))
 
     async def find(ref: str) -> Original | None:
         return Original(lines)
 
-    async def go() -> None:
-        expansions, _ = made()
-        found = await prepared(expansions, request({"role": "user", "content": "hi"}))
-        assert found is not None
-        queries = ({"id": "shadow_1"}, {"id": "shadow_2"}, {"id": "shadow_1", "lines": "7"})
-        calls = tuple(InjectedCall(f"call_{n}", json.dumps(query)) for n, query in enumerate(queries))
-        provided: set[str] = set()
-        ask = Ask(calls, refused=False)
-        texts, answered = await expansions.texts(found, find, ask, provided, limit)
-        assert [one.sent for one in answered] == [len(text.encode()) for text in texts]
-        assert all(len(text) <= size + 300 for text, size in zip(texts, sizes, strict=True))
-        assert all(len(text) >= size for text, size in zip(texts, sizes, strict=True))
-        assert texts[2] == "[Lines 7-7 of 399]\nline 0006\n"
-        assert len(provided) == (1 if limit == 0 else 3)
-
-    asyncio.run(go())
+    expansions, _ = made()
+    found = await prepared(expansions, request({"role": "user", "content": "hi"}))
+    assert found is not None
+    queries = ({"id": "shadow_1"}, {"id": "shadow_2"}, {"id": "shadow_1", "lines": "7"})
+    calls = tuple(InjectedCall(f"call_{n}", json.dumps(query)) for n, query in enumerate(queries))
+    provided: set[str] = set()
+    ask = Ask(calls, refused=False)
+    texts, answered = await expansions.texts(found, find, ask, provided, limit)
+    assert [one.sent for one in answered] == [len(text.encode()) for text in texts]
+    assert all(len(text) <= size + 300 for text, size in zip(texts, sizes, strict=True))
+    assert all(len(text) >= size for text, size in zip(texts, sizes, strict=True))
+    assert texts[2] == "[Lines 7-7 of 399]\nline 0006\n"
+    assert len(provided) == (1 if limit == 0 else 3)
 
 
 def test_both_framings_show_the_same_answer() -> None:

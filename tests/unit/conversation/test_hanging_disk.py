@@ -99,89 +99,76 @@ def forms(accepted: Accepted) -> list[str]:
     return [block["content"] for block in blocks if block["type"] == "tool_result"]
 
 
-def test_results_are_only_redacted_meanwhile_and_keep_that_form(callers: Callers, disk: Disk) -> None:
-    async def go() -> list[list[str]]:
-        found = [forms(await sent(callers, 1))]
-        disk.hang()
-        # The first request has waited, so the engine knows that the disk hangs.
-        found += [forms(await sent(callers, count)) for count in (2, 3, 4)]
-        assert callers.engine.database.samples()["up"] == 0
-        await disk.free()
-        found.append(forms(await sent(callers, 5)))
-        callers.restart()
-        return [*found, forms(await sent(callers, 6))]
-
-    found = asyncio.run(go())
+async def test_results_are_only_redacted_meanwhile_and_keep_that_form(callers: Callers, disk: Disk) -> None:
+    found = [forms(await sent(callers, 1))]
+    disk.hang()
+    # The first request has waited, so the engine knows that the disk hangs.
+    found += [forms(await sent(callers, count)) for count in (2, 3, 4)]
+    assert callers.engine.database.samples()["up"] == 0
+    await disk.free()
+    found.append(forms(await sent(callers, 5)))
+    callers.restart()
+    found = [*found, forms(await sent(callers, 6))]
     for before, after in pairwise(found):
         assert after[: len(before)] == before
     is_whole = [form.count("idle, nothing") == 300 for form in found[-1]]
     assert is_whole == [False, False, True, True, False, False]
 
 
-def test_no_later_request_waits_and_the_log_names_beginning_and_end(
+async def test_no_later_request_waits_and_the_log_names_beginning_and_end(
     callers: Callers, disk: Disk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def go() -> None:
-        await sent(callers, 1)
-        disk.hang()
-        await sent(callers, 2)
-        callers.engine.database.patience = 60.0
-        for number in range(5):
-            await sent(callers, 2, f"another {number}")
-        await disk.free()
-
-    asyncio.run(go())
+    await sent(callers, 1)
+    disk.hang()
+    await sent(callers, 2)
+    callers.engine.database.patience = 60.0
+    for number in range(5):
+        await sent(callers, 2, f"another {number}")
+    await disk.free()
     said = [line.getMessage().rpartition(": ")[2] for line in caplog.records]
     assert said == ["the disk does not answer; requests no longer wait for it", "the disk answers again"]
 
 
-def test_waiting_writes_are_bounded_and_forgotten_results_keep_their_form(
+async def test_waiting_writes_are_bounded_and_forgotten_results_keep_their_form(
     callers: Callers, disk: Disk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A form stays even if memory has forgotten the decision."""
     monkeypatch.setattr(store_database, "MUCH_WAITING", 20_000)
     monkeypatch.setattr(store_database, "MOST_WAITING", 50_000)
-
-    async def go() -> None:
-        known = callers.engine.database
-        await sent(callers, 1)
-        disk.hang()
-        for number in range(10):
-            await sent(callers, 3, f"another {number}")
-        during = await sent(callers, 3)
-        figures = known.samples()
-        assert figures["waiting_bytes"] <= 50_000
-        assert figures["forgotten_rows_total"] == known.forgotten > 0
-        await disk.free()
-        assert known.samples()["waiting_bytes"] == 0
-        callers.engine.stores.decisions.forget(during.decided)
-        after = await sent(callers, 4)
-        assert forms(after)[:3] == forms(during)
-
-    asyncio.run(go())
+    known = callers.engine.database
+    await sent(callers, 1)
+    disk.hang()
+    for number in range(10):
+        await sent(callers, 3, f"another {number}")
+    during = await sent(callers, 3)
+    figures = known.samples()
+    assert figures["waiting_bytes"] <= 50_000
+    assert figures["forgotten_rows_total"] == known.forgotten > 0
+    await disk.free()
+    assert known.samples()["waiting_bytes"] == 0
+    callers.engine.stores.decisions.forget(during.decided)
+    after = await sent(callers, 4)
+    assert forms(after)[:3] == forms(during)
     assert "rows were forgotten" in caplog.text
 
 
-def test_a_disk_that_is_only_slow_is_still_asked(callers: Callers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_is_only_slow_is_still_asked(
+    callers: Callers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If too much waits to be written, no decision is made that must be remembered."""
     monkeypatch.setattr(store_database, "MUCH_WAITING", -1)
-
-    async def go() -> None:
-        whole = forms(await sent(callers, 1))
-        assert not callers.engine.database.hangs
-        monkeypatch.setattr(store_database, "MUCH_WAITING", 1 << 20)
-        both = forms(await sent(callers, 2))
-        assert both[:1] == whole
-        assert [form.count("idle, nothing") == 300 for form in both] == [True, False]
-
-    asyncio.run(go())
+    whole = forms(await sent(callers, 1))
+    assert not callers.engine.database.hangs
+    monkeypatch.setattr(store_database, "MUCH_WAITING", 1 << 20)
+    both = forms(await sent(callers, 2))
+    assert both[:1] == whole
+    assert [form.count("idle, nothing") == 300 for form in both] == [True, False]
 
 
-def test_requests_are_refused_if_the_settings_require_the_store(start: Callable[..., Callers]) -> None:
+async def test_requests_are_refused_if_the_settings_require_the_store(start: Callable[..., Callers]) -> None:
     callers = start(store_away="refuse")
     disk = Disk(callers)
-
-    async def go() -> None:
+    try:
         await sent(callers, 1)
         disk.hang()
         # The disk hangs at any write.
@@ -191,26 +178,19 @@ def test_requests_are_refused_if_the_settings_require_the_store(start: Callable[
         assert isinstance(await callers.engine.process(incoming(2), callers.settings), Refused)
         await disk.free()
         await sent(callers, 2)
-
-    try:
-        asyncio.run(go())
     finally:
         disk.let_go()
 
 
-def test_a_conversation_that_memory_does_not_know_waits_for_the_disk(callers: Callers) -> None:
+async def test_a_conversation_that_memory_does_not_know_waits_for_the_disk(callers: Callers) -> None:
     """Only the disk knows the forms that were sent before."""
-
-    async def go() -> None:
-        before = forms(await sent(callers, 3))
-        callers.restart()
-        known, free = callers.engine.database, threading.Event()
-        known.patience = 0.05
-        known.submit(lambda connection: free.wait(30))
-        asked = asyncio.ensure_future(sent(callers, 4))
-        while not known.hangs:
-            await asyncio.sleep(0.001)
-        free.set()
-        assert forms(await asked)[:3] == before
-
-    asyncio.run(go())
+    before = forms(await sent(callers, 3))
+    callers.restart()
+    known, free = callers.engine.database, threading.Event()
+    known.patience = 0.05
+    known.submit(lambda connection: free.wait(30))
+    asked = asyncio.ensure_future(sent(callers, 4))
+    while not known.hangs:
+        await asyncio.sleep(0.001)
+    free.set()
+    assert forms(await asked)[:3] == before

@@ -24,14 +24,13 @@ LOG = "\n".join(f"{number:05} worker idle, nothing to do" for number in range(30
 
 
 @pytest.mark.parametrize("policy", ["refuse", "go_on"])
-def test_a_request_in_which_the_store_fails_is_refused_too(policy: str, tmp_path: Path) -> None:
+async def test_a_request_in_which_the_store_fails_is_refused_too(policy: str, tmp_path: Path) -> None:
     redis = RedisServer(tmp_path / "redis")
     relay = Relay(redis.port)
     settings = Settings(database="memory", store=relay.url, store_key="5e" * 32, store_away=policy)
     body = API.body([("user", "Why?"), ("call", "toolu_1", "docker logs worker"), ("result", "toolu_1", LOG)])
     incoming = arriving(API, body, API.credential("k"))
-
-    async def test() -> None:
+    try:
         engine = Engine(EngineSettings.of(settings))
         assert engine.shared is not None
         # A working store gets enough time even on a busy machine.
@@ -55,9 +54,6 @@ def test_a_request_in_which_the_store_fails_is_refused_too(policy: str, tmp_path
         relay.mend()
         engine.close()
         await asyncio.sleep(0.01)
-
-    try:
-        asyncio.run(test())
     finally:
         relay.close()
         redis.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -147,20 +146,16 @@ def test_with_a_history_at_the_provider_only_the_window_is_learned() -> None:
     assert one.limits == LearnedLimits(window=200_000)
 
 
-def test_a_limit_is_stored_once_the_provider_accepts_the_request() -> None:
+async def test_a_limit_is_stored_once_the_provider_accepts_the_request() -> None:
     remembered: list[LearnedLimits] = []
 
     async def learn(limits: LearnedLimits) -> None:
         remembered.append(limits)
 
     one = made(Bounds(learn=learn), "y" * 40_000)
-
-    async def go() -> None:
+    await one.learn()
+    assert remembered == []
+    one.less(TOO_LONG, BODY, elsewhere=True)
+    for _ in range(2):
         await one.learn()
-        assert remembered == []
-        one.less(TOO_LONG, BODY, elsewhere=True)
-        for _ in range(2):
-            await one.learn()
-        assert remembered == [LearnedLimits(window=200_000)]
-
-    asyncio.run(go())
+    assert remembered == [LearnedLimits(window=200_000)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -73,84 +72,72 @@ def asking(*refs: str) -> bytes:
     return start(1) + b"".join(calls) + end("tool_use", 1)
 
 
-def test_malformed_references_are_stored_nowhere() -> None:
+async def test_malformed_references_are_stored_nowhere() -> None:
     """The model may pass any text as a reference."""
-
-    async def go() -> None:
-        expansions = made()
-        document = request({"type": "create"}, {"role": "user", "content": "hello"})
-        first = await prepared(expansions, document, "hello")
-        unknown = "shadow_" + "0" * 18
-        data = asking(f"the password is {SECRET}", f"<<<SHADOW:{unknown}>>>")
-        _, texts, answered = await answers(expansions, first, document, data)
-        assert [each.ref for each in answered] == ["", unknown]
-        assert SECRET not in "".join(texts)
-        event = expansion_event(
-            flow_id="f", conversation=b"c", answered=answered, calls=1, tokens=[], sound=True
-        )
-        assert SECRET not in json.dumps(event)
-
-    asyncio.run(go())
+    expansions = made()
+    document = request({"type": "create"}, {"role": "user", "content": "hello"})
+    first = await prepared(expansions, document, "hello")
+    unknown = "shadow_" + "0" * 18
+    data = asking(f"the password is {SECRET}", f"<<<SHADOW:{unknown}>>>")
+    _, texts, answered = await answers(expansions, first, document, data)
+    assert [each.ref for each in answered] == ["", unknown]
+    assert SECRET not in "".join(texts)
+    event = expansion_event(flow_id="f", conversation=b"c", answered=answered, calls=1, tokens=[], sound=True)
+    assert SECRET not in json.dumps(event)
 
 
-def test_references_of_earlier_releases_are_found() -> None:
-    async def go() -> None:
-        expansions = made()
-        document = request({"type": "create"}, {"role": "user", "content": "hello"})
-        first = await prepared(expansions, document, "hello")
-        long = first.references.whole("BEFORE")
-        now = reference.brief(first.references.whole("NOW"))
-        await expansions.keep(first, {long: "BEFORE", now: "NOW"})
-        wrong = f"shadow_{int(now.removeprefix('shadow_')):032x}"
-        asked = {long: "BEFORE", first.references.whole("NOW"): "NOW", now: "NOW", wrong: "not available"}
-        _, texts, _ = await answers(expansions, first, document, asking(*asked))
-        assert all(part in text for part, text in zip(asked.values(), texts, strict=True)), texts
-
-    asyncio.run(go())
+async def test_references_of_earlier_releases_are_found() -> None:
+    expansions = made()
+    document = request({"type": "create"}, {"role": "user", "content": "hello"})
+    first = await prepared(expansions, document, "hello")
+    long = first.references.whole("BEFORE")
+    now = reference.brief(first.references.whole("NOW"))
+    await expansions.keep(first, {long: "BEFORE", now: "NOW"})
+    wrong = f"shadow_{int(now.removeprefix('shadow_')):032x}"
+    asked = {long: "BEFORE", first.references.whole("NOW"): "NOW", now: "NOW", wrong: "not available"}
+    _, texts, _ = await answers(expansions, first, document, asking(*asked))
+    assert all(part in text for part, text in zip(asked.values(), texts, strict=True)), texts
 
 
-def test_a_thread_from_its_first_request_on() -> None:
-    async def go() -> None:
-        expansions = made()
-        document = request({"type": "create"}, {"role": "user", "content": "hello"})
-        first = await prepared(expansions, document, "hello")
-        ref = first.references.ref("THE ORIGINAL")
-        await expansions.keep(first, {ref: "THE ORIGINAL"})
-        exchange, texts, _ = await answers(expansions, first, document, asking(ref))
-        assert texts == ["THE ORIGINAL"]
-        step = exchange.answered(texts)
-        assert isinstance(step, Continue)
-        assert json.loads(step.request)["thread"] == {"type": "continue", "previous_message_id": "msg_1"}
-        assert len(json.loads(step.request)["messages"]) == 1
-        exchange.feed(start(2) + text(0, "Done.") + end("end_turn", 1))
-        done = exchange.end_turn()
-        assert isinstance(done, Done)
-        await expansions.remember(first, done)
+async def test_a_thread_from_its_first_request_on() -> None:
+    expansions = made()
+    document = request({"type": "create"}, {"role": "user", "content": "hello"})
+    first = await prepared(expansions, document, "hello")
+    ref = first.references.ref("THE ORIGINAL")
+    await expansions.keep(first, {ref: "THE ORIGINAL"})
+    exchange, texts, _ = await answers(expansions, first, document, asking(ref))
+    assert texts == ["THE ORIGINAL"]
+    step = exchange.answered(texts)
+    assert isinstance(step, Continue)
+    assert json.loads(step.request)["thread"] == {"type": "continue", "previous_message_id": "msg_1"}
+    assert len(json.loads(step.request)["messages"]) == 1
+    exchange.feed(start(2) + text(0, "Done.") + end("end_turn", 1))
+    done = exchange.end_turn()
+    assert isinstance(done, Done)
+    await expansions.remember(first, done)
 
-        # The client knows the id of the first turn only.
-        named = {"type": "continue", "previous_message_id": "msg_1"}
-        document = request(named, {"role": "user", "content": "go on"})
-        second = await prepared(expansions, document, "go on")
-        body = json.loads(document.render())
-        assert body["thread"]["previous_message_id"] == "msg_2"
-        assert [tool["name"] for tool in body["tools"]] == ["Bash", PHANTOM]
-        assert second.references.ref("THE ORIGINAL") == ref
-        mixed = MIXED.replace(b"msg_0", b"msg_3").replace(b"shadow_0", ref.encode())
-        exchange, texts, _ = await answers(expansions, second, document, mixed)
-        done = exchange.answered(texts)
-        assert isinstance(done, Done)
-        await expansions.remember(second, done)
+    # The client knows the id of the first turn only.
+    named = {"type": "continue", "previous_message_id": "msg_1"}
+    document = request(named, {"role": "user", "content": "go on"})
+    second = await prepared(expansions, document, "go on")
+    body = json.loads(document.render())
+    assert body["thread"]["previous_message_id"] == "msg_2"
+    assert [tool["name"] for tool in body["tools"]] == ["Bash", PHANTOM]
+    assert second.references.ref("THE ORIGINAL") == ref
+    mixed = MIXED.replace(b"msg_0", b"msg_3").replace(b"shadow_0", ref.encode())
+    exchange, texts, _ = await answers(expansions, second, document, mixed)
+    done = exchange.answered(texts)
+    assert isinstance(done, Done)
+    await expansions.remember(second, done)
 
-        result = {"type": "tool_result", "tool_use_id": "toolu_r0", "content": "out"}
-        named = {"type": "continue", "previous_message_id": "msg_3"}
-        document = request(named, {"role": "user", "content": [result]})
-        await prepared(expansions, document, "")
-        body = json.loads(document.render())
-        hidden = {"type": "tool_result", "tool_use_id": "toolu_p0", "content": "THE ORIGINAL"}
-        assert body["messages"][0]["content"] == [hidden, result]
-        assert body["thread"]["previous_message_id"] == "msg_3"
-
-    asyncio.run(go())
+    result = {"type": "tool_result", "tool_use_id": "toolu_r0", "content": "out"}
+    named = {"type": "continue", "previous_message_id": "msg_3"}
+    document = request(named, {"role": "user", "content": [result]})
+    await prepared(expansions, document, "")
+    body = json.loads(document.render())
+    hidden = {"type": "tool_result", "tool_use_id": "toolu_p0", "content": "THE ORIGINAL"}
+    assert body["messages"][0]["content"] == [hidden, result]
+    assert body["thread"]["previous_message_id"] == "msg_3"
 
 
 THREAD = {"type": "continue", "previous_message_id": "msg_9"}
@@ -162,42 +149,38 @@ NAMING = f"call {PHANTOM}"
     [(THREAD, "x", True), (None, NAMING, True), (None, "x", False)],
     ids=["known to the provider", "named in the request", "unknown"],
 )
-def test_a_conversation_that_began_without_the_proxy_is_left_alone(
+async def test_a_conversation_that_began_without_the_proxy_is_left_alone(
     thread: Any, words: str, is_watched: bool
 ) -> None:
     """A model that knows the tool may call the tool, and the client does not see the call."""
-
-    async def go() -> None:
-        history = [{"role": "user", "content": words}, {"role": "assistant", "content": "y"}] * (not thread)
-        expansions, new = made(), {"role": "user", "content": "z"}
-        document = request(thread, *history, new) if thread else body(*history, new)
-        conditions = Conditions(wanted=True, at_stake=True, hint=True)
-        known = await expansions.look("anthropic", document, Caller(b"p" * 32, ""))
-        assert known is not None
-        found = await expansions.prepare(known, document, conditions)
-        assert document.edits == []
-        assert (found is not None) == is_watched
-        if found is None:
-            return
-        assert not found.declared
-        loop, texts, _ = await answers(expansions, found, document, asking("shadow_" + "0" * 18))
-        step = loop.answered(texts)
-        assert isinstance(step, Continue)
-        assert b"tool_result" in step.request
-        shown = step.out + loop.feed(start(2) + text(0, "so") + end("end_turn", 2))
-        done = loop.end_turn()
-        assert isinstance(done, Done)
-        assert PHANTOM.encode() not in shown + done.out
-        await expansions.remember(found, done)
-        # The next request has the hidden exchange, and still no tool.
-        said = [*history, new, {"role": "assistant", "content": done.text}, {"role": "user", "content": "?"}]
-        later = body(*said) if not thread else request({**thread, "previous_message_id": done.ids[0]}, new)
-        known = await expansions.look("anthropic", later, Caller(b"p" * 32, ""))
-        assert known is not None
-        again = await expansions.prepare(known, later, conditions)
-        assert again is not None
-        assert not again.declared
-        assert len(again.replayed.exchanges) == 1
-        assert len(json.loads(later.render())["tools"]) == 1
-
-    asyncio.run(go())
+    history = [{"role": "user", "content": words}, {"role": "assistant", "content": "y"}] * (not thread)
+    expansions, new = made(), {"role": "user", "content": "z"}
+    document = request(thread, *history, new) if thread else body(*history, new)
+    conditions = Conditions(wanted=True, at_stake=True, hint=True)
+    known = await expansions.look("anthropic", document, Caller(b"p" * 32, ""))
+    assert known is not None
+    found = await expansions.prepare(known, document, conditions)
+    assert document.edits == []
+    assert (found is not None) == is_watched
+    if found is None:
+        return
+    assert not found.declared
+    loop, texts, _ = await answers(expansions, found, document, asking("shadow_" + "0" * 18))
+    step = loop.answered(texts)
+    assert isinstance(step, Continue)
+    assert b"tool_result" in step.request
+    shown = step.out + loop.feed(start(2) + text(0, "so") + end("end_turn", 2))
+    done = loop.end_turn()
+    assert isinstance(done, Done)
+    assert PHANTOM.encode() not in shown + done.out
+    await expansions.remember(found, done)
+    # The next request has the hidden exchange, and still no tool.
+    said = [*history, new, {"role": "assistant", "content": done.text}, {"role": "user", "content": "?"}]
+    later = body(*said) if not thread else request({**thread, "previous_message_id": done.ids[0]}, new)
+    known = await expansions.look("anthropic", later, Caller(b"p" * 32, ""))
+    assert known is not None
+    again = await expansions.prepare(known, later, conditions)
+    assert again is not None
+    assert not again.declared
+    assert len(again.replayed.exchanges) == 1
+    assert len(json.loads(later.render())["tools"]) == 1

@@ -72,79 +72,65 @@ def test_each_value_that_an_engine_is_made_with_can_be_changed() -> None:
 
 
 @pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED)
-def test_an_engine_closes_after_its_last_handle(
+async def test_an_engine_closes_after_its_last_handle(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
-    async def go() -> None:
-        handles = Handles()
-        first, second = handles.begin(MEMORY), handles.begin(replace(MEMORY, min_bytes=1))
-        assert second.engine is first.engine
-        later = handles.begin(replace(MEMORY, **change))
-        assert later.engine is not first.engine
-        assert (later.engine.database is first.engine.database) is ("database" not in change)
-        shared = first.share()
-        for one in (first, first, second):
-            one.end()
-            assert is_open(first.engine)
-        shared.end()
-        assert not is_open(first.engine)
-        later.end()
-        assert is_open(later.engine)
-        handles.engines.close(at_once=False)
-        assert not is_open(later.engine)
-
-    asyncio.run(go())
+    handles = Handles()
+    first, second = handles.begin(MEMORY), handles.begin(replace(MEMORY, min_bytes=1))
+    assert second.engine is first.engine
+    later = handles.begin(replace(MEMORY, **change))
+    assert later.engine is not first.engine
+    assert (later.engine.database is first.engine.database) is ("database" not in change)
+    shared = first.share()
+    for one in (first, first, second):
+        one.end()
+        assert is_open(first.engine)
+    shared.end()
+    assert not is_open(first.engine)
+    later.end()
+    assert is_open(later.engine)
+    handles.engines.close(at_once=False)
+    assert not is_open(later.engine)
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_requests_under_way_outlive_their_engine_unless_the_process_ends(at_once: bool) -> None:
-    async def go() -> None:
-        handles = Handles()
-        with handles.begin(MEMORY) as handle:
-            handles.engines.close(at_once=at_once)
-            assert is_open(handle.engine) is not at_once
-        assert not is_open(handle.engine)
-
-    asyncio.run(go())
+async def test_requests_under_way_outlive_their_engine_unless_the_process_ends(at_once: bool) -> None:
+    handles = Handles()
+    with handles.begin(MEMORY) as handle:
+        handles.engines.close(at_once=at_once)
+        assert is_open(handle.engine) is not at_once
+    assert not is_open(handle.engine)
 
 
-def test_the_next_engine_reads_what_is_stored_in_memory() -> None:
-    async def go() -> None:
-        handles = Handles()
-        with handles.begin(MEMORY) as handle:
-            handle.engine.database.submit(lambda c: c.execute("CREATE TABLE kept (x)")).result()
-            key = handle.engine.database.key
-        with handles.begin(replace(MEMORY, originals_ttl=5.0)) as handle:
-            await handle.engine.database.run(lambda c: c.execute("SELECT * FROM kept"))
-            assert handle.engine.database.key == key
-        handles.engines.close(at_once=True)
-
-    asyncio.run(go())
+async def test_the_next_engine_reads_what_is_stored_in_memory() -> None:
+    handles = Handles()
+    with handles.begin(MEMORY) as handle:
+        handle.engine.database.submit(lambda c: c.execute("CREATE TABLE kept (x)")).result()
+        key = handle.engine.database.key
+    with handles.begin(replace(MEMORY, originals_ttl=5.0)) as handle:
+        await handle.engine.database.run(lambda c: c.execute("SELECT * FROM kept"))
+        assert handle.engine.database.key == key
+    handles.engines.close(at_once=True)
 
 
-def test_forgotten_data_leave_memory_and_disk_but_figures_stay(tmp_path: Path) -> None:
+async def test_forgotten_data_leave_memory_and_disk_but_figures_stay(tmp_path: Path) -> None:
     file = tmp_path / "store.sqlite"
     settings = Settings(database=str(file))
-
-    async def live() -> tuple[object, ...]:
-        handles = Handles()
-        with handles.begin(settings) as handle:
-            engine = handle.engine
-            await engine.stores.originals.put(b"scope", {"ref": "the original"})
-            await asyncio.wrap_future(engine.history.add({"requests": 1}, {}))
-            rows = "SELECT count(*) FROM originals"
-            (before,) = await engine.database.run(lambda found: found.execute(rows).fetchone())
-            handles.engines.forget()
-        with handles.begin(settings) as handle:
-            assert handle.engine is not engine
-            left = await handle.engine.stores.originals.get(b"scope", "ref")
-            days = await asyncio.wrap_future(handle.engine.history.last(2))
-        handles.engines.close(at_once=True)
-        return before, left, list(days.values())
-
-    before, left, days = asyncio.run(live())
+    handles = Handles()
+    with handles.begin(settings) as handle:
+        engine = handle.engine
+        await engine.stores.originals.put(b"scope", {"ref": "the original"})
+        await asyncio.wrap_future(engine.history.add({"requests": 1}, {}))
+        rows = "SELECT count(*) FROM originals"
+        (before,) = await engine.database.run(lambda found: found.execute(rows).fetchone())
+        handles.engines.forget()
+    with handles.begin(settings) as handle:
+        assert handle.engine is not engine
+        left = await handle.engine.stores.originals.get(b"scope", "ref")
+        days = await asyncio.wrap_future(handle.engine.history.last(2))
+    handles.engines.close(at_once=True)
+    (before, left, days) = before, left, list(days.values())
     assert before == 1
     assert left is None
     assert [day["all"]["requests"] for day in days] == [1]

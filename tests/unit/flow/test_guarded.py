@@ -100,30 +100,27 @@ BODY = b'{"model":"m","messages":[{"role":"user","content":"hunter2"}]}'
 
 
 @pytest.mark.parametrize(("redact", "refused"), [("true", True), ("false", False)])
-def test_a_failure_before_the_engine_sends_nothing_unsearched(monkeypatch, redact, refused):
-    async def go():
-        addon = Penumbra()
+async def test_a_failure_before_the_engine_sends_nothing_unsearched(monkeypatch, redact, refused):
+    addon = Penumbra()
 
-        async def broken(*_):
-            raise ZeroDivisionError("hunter2")
+    async def broken(*_):
+        raise ZeroDivisionError("hunter2")
 
-        monkeypatch.setattr(bodies, "decoded", broken)
-        with taddons.context(addon) as context:
-            context.configure(addon, penumbra_database="memory", penumbra_redact_secrets=redact)
-            flow = tflow.tflow(
-                req=tutils.treq(
-                    method=b"POST",
-                    host="api.openai.com",
-                    path=b"/v1/chat/completions",
-                    content=BODY,
-                    headers=((b"content-type", b"application/json"),),
-                )
+    monkeypatch.setattr(bodies, "decoded", broken)
+    with taddons.context(addon) as context:
+        context.configure(addon, penumbra_database="memory", penumbra_redact_secrets=redact)
+        flow = tflow.tflow(
+            req=tutils.treq(
+                method=b"POST",
+                host="api.openai.com",
+                path=b"/v1/chat/completions",
+                content=BODY,
+                headers=((b"content-type", b"application/json"),),
             )
-            await addon.request(flow)
-            addon.done()
-        return flow
-
-    flow = asyncio.run(go())
+        )
+        await addon.request(flow)
+        addon.done()
+    flow = flow
     assert (flow.response is not None) is refused
     assert flow.request.content == BODY
     if refused:

@@ -20,7 +20,7 @@ from penumbra.metrics.journal import Journal
 from support.engines import database
 
 
-def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "SECONDS", 0.01)
     settings = Settings(database=database(tmp_path))
     engines, journal, free = Engines(ExternalMetrics(), tuple), Journal(), threading.Event()
@@ -31,7 +31,7 @@ def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pyte
         tried.append(None)
         return engines.handle(settings, EngineSettings.of(settings))
 
-    async def go() -> None:
+    try:
         writer = HistoryWriter(journal, handle, lambda: written.append(None))
         with handle() as held:
             held.engine.database.patience = 0.01
@@ -49,9 +49,6 @@ def test_while_the_disk_hangs_nothing_piles_up(tmp_path: Path, monkeypatch: pyte
                 await asyncio.sleep(0.001)
             days = await asyncio.wrap_future(held.engine.history.last(1))
             assert days
-
-    try:
-        asyncio.run(go())
     finally:
         free.set()
         engines.close(at_once=True)
@@ -68,17 +65,13 @@ def steps(done: list[str], error: bool = False) -> Iterator[None]:
         raise ValueError
 
 
-def test_others_go_on_between_two_steps() -> None:
+async def test_others_go_on_between_two_steps() -> None:
     done: list[str] = []
-
-    async def run() -> None:
-        do_afterwards(steps(done))
-        assert not done
-        for number in range(3):
-            await asyncio.sleep(0)
-            done.append(f"other {number}")
-
-    asyncio.run(run())
+    do_afterwards(steps(done))
+    assert not done
+    for number in range(3):
+        await asyncio.sleep(0)
+        done.append(f"other {number}")
     assert done == ["step 0", "other 0", "step 1", "other 1", "step 2", "other 2"]
 
 

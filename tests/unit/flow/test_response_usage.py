@@ -141,7 +141,7 @@ FAILED = (
     ("frames", "dollars"),
     [((CREATED,), 0.0), ((CREATED, FAILED), 0.0), ((CREATED, SAYS), 1.0), ((CREATED, SAYS, FAILED), 1.0)],
 )
-def test_over_websocket_it_counts_when_something_of_the_response_has_come(
+async def test_over_websocket_it_counts_when_something_of_the_response_has_come(
     steps: Steps, frames: tuple[bytes, ...], dollars: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal, nothing = steps[0], SimpleNamespace()
@@ -156,18 +156,15 @@ def test_over_websocket_it_counts_when_something_of_the_response_has_come(
     async def no_retry(*_: Any) -> bool:
         return False
 
-    async def go() -> None:
-        monkeypatch.setattr(WebSocketRetry, "smaller", no_retry)
-        made: Any = handle
-        sending = Sending(SocketRequest(b"{}", None), accepted, made)
-        waiting = Waiting(accepted, made, ToolLoop(wire, wire.stream(""), b"{}"), None, sending, turn=begun())
-        socket = Socket(given, {"": SocketStream(deque([waiting]))})
-        for frame in frames:
-            envelope = responses_socket.envelope(frame)
-            assert envelope is not None
-            assert await sockets.received(tflow.twebsocketflow(), socket, frame, envelope) == frame
-
-    asyncio.run(go())
+    monkeypatch.setattr(WebSocketRetry, "smaller", no_retry)
+    made: Any = handle
+    sending = Sending(SocketRequest(b"{}", None), accepted, made)
+    waiting = Waiting(accepted, made, ToolLoop(wire, wire.stream(""), b"{}"), None, sending, turn=begun())
+    socket = Socket(given, {"": SocketStream(deque([waiting]))})
+    for frame in frames:
+        envelope = responses_socket.envelope(frame)
+        assert envelope is not None
+        assert await sockets.received(tflow.twebsocketflow(), socket, frame, envelope) == frame
     assert journal.amounts.dollars_saved == dollars
 
 

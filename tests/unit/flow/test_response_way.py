@@ -46,61 +46,54 @@ def response_way(blank_flows: str = "all") -> ResponseWay:
 
 @pytest.mark.parametrize("ending", ["complete", "failed"])
 @pytest.mark.parametrize("number", range(6))
-def test_a_step_that_fails_leaves_the_others_to_their_work(
+async def test_a_step_that_fails_leaves_the_others_to_their_work(
     number: int, ending: str, engines: Engines, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def go() -> None:
-        way = response_way()
-        steps = way.steps
-        assert steps.index(way.privacy) == 6
+    way = response_way()
+    steps = way.steps
+    assert steps.index(way.privacy) == 6
 
-        async def broken(*_: Any) -> None:
-            raise ZeroDivisionError("hunter2")
+    async def broken(*_: Any) -> None:
+        raise ZeroDivisionError("hunter2")
 
-        setattr(steps[number], ending, broken)
-        flow = tflow.tflow(resp=tutils.tresp(content=b"hunter2"))
-        flow.response.stream = True
-        flow.metadata["penumbra"] = {}
-        states.begin(flow, handle(engines))
-        await getattr(way, ending)(flow)
-        assert b"hunter2" not in flow.response.content
-        assert states.of(flow) is None
-
-    asyncio.run(go())
+    setattr(steps[number], ending, broken)
+    flow = tflow.tflow(resp=tutils.tresp(content=b"hunter2"))
+    flow.response.stream = True
+    flow.metadata["penumbra"] = {}
+    states.begin(flow, handle(engines))
+    await getattr(way, ending)(flow)
+    assert b"hunter2" not in flow.response.content
+    assert states.of(flow) is None
     (line,) = [one.getMessage() for one in caplog.records]
     assert "ZeroDivisionError at test_response_way.py:" in line
     assert "hunter2" not in line
 
 
 @pytest.mark.parametrize("ending", ["complete", "failed"])
-def test_the_reader_of_a_response_is_dropped_at_its_end(ending: str, engines: Engines) -> None:
+async def test_the_reader_of_a_response_is_dropped_at_its_end(ending: str, engines: Engines) -> None:
     """The reader is dropped at the end of a flow, because flows may be kept as long as mitmproxy runs."""
 
     class Reader:
         def take(self, data: bytes) -> bytes:
             return data
 
-    async def go() -> None:
-        way = response_way("off")
-        flow = tflow.tflow(resp=tutils.tresp())
-        reader = Reader()
-        flow.response.stream = reader.take
-        there = weakref.ref(reader)
-        del reader
-        states.begin(flow, handle(engines))
-        await getattr(way, ending)(flow)
-        gc.collect()
-        assert there() is None
-        # The response was still streamed.
-        assert flow.response.stream
-
-    asyncio.run(go())
+    way = response_way("off")
+    flow = tflow.tflow(resp=tutils.tresp())
+    reader = Reader()
+    flow.response.stream = reader.take
+    there = weakref.ref(reader)
+    del reader
+    states.begin(flow, handle(engines))
+    await getattr(way, ending)(flow)
+    gc.collect()
+    assert there() is None
+    # The response was still streamed.
+    assert flow.response.stream
 
 
-def test_a_response_begins_when_what_was_decided_is_on_disk(engines: Engines) -> None:
+async def test_a_response_begins_when_what_was_decided_is_on_disk(engines: Engines) -> None:
     free = threading.Event()
-
-    async def go() -> None:
+    try:
         way = response_way()
         flow = tflow.tflow(resp=tutils.tresp())
         states.begin(flow, held := handle(engines))
@@ -111,31 +104,24 @@ def test_a_response_begins_when_what_was_decided_is_on_disk(engines: Engines) ->
         free.set()
         await asyncio.wait_for(begun, 10)
         states.forget(flow)
-
-    try:
-        asyncio.run(go())
     finally:
         free.set()
 
 
-def test_a_response_is_read_though_nothing_can_be_written(
+async def test_a_response_is_read_though_nothing_can_be_written(
     engines: Engines, caplog: pytest.LogCaptureFixture
 ) -> None:
     """When the proxy ends, its engines may close while responses begin."""
-
-    async def go() -> None:
-        way = response_way()
-        seen: list[Any] = []
-        way.steps[0].headers = lambda *told: seen.append(told)  # type: ignore[method-assign]
-        flow = tflow.tflow(resp=tutils.tresp())
-        states.begin(flow, held := handle(engines))
-        held.engine.database.close()
-        held.engine.database.later(lambda connection: None)
-        await way.begins(flow)
-        states.forget(flow)
-        assert len(seen) == 1
-
-    asyncio.run(go())
+    way = response_way()
+    seen: list[Any] = []
+    way.steps[0].headers = lambda *told: seen.append(told)  # type: ignore[method-assign]
+    flow = tflow.tflow(resp=tutils.tresp())
+    states.begin(flow, held := handle(engines))
+    held.engine.database.close()
+    held.engine.database.later(lambda connection: None)
+    await way.begins(flow)
+    states.forget(flow)
+    assert len(seen) == 1
     assert "RuntimeError" in caplog.text
 
 

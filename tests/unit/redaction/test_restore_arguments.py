@@ -123,19 +123,15 @@ def test_the_calls_of_every_api_are_found(name: str) -> None:
     assert all(call.name for call in calls)
 
 
-def test_a_table_sees_rows_that_another_table_object_has_written() -> None:
+async def test_a_table_sees_rows_that_another_table_object_has_written() -> None:
     """A replaced engine may still write for its last requests."""
-
-    async def go() -> None:
-        database = Database(None, 1 << 26)
-        old: Restorations = Table(database, records.RESTORATIONS, 3600)
-        new: Restorations = Table(database, records.RESTORATIONS, 3600)
-        assert await new.is_empty()
-        await old.put({b"key": (Stretch(1, 4, SHORT_MARK),)})
-        assert not await new.is_empty()
-        database.close()
-
-    asyncio.run(go())
+    database = Database(None, 1 << 26)
+    old: Restorations = Table(database, records.RESTORATIONS, 3600)
+    new: Restorations = Table(database, records.RESTORATIONS, 3600)
+    assert await new.is_empty()
+    await old.put({b"key": (Stretch(1, 4, SHORT_MARK),)})
+    assert not await new.is_empty()
+    database.close()
 
 
 def test_restorations_outlive_the_process(tmp_path: Path) -> None:

@@ -39,34 +39,30 @@ def rows(database: Database) -> int:
     return found
 
 
-def test_the_writes_of_a_turn_share_a_transaction(database: Database) -> None:
+async def test_the_writes_of_a_turn_share_a_transaction(database: Database) -> None:
     said: list[str] = []
-
-    async def go() -> None:
-        decisions = Table(database, SCHEMA, 60)
-        conversations = Conversations(Table(database, CONVERSATIONS, 60))
-        kept = Originals(Table(database, records.ORIGINALS, 60))
-        await database.run(lambda connection: connection.set_trace_callback(said.append))
-        await conversations.sent(b"c", "tool")
-        said.clear()
-        assert await decisions.settle({b"a": KEPT})
-        await kept.put(b"o" * 32, {"ref": "text"})
-        await decisions.put({b"b": KEPT}, in_background=True)
-        assert "COMMIT" not in said
-        assert (await decisions.get([b"a", b"b"])).keys() == {b"a", b"b"}
-        await database.written()
-        assert said.count("COMMIT") == 1
-        assert rows(database) == 2
-        await database.written()
-        # The row is written without a waiting caller, too.
-        await decisions.put({b"c": KEPT}, in_background=True)
-        for _ in range(6_000):
-            if rows(database) == 3:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("it is never written")
-
-    asyncio.run(go())
+    decisions = Table(database, SCHEMA, 60)
+    conversations = Conversations(Table(database, CONVERSATIONS, 60))
+    kept = Originals(Table(database, records.ORIGINALS, 60))
+    await database.run(lambda connection: connection.set_trace_callback(said.append))
+    await conversations.sent(b"c", "tool")
+    said.clear()
+    assert await decisions.settle({b"a": KEPT})
+    await kept.put(b"o" * 32, {"ref": "text"})
+    await decisions.put({b"b": KEPT}, in_background=True)
+    assert "COMMIT" not in said
+    assert (await decisions.get([b"a", b"b"])).keys() == {b"a", b"b"}
+    await database.written()
+    assert said.count("COMMIT") == 1
+    assert rows(database) == 2
+    await database.written()
+    # The row is written without a waiting caller, too.
+    await decisions.put({b"c": KEPT}, in_background=True)
+    for _ in range(6_000):
+        if rows(database) == 3:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it is never written")
 
 
 async def test_work_of_one_moment_shares_a_transaction_but_no_failure(database: Database) -> None:
@@ -109,27 +105,25 @@ def test_closing_writes_waiting_rows(tmp_path: Path) -> None:
     assert rows(database) == 1
 
 
-def test_a_failing_write_leaves_the_others(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_write_leaves_the_others(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(connection: sqlite3.Connection) -> None:
         raise ValueError("with somebody's text")
 
-    async def go() -> None:
+    with caplog.at_level(logging.ERROR):
         decisions = Table(database, SCHEMA, 60)
         database.later(fail)
         await decisions.put({b"a": KEPT}, in_background=True)
         await database.written()
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(go())
     assert rows(database) == 1
     assert "ValueError" in caplog.text
     assert "somebody" not in caplog.text
 
 
-def test_putting_does_not_wait_and_waiting_for_the_write_does(database: Database) -> None:
+async def test_putting_does_not_wait_and_waiting_for_the_write_does(database: Database) -> None:
     free = threading.Event()
-
-    async def go() -> None:
+    try:
         decisions = Table(database, SCHEMA, 60)
         database.submit(lambda connection: free.wait(30))
         await asyncio.wait_for(decisions.settle({b"a": KEPT}), 10)
@@ -138,19 +132,15 @@ def test_putting_does_not_wait_and_waiting_for_the_write_does(database: Database
         assert not written.done()
         free.set()
         await asyncio.wait_for(written, 10)
-
-    try:
-        asyncio.run(go())
     finally:
         free.set()
     assert rows(database) == 1
 
 
-def test_a_cancelled_wait_does_not_disturb_others(database: Database) -> None:
+async def test_a_cancelled_wait_does_not_disturb_others(database: Database) -> None:
     """The other callers still wait for the write, and the rows are written."""
     free = threading.Event()
-
-    async def go() -> None:
+    try:
         decisions = Table(database, SCHEMA, 60)
         database.submit(lambda connection: free.wait(30))
         await decisions.settle({b"a": KEPT})
@@ -160,43 +150,36 @@ def test_a_cancelled_wait_does_not_disturb_others(database: Database) -> None:
         await asyncio.wait([gone])
         free.set()
         await asyncio.wait_for(stays, 10)
-
-    try:
-        asyncio.run(go())
     finally:
         free.set()
     assert rows(database) == 1
 
 
-def test_a_disk_that_does_not_answer_is_not_waited_for(
+async def test_a_disk_that_does_not_answer_is_not_waited_for(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     free = threading.Event()
-
-    async def go() -> None:
-        decisions = Table(database, SCHEMA, 60)
-        database.submit(lambda connection: free.wait(30))
-        database.patience = 0.05
-        await decisions.settle({b"a": KEPT})
-        await asyncio.wait_for(database.written(), 10)
-        # Later callers don't even wait that long.
-        database.patience = 60.0
-        assert not await decisions.settle({b"b": KEPT})
-        assert await decisions.settle({b"b": KEPT}, unasked=True)
-        await asyncio.wait_for(database.written(), 10)
-        assert await asyncio.wait_for(decisions.get([b"b", b"unknown"]), 10) == {b"b": KEPT}
-        with pytest.raises(DiskAway):
-            await database.run(lambda connection: None)
-        free.set()
-        while database.hangs:
-            await asyncio.sleep(0.001)
-        await database.run(lambda connection: None)
-        await decisions.settle({b"c": KEPT})
-        await database.written()
-
     try:
         with caplog.at_level(logging.WARNING):
-            asyncio.run(go())
+            decisions = Table(database, SCHEMA, 60)
+            database.submit(lambda connection: free.wait(30))
+            database.patience = 0.05
+            await decisions.settle({b"a": KEPT})
+            await asyncio.wait_for(database.written(), 10)
+            # Later callers don't even wait that long.
+            database.patience = 60.0
+            assert not await decisions.settle({b"b": KEPT})
+            assert await decisions.settle({b"b": KEPT}, unasked=True)
+            await asyncio.wait_for(database.written(), 10)
+            assert await asyncio.wait_for(decisions.get([b"b", b"unknown"]), 10) == {b"b": KEPT}
+            with pytest.raises(DiskAway):
+                await database.run(lambda connection: None)
+            free.set()
+            while database.hangs:
+                await asyncio.sleep(0.001)
+            await database.run(lambda connection: None)
+            await decisions.settle({b"c": KEPT})
+            await database.written()
     finally:
         free.set()
     assert rows(database) == 3
