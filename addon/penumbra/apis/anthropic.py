@@ -419,8 +419,8 @@ class AnthropicTurns(BlockTurns):
 
     def read_whole(self, document: Document) -> Turn:
         members = document.top
-        if (kind := document.text_of(members.get("type"))) != "message":
-            return Turn(failed=kind == "error")
+        if "content" not in members:
+            return Turn(failed=document.text_of(members.get("type")) == "error")
         self.seen.id = document.text_of(members.get("id"))
         self.seen.diagnosis = _diagnosis(document, members)
         return super().read_whole(document)

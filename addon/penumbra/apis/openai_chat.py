@@ -586,7 +586,7 @@ def _text(document: Document) -> str:
 
 def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
     """Return whether all choices have the same number. Some APIs split one message into two such choices."""
-    return len({document.plain(choice.get("index")) for choice in choices}) == 1
+    return len({encode(document.plain(choice.get("index"))) for choice in choices}) == 1
 
 
 def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str, Raw]:

@@ -280,8 +280,10 @@ def test_json_turns_are_one_message() -> None:
     assert first.injected == (InjectedCall("p", '{"id": "shadow_0"}'),)
 
 
-def test_json_with_malformed_arguments() -> None:
+@pytest.mark.parametrize("index", [b"0", b"[]", b"{}"])
+def test_json_with_malformed_arguments(index: bytes) -> None:
     data = completion({"content": None, "tool_calls": [function("p", PHANTOM, '{"id')]}, "tool_calls")
+    data = data.replace(b'"index": 0', b'"index": ' + index)
     _, (turn,) = drive(body(), [data], lambda data: chunks(data, 10))
     assert turn.injected == (InjectedCall("p", '{"id'),)
     assert turn.message is not None
