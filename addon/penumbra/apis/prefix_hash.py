@@ -103,7 +103,7 @@ class Links:
 
 
 def links(document: Document, start: bytes = START) -> Links:
-    """Return the hashes of a request before its first message is added. `start` is the hash of the history
+    """Return the `Links` of a request, to which no message is added yet. `start` is the hash of the history
     that the provider stores."""
     # Ids of items that the provider stores may replace responses.
     top = document.top

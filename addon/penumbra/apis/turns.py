@@ -162,7 +162,7 @@ class Turns(ABC):
     """True if a response must be edited even if it has no hidden call."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
-        """`before` is the id by which the client knows the response that this response continues."""
+        """`before` is the id of the continued response, as the client knows it."""
         self.framing = framing
         self.injected_tool = injected_tool
         self.before = before
@@ -250,8 +250,8 @@ class Turns(ABC):
         return self._unnamed(delayed)
 
     def fail(self, failure: Failure) -> Event | None:
-        """Return the event that reports a failure. In a stream, return None unless the provider reported the
-        error as an event that the client does not have."""
+        """Return the event that reports a failure. In a stream, return the event only if the provider
+        reported the error and the client did not get that report; otherwise None."""
         error = described(failure, self.injected_tool)
         if self.framing.is_whole:
             self.state = State.FAILED

@@ -82,7 +82,7 @@ def _rules() -> tuple[tuple[_Rule, ...], Any]:
 
 @cache
 def _transcripts() -> tuple[tuple[str, Any], ...]:
-    """Return the rules of transcripts. Each has a pattern and a literal that every match contains."""
+    """Return the rules of transcripts. Each rule has a pattern and a literal that every match contains."""
     known = rules.load("user_results.yaml")["transcripts"]
     return tuple((rule["needs"], LinearText(rule["shape"])) for rule in known)
 

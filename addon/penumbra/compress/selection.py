@@ -7,8 +7,8 @@
 
 The units of a text are its lines, and pieces of long lines. The beginning, the end, failures and differences
 come first, each within a share of the limit. Then the units with the most new facts for their size are added.
-A unit is shown only together with the units that it needs, such as its heading. A gap that is about as short
-as its mark is shown.
+A unit is shown only together with the units that it needs, such as its heading. A gap is filled if it is
+about as short as its mark.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Units:
 
     data: bytes
     starts: Sequence[int]
-    """The offset of each unit, followed by the length of the text."""
+    """The offset of each unit, followed by the end of the last unit."""
     lines: Sequence[int]
     """The number of the first unit of each line."""
 
@@ -192,8 +192,9 @@ class Selection:
         self.take(backwards, tail - taken, is_run=True)
 
     def fill(self, *, is_code: bool = False) -> None:
-        """Show further units up to the limit: by falling worth for their size or, without facts, in the order
-        of the text. With `is_code`, a reserved part of the limit is used to fill short gaps."""
+        """Show further units up to the limit: those with the most worth for their size first or, without
+        facts, in the order of the text. With `is_code`, a reserved part of the limit is used to fill short
+        gaps."""
         for_gaps = self.space * _FOR_GAPS // 100 if is_code else 0
         self.left -= for_gaps
         if self.facts is None:

@@ -3,7 +3,8 @@ Penumbra, so secrets could get through.
 
 If a host, a content type or a member of an object occurs twice, the request is ambiguous. Penumbra reads the
 last of several members, but a provider may read the first. A provider may also ignore case and underscores in
-names. Only members with a tool result matter; if all text is searched, members with any text matter.
+names. At the top of a request, only members that lead to a tool result matter (to any text, if all text is
+searched). Within a message, every repeated member matters, except below members that contain no result.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def is_ambiguous(request: Request) -> bool:
-    """Return whether the request has two members of one name that contain text to be searched."""
+    """Return whether the request has a repeated member through which text to be searched could be missed."""
     document, conversation = request.document, request.conversation.messages
     if not request.settings.must_search:
         return False
@@ -83,8 +84,9 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_Members, parse_int=str, parse_flo
 
 
 def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> bool:
-    """Return whether a member with one of these names occurs twice within a message. The time does not depend
-    on how deeply objects are nested. Raises NotJson for a message that is nested deeper than Python reads."""
+    """Return whether any member occurs twice within a message, or a member with one of these names occurs in
+    two spellings. The time does not depend on how deeply objects are nested. Raises NotJson for a message
+    that is nested deeper than Python reads."""
     if (value := document.exact(message)) is None:
         try:
             value = _DECODER.decode(document.source(message).decode())

@@ -182,7 +182,7 @@ class _Search:
 
     def _longest(self, position: int, covered: int) -> _Reference | None:
         """Return the longest repeated part around the line at `position`. The part begins at `covered` or
-        later. None if no usable earlier text has the line with the same indentation."""
+        later. Return None if no usable earlier text has the line with the same indentation."""
         best: _Reference | None = None
         line = self.read.output[position]
         for earlier, place in self.index.places(line or ""):

@@ -30,7 +30,7 @@ BUDGET = 120 * 1024
 MESSAGE_BYTES = 8_000
 """The size in bytes of a message's texts above which the texts are cut."""
 _SHORTENED = 2_900
-"""The size in bytes to which the texts of a larger message are cut together. Each text may have
+"""The total size in bytes to which the texts of a larger message are cut. Each text may have
 `_LEAST_TEXT`."""
 _LEAST_TEXT = 400
 _ARGUMENTS = 3_000
@@ -152,7 +152,7 @@ class _Message:
     text: str
     """The text of a user's message; empty for other messages."""
     leads: bool
-    """True for a system message at the beginning. Such a message stays."""
+    """True for a system or developer message. Such messages at the beginning stay."""
     is_prompt: bool
     """True for a message of the user that answers no call."""
 

@@ -42,7 +42,7 @@ def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
 def forgiving(redact: Redact, failure: str) -> Redact:
     """Return `redact` itself if `failure` is `refuse`. For `mask` and `pass`, return a function that never
     raises RedactionError. A mask states the number of UTF-8 bytes that it replaces. Each failure is logged in
-    one line without any content."""
+    one line without any content, unless the text is already a mask."""
     if failure == "refuse":
         return redact
 

@@ -58,8 +58,8 @@ class Providers(Strict, frozen=True):
     errors: dict[str, str] = field(default_factory=dict)
     """The format of errors by provider; `openai_chat` for all other providers."""
     signed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Requests with a signature over their bodies: those to `providers`, and those in `formats` to the hosts
-    of unknown providers."""
+    """The requests that have a signature over their bodies. `providers` names the providers that check
+    signatures; on hosts of no known provider, `formats` names the formats of signed requests."""
     caches: dict[str, CacheRule] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
     sockets: dict[str, Any] = field(default_factory=dict)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 _DAY = 86_400.0
 _REVISIONS = 4_000
-"""Most conversations whose latest revision of decisions is kept in memory."""
+"""The greatest number of conversations whose latest revision of decisions is kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)

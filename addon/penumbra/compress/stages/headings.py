@@ -111,8 +111,8 @@ def above(flags: LineFlags) -> dict[int, int]:
 
 
 def places(flags: LineFlags, above: Mapping[int, int]) -> dict[int, int]:
-    """Map each heading to the line that completes it. This is a title's first line with a place in a file, a
-    commit's subject, or the line with a list item's name."""
+    """Map each heading to the line that completes it. The completing line is a title's first line with a
+    place in a file, a commit's subject, or the line with a list item's name."""
     lines = flags.lines
     found: dict[int, int] = {}
     seen: set[int] = set()
@@ -140,8 +140,8 @@ def _item(number: int, above: Mapping[int, int], flags: LineFlags) -> int:
 
 
 def files_above(flags: LineFlags) -> dict[int, int]:
-    """Map each indented line that begins with a place in a file to the line that names the file. The lines
-    after it in the same block also get this line."""
+    """Map each indented line that begins with a place in a file to the line that names the file. The indented
+    lines that follow are also mapped to the line that names the file."""
     lines = flags.lines
     files: dict[int, int] = {}
     for number in flags["in a file"]:
@@ -154,9 +154,9 @@ def files_above(flags: LineFlags) -> dict[int, int]:
 
 
 def opened_above(flags: LineFlags) -> dict[int, int]:
-    """Map each line in a block or record to its heading. A heading opens the block (a key, a bracket, a
-    branch of a tree), or is the comment above that line. A message above a place, or the first line of a
-    record or commit, is also a heading."""
+    """Map each line in a block or record to its heading. The heading of a line is the line that opens its
+    block (a key, a bracket, a branch of a tree). The heading of an opening line is the comment directly above
+    it. A message above a place, or the first line of a record or commit, is also a heading."""
     lines = flags.lines
     records, commits, arrows = flags["record"], flags["commit"], flags["arrow"]
     openings, remarks = flags["opening"], flags["remark"]
@@ -196,7 +196,8 @@ def opened_above(flags: LineFlags) -> dict[int, int]:
 
 
 def _heads_commit(flags: LineFlags, number: int) -> bool:
-    """Return whether a line begins a commit. Other programs print such words, so the lines below decide."""
+    """Return whether a line begins a commit. Other programs also print lines that begin with `commit`, so the
+    lines below decide."""
     below = [*flags.lines[number + 1 : number + 3], "", ""]
     is_headed = flags.has(number + 1, "commit header") or (not below[0] and below[1].startswith("    "))
     return flags.lines[number].startswith("commit ") and is_headed

@@ -187,7 +187,8 @@ _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
-"""Each anchor is a word with a character that may end its cell. Words alone occur in too many lines."""
+"""Each anchor is a word with the character or characters that may end its cell. Words alone occur in too many
+lines."""
 _BREAK = late(rb"{BREAK}")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
@@ -225,7 +226,8 @@ _DELIMITERS = (
     _BLANKS,
 )
 _NAMING = frozenset(b"name key variable setting parameter property option".split())
-"""The heads of columns whose cells name the cells of the column `value`."""
+"""The heads of a column of names, such as `key`. Each name belongs to the cell of the column `value` in the
+same row."""
 _LONGEST_HEAD = 1000
 _LONGEST_ROW = 8192
 _MOST_CELLS = 64
@@ -287,9 +289,9 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
 def _named_columns(
     data: bytes, cells: Sequence[tuple[int, int]], delimiter: re.Pattern[bytes], is_indented: bool
 ) -> dict[int, Name | int]:
-    """Return the columns of secrets below a head, with the name of each. If the cells of another column name
-    these cells, the number of the other column replaces the name. The result is empty if the line is no
-    head."""
+    """Return the columns of secrets below a head, with the name of each. If a second column has the names, as
+    in a table with `key` and `value`, the number of that column is returned instead of a name. The result is
+    empty if the line is no head."""
     texts = [data[first:last].strip(b' "\\').lower() for first, last in cells]
     columns: dict[int, Name | int] = dict(_names_of_head(data, cells))
     if delimiter is _COMMA and is_indented and not texts[-1].strip():
