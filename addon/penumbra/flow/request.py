@@ -135,9 +135,7 @@ class RequestWay:
             await self.others.request(flow, state.handle)
             return
         _check(state, ambiguity.content(fields))
-        if not (
-            sigv4.covers_body(headers) and self._signing.forbids_changes(flow, api, state.handle.settings)
-        ):
+        if not self._signing.forbids_changes(flow, headers, api, state.handle.settings):
             await self._call(flow, state, api, headers)
 
     def _is_ours(self, flow: Flow, settings: Settings) -> bool:
@@ -357,7 +355,7 @@ class OtherRequests:
             return
         if path is None and not destination.is_provider(flow, settings.hosts):
             return  # Local services may speak any protocol.
-        if self._signing.forbids_changes(flow, unfit, settings):
+        if self._signing.forbids_changes(flow, flow.request.headers, unfit, settings):
             return
         unknown = path is None and unfit is None
         try:
@@ -480,11 +478,13 @@ class Signing:
         self._journal = journal
         self._warned: set[str] = set()
 
-    def forbids_changes(self, flow: Flow, api: Api | None, settings: Settings) -> bool:
+    def forbids_changes(
+        self, flow: Flow, headers: Mapping[str, str], api: Api | None, settings: Settings
+    ) -> bool:
         """Return whether a signature forbids every change. If so, warn once for each host. Only Amazon reads
         such signatures."""
         request = flow.request
-        if not sigv4.covers_body(request.headers) or not recognise.is_signed(destination.host(flow), api):
+        if not sigv4.covers_body(headers) or not recognise.is_signed(destination.host(flow), api):
             return False
         keys = _keys(settings)
         if keys is not None and keys.made(_signable(request)):
