@@ -248,7 +248,7 @@ class RequestWay:
             body = await bodies.decoded(flow.request, settings.max_body_bytes)
         except content_encoding.NotDecodable:
             return
-        self._observation.begin(flow, described(flow, api, body, headers_of(flow.request)), settings)
+        self._observation.begin(flow, described(flow, api, body), settings)
 
     # Frames of a WebSocket
 
@@ -261,7 +261,7 @@ class RequestWay:
         try:
             if len(frame) > settings.max_body_bytes:
                 raise TooLarge(f"a frame above {settings.max_body_bytes:,} bytes")
-            incoming = described(flow, api, frame, headers_of(flow.request), socket=True)
+            incoming = described(flow, api, frame, socket=True)
             outcome = await handle.engine.process(incoming, settings)
             # On a socket, no hook announces the beginning of a response.
             await handle.engine.stores.written()
@@ -315,9 +315,11 @@ def _check(state: FlowState, reason: str) -> None:
 
 
 def described(
-    flow: Flow, api: Api, body: bytes, headers: Mapping[str, str], *, socket: bool = False
+    flow: Flow, api: Api, body: bytes, headers: Mapping[str, str] | None = None, *, socket: bool = False
 ) -> Incoming:
-    """Return a request, or a frame of a WebSocket, in the form that the engine takes."""
+    """Return a request, or a frame of a WebSocket, in the form that the engine takes. `headers` are the
+    request's headers by name, if they were read before."""
+    headers = headers_of(flow.request) if headers is None else headers
     request, peer, state = flow.request, flow.client_conn.peername, states.of(flow)
     return Incoming(
         api=api,
