@@ -8,14 +8,19 @@ from concurrent.futures import Future
 from functools import partial
 
 from penumbra import errors
+from penumbra.apis import recognise, session
+from penumbra.apis.identity import Credentials
 from penumbra.compress import pipeline
 from penumbra.compress.result import Policy, Redacted, ToolOutput
+from penumbra.config.settings import Settings
+from penumbra.conversation import ambiguity, cache_price, outside_results, read
 from penumbra.conversation.incoming import EngineSettings
 from penumbra.conversation.workers import Workers
 from penumbra.redaction import ruleset
 from penumbra.redaction.caller_values import CallerValues
 from penumbra.redaction.redact_calls import Redact, ShowName, bounded, forgiving, shown_names
 from penumbra.redaction.redactor import Redactor
+from penumbra.wire.document import Document
 
 _SOURCE = "".join(f"{number}\tdef name_{number}(self) -> None:\n" for number in range(1, 60))
 _TESTS = "".join(f"tests/test_a.py::test_{number} PASSED [ {number}%]\n" for number in range(1, 60))
@@ -25,6 +30,12 @@ _OUTPUTS = (
     ToolOutput("[" + ",".join(['{"a": 1, "b": "x"}'] * 80) + "]", "Bash", {"command": "curl localhost"}),
 )
 """Samples of the most frequent kinds of output."""
+_REQUEST = b"""{"model":"claude-x","system":"Be brief.","messages":[
+{"role":"user","content":"<bash-input>ls</bash-input><bash-stdout>a b</bash-stdout>"},
+{"role":"assistant","content":[{"type":"tool_use","id":"t_1","name":"Bash","input":{"command":"ls"}}]},
+{"role":"user","content":[{"type":"tool_result","tool_use_id":"t_1","content":[{"type":"x","data":"a b"}]}]}
+]}"""
+"""A sample of a request."""
 _LONGEST_WAIT = 30.0
 """The longest time in seconds that `redact_now` waits for the rules."""
 _log = logging.getLogger(__name__)
@@ -80,9 +91,17 @@ def _report_broken_rules(redactor: Future[Redactor]) -> None:
 
 
 def warm_up(redactor: Future[Redactor]) -> None:
-    """Shorten a few samples, so that everything is compiled before the first request."""
+    """Read and shorten a few samples, so that nearly all rules are compiled before the first request."""
     # The first request reports the failure.
     with errors.contained(_log, "Penumbra is not warm", logging.DEBUG):
         redact = redactor.result().redact
         for output in _OUTPUTS:
             pipeline.shorten(output, Policy(lossy=True, min_bytes=0), redact, lambda original: "")
+        api = recognise.by_request_line("POST", "/v1/messages")
+        caller = Credentials.of("api.anthropic.com", "", {"authorization": "Bearer x"}, {}).caller(b"")
+        request = read.read(Document(_REQUEST), api, Settings(), caller) if api is not None else None
+        if api is not None and request is not None:
+            session.identify({}, request.document, request.conversation.opening)
+            outside_results.texts(request, knows_caller=True)
+            ambiguity.is_ambiguous(request)
+            cache_price.of_request(api.format, request.conversation.model, request.document)
