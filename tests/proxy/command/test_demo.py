@@ -79,7 +79,7 @@ def test_the_demo_runs_without_the_packages_of_the_tests(runs):
 
 def test_the_readme_has_its_figures(runs):
     said = re.search(
-        r"demo's session, (\d+) results went from ([\d,]+) to about ([\d,]+) tokens, none of (\d+) secrets",
+        r"demo's session, (\d+) results went from ([\d,]+) to about ([\d,]+) tokens, and none of (\d+) secrets",
         (ROOT / "README.md").read_text(encoding="utf-8"),
     )
     results, before, about, secrets = said.groups()

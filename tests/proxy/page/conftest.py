@@ -96,8 +96,11 @@ class Page:
         body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "tools": [TOOL], "messages": self._messages}
         return int(self._client.request(*REQUEST, json=body, headers=self.headers).status_code)
 
-    def says(self, tools: int = 1) -> None:
-        """Send a first request that declares so many tools, and marks its newest text for the cache."""
+    def says(self, tools: int, cached: int) -> None:
+        """Send a first request that declares so many tools, and marks its newest text for the cache, in which
+        the provider finds `cached` of 2,000 tokens."""
+        usage = {"cache_read_input_tokens": cached, "cache_creation_input_tokens": 2_000 - cached}
+        self._upstream.answers(turn("I see.", usage={"input_tokens": 0, **usage}))
         text = [{"type": "text", "text": "Go on. " * 900, "cache_control": {"type": "ephemeral"}}]
         messages = [*self._messages, {"role": "user", "content": text}]
         declared = [{**TOOL, "name": f"Bash{number}"} for number in range(tools)]

@@ -181,8 +181,8 @@ def test_the_page_shows_the_cost_and_the_reason_of_a_cache_miss(page):
     (tool,) = shown.json("/data/now")["tools"]
     assert (tool["name"], tool["asked"]) == ("Bash", 1)
 
-    for tools in (1, 1, 2):
-        shown.says(tools)
+    for tools, cached in ((1, 2_000), (1, 2_000), (2, 0)):
+        shown.says(tools, cached)
     now = shown.json("/data/now")
     assert now["amounts"]["misses"] == {"tools changed": 1}, now["advice"]
     assert now["amounts"]["missed"] > 1_000
