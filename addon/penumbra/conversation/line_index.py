@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from threading import Lock
 from typing import NamedTuple
 
@@ -148,6 +149,7 @@ class EarlierText(NamedTuple):
     """The position of the first line among the lines of all texts."""
 
 
+_START = attrgetter("start")
 _MOST_PLACES = 24
 """The greatest number of places of a line that are returned. These are the latest places."""
 _MOST_STEPS = 96
@@ -160,8 +162,6 @@ class LineIndex:
 
     calls: NamedCalls = field(default_factory=NamedCalls)
     _texts: list[EarlierText] = field(default_factory=list)
-    _starts: list[int] = field(default_factory=list)
-    """The `start` of each text."""
     _latest: dict[str, int] = field(default_factory=dict)
     """The latest position of each line among the lines of all texts, by the line without blanks around it."""
     _before: dict[int, int] = field(default_factory=dict)
@@ -212,9 +212,8 @@ class LineIndex:
             numbers = [0] * len(lines)
         else:
             self.calls.note_lines(name, min(filter(None, numbers)), max(numbers))
-        start = self._starts[-1] + len(self._texts[-1].output) if self._texts else 0
+        start = self._texts[-1].start + len(self._texts[-1].output) if self._texts else 0
         self._texts.append(EarlierText(key, is_argument, output, numbers, is_counted, start))
-        self._starts.append(start)
         self._add(output, start)
 
     def _add(self, output: Sequence[str | None], start: int) -> None:
@@ -245,7 +244,7 @@ class LineIndex:
         for _ in range(_MOST_STEPS):
             if position < 0 or len(places) == _MOST_PLACES:
                 break
-            text = self._texts[bisect_right(self._starts, position) - 1]
+            text = self._texts[bisect_right(self._texts, position, key=_START) - 1]
             if text.output[position - text.start] == line:
                 places.append((text, position - text.start))
             position = self._before.get(position, -1)
