@@ -195,7 +195,8 @@ class ApiFormat(ABC):
         return False
 
     def brings(self, request: Document, tool: Tool) -> bool:
-        """Return whether the request has a summary by the provider that already declares the tool."""
+        """Return whether the request has a summary, written by the provider, that already declares the
+        tool."""
         return False
 
     def may_declare_after(self, request: Document) -> bool:
@@ -377,7 +378,7 @@ class ApiFormat(ABC):
         return document.computed(prompt.place, len(prompt.messages), computation, step)
 
     def _visible(self, document: Document, messages: list[Message], before: list[Visible]) -> Visible:
-        """Return the response in a run of messages, after those in `before`."""
+        """Return the response that a run of messages makes. `before` has the responses before it."""
         last = before[-1] if before else Visible(-1, (), "", "", -1)
         last_call, since = (last.calls[-1], 0) if last.calls else (last.last_call, last.since + 1)
         parts = [part for message in messages for part in message.parts]

@@ -166,7 +166,8 @@ class Turn:
     failed: bool = False
     """True if the provider reported an error within the turn."""
     failure: Failure | None = None
-    """An error that the client did not get, because its request is not the cause; None if there is none."""
+    """An error that the client did not get, because the client's request is not the cause; None if there is
+    none."""
     continuable: bool = True
     """True if results can be added after this turn. False after a refusal or with several choices."""
     response_id: str = ""
@@ -258,7 +259,7 @@ class Hidden(msgspec.Struct, frozen=True):
     signed: bool = False
     """True if signed reasoning was sent to the client."""
     response_id: str = msgspec.field(default="", name="answer_id")
-    """The id of the last turn's response, if the client knows another id; otherwise empty."""
+    """The id of the last turn's response, if the client knows the response by another id; otherwise empty."""
     broken: bool = False
     """True if the response was never completed."""
 

@@ -33,7 +33,7 @@ _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
 """The greatest length of a name, and the greatest number of names in a request. A longer name counts as a
-credential; with more names, all of them do."""
+credential. If a request has more names, all of them count as credentials."""
 
 
 @dataclass(frozen=True)

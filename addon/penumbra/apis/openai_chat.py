@@ -170,8 +170,8 @@ class ChatMessage:
 
 
 def is_another(name: object, before: str, *, begun: bool) -> bool:
-    """Return whether a fragment with this name begins another call. After arguments have begun, no name
-    continues."""
+    """Return whether a fragment with this name begins another call than the call named `before`. With
+    `begun`, that call has arguments, so its name is complete."""
     return begun and bool(name) and name != before
 
 

@@ -183,7 +183,8 @@ class ResponsesFormat(ApiFormat):
             return visible
         calls = visible.calls
         if any(references):
-            # The calls of a response are hidden by a reference, so later results show the ids of the calls.
+            # If the request only refers to a response, it lacks the calls. The results after the reference
+            # have their ids.
             after = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
             calls = tuple(part.id for message in after for part in message.of(Kind.RESULT)) or calls
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])

@@ -77,8 +77,8 @@ def action(command: str, arguments: Sequence[str], allowed: Sequence[str]) -> tu
 
 
 def settings() -> Settings:
-    """Return the settings in the environment and the YAML file. Commands without settings call this to report
-    the errors that a start of the proxy reports. Raises Failure."""
+    """Return the settings in the environment and the YAML file. Commands that need no settings also call this
+    function, to report the same errors as a start of the proxy. Raises Failure."""
     from penumbra.config.settings import SettingsError, config_path, load
 
     try:
@@ -120,7 +120,7 @@ def print_json(value: Any) -> None:
 
 
 def piped_text(name: str) -> str:
-    """Return all of standard input. `name` says in the hint for a user at a terminal which text is read."""
+    """Return all of standard input. At a terminal, the user gets a hint that names the text by `name`."""
     if sys.stdin.isatty():
         print(f"penumbra: reading the {name} from the terminal, up to Ctrl-D", file=sys.stderr)
     return sys.stdin.buffer.read().decode("utf-8", "replace")

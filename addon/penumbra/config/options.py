@@ -454,7 +454,8 @@ class Settings:
         )
 
     def recomputable(self) -> Settings:
-        """Return settings with which the request alone, without earlier decisions, determines its forms."""
+        """Return settings with which the request alone, without earlier decisions, determines the forms of
+        its results."""
         return replace(
             self,
             strategy="pipeline" if self.external_strategy else self.strategy,

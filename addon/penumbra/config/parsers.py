@@ -1,5 +1,6 @@
-"""This module parses values of options: texts, or scalars, lists or mappings of YAML. A `read` accepts the
-text of `write` unless that is empty, and raises SettingsError with a message about the allowed values."""
+"""This module parses values of options: texts, or scalars, lists or mappings of YAML. `Parser.read` accepts
+each text that `Parser.write` returns, unless the text is empty. For a bad value, `read` raises SettingsError
+with a message about the allowed values."""
 
 from __future__ import annotations
 

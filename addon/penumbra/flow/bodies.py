@@ -216,7 +216,7 @@ def copy_retry_headers(flow: Flow, continuation: Flow | None) -> None:
 
 
 def _wanted_pause(response: HttpResponse) -> float | None:
-    """Return the seconds that the provider asks clients to wait; None if it names no number."""
+    """Return the seconds that the provider asks clients to wait; None if the response names no number."""
     try:
         wanted = float(response.headers.get("retry-after", ""))
     except ValueError:

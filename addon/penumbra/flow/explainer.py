@@ -47,7 +47,8 @@ _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
 """The name of the metadata of observed requests."""
 NOT_OURS = -2.0
-"""A priority that no other view has. If another view had it, mitmproxy 11 would compare the views."""
+"""A priority that no other view has. Of views with the same priority, mitmproxy 11 would compare the
+objects."""
 
 
 class Explainer:

@@ -119,7 +119,8 @@ class Closed(layer.Layer):
 
 
 def closing(context: Context, work: layer.CommandGenerator[None]) -> layer.CommandGenerator[None]:
-    """Do a layer's work. After an exception, close the client's connection, which would stay open."""
+    """Do a layer's work. After an exception, close the client's connection, which would otherwise stay
+    open."""
     try:
         yield from work
     except Exception as error:

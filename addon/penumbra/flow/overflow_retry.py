@@ -31,9 +31,10 @@ _PATIENCE = 1.0
 """The greatest number of seconds for which the head of a stream waits for the stream's first content."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
-"""The limit `_PATIENCE` for large requests, which are refused more often and later."""
+"""The number of seconds in place of `_PATIENCE` for large requests, which are refused more often and
+later."""
 _FIRST_BYTES = 1_048_576
-"""The greatest number of decoded bytes before the first content of a stream that may still be a refusal."""
+"""A stream with more decoded bytes than this before its first content does not count as a refusal."""
 _SMALL_RESPONSE = 8_192
 """The size in bytes of the largest response with status 200 that may still be an error."""
 _log = logging.getLogger(__name__)

@@ -84,8 +84,8 @@ class ResponseWay:
             step.sent(flow, state, incoming, accepted)
 
     async def begins(self, flow: Flow) -> None:
-        """Take the head of a response. A part of the response that reaches the client makes the decisions
-        about its request final. These decisions are therefore written before."""
+        """Take the head of a response. When any part of the response reaches the client, the decisions about
+        the request are final. They are therefore written first."""
         if (state := states.of(flow)) is not None:
             with _contained():
                 await state.handle.engine.stores.written()

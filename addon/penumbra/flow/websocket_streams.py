@@ -131,8 +131,8 @@ class WebSocketRetry:
         return await retry.instead(engine, incoming, settings, sent, sending.count, status, refusal)
 
     async def settle(self, flow: Flow, sending: Sending) -> None:
-        """If another request was sent instead and the provider has accepted it, make its forms of results
-        final."""
+        """If another request was sent instead and the provider has accepted it, make the forms of results in
+        that request final."""
         if sending.refusal is None or sending.settled:
             return
         sending.settled = True

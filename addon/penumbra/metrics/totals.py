@@ -100,7 +100,7 @@ def net_lines(sums: Amounts) -> list[str]:
 
 
 def expiry_lines(sums: Amounts) -> list[str]:
-    """Return lines about requests after the cache had expired; none if there were none."""
+    """Return lines about requests after the cache had expired; no lines if there were no such requests."""
     lines = []
     if sums.cold_turns:
         text = f"{sums.cold_turns.total():,} requests, whose cache was {_top(sums.cold_turns)}"

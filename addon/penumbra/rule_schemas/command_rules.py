@@ -28,7 +28,7 @@ class StepRule(Strict, frozen=True, kw_only=True):
     unless: AnyRegex | None = None
     """The step does nothing if any line of the text matches."""
     loss: LossName | None = None
-    """The loss for a reader. Each kind of step has its own default."""
+    """The amount of content that a reader loses. Each kind of step has its own default."""
 
 
 class DropRule(StepRule, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class RewriteRule(StepRule, frozen=True, kw_only=True):
     to: str
     """The new line; `{name}` stands for a group."""
     loss: LossName
-    """The loss for a reader."""
+    """The amount of content that a reader loses."""
 
 
 class GroupRule(StepRule, frozen=True, kw_only=True):
@@ -289,7 +289,7 @@ class CommandExample(Strict, frozen=True):
     gives: str | None
     """The expected result; null if the output stays unchanged."""
     loss: LossName = "none"
-    """The loss for a reader of the result."""
+    """The amount of content that a reader of the result loses."""
     lossy: bool = False
     """True if steps that leave something out may run."""
     shortened_by: str = field(default="", name="as")

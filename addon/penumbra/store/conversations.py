@@ -25,13 +25,13 @@ class LearnedLimits:
     is unknown."""
 
     tokens: int = 0
-    """Most estimated tokens of the whole body."""
+    """The greatest number of estimated tokens of the whole body."""
     bytes: int = 0
-    """Most bytes of the body."""
+    """The greatest number of bytes of the body."""
     most: int = 0
-    """Most characters of one result."""
+    """The greatest number of characters of one result."""
     window: int = 0
-    """Most tokens of a request and its response together, by the provider's count."""
+    """The greatest number of tokens of a request and its response together, by the provider's count."""
     drop: bool = False
     """True if reasoning is bound to another prefix, so that the provider must be asked to drop the
     reasoning."""

@@ -29,12 +29,13 @@ T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _LONGEST_WRITE = 10.0
-"""Most seconds that a caller waits for the disk. The first opening of the file and the writes of other
-programs take less."""
+"""The greatest number of seconds that a caller waits for the disk. The first opening of the file and the
+writes of other programs take less."""
 _LONGEST_HANG = 60.0
-"""Most seconds that a new decision waits for a disk that hangs. Clients wait longer for a response."""
+"""The greatest number of seconds that a new decision waits for a disk that hangs. Clients wait longer for a
+response."""
 _AWAY_BYTES = 64_000_000
-"""Most bytes of rows in memory while the file can't be used."""
+"""The greatest number of bytes of rows in memory while the file can't be used."""
 MUCH_WAITING = 16_000_000
 """If more bytes than this wait to be written, no decisions are made that must be stored."""
 MOST_WAITING = 64_000_000
@@ -62,9 +63,10 @@ class Database:
         self.filled: set[str] = set()
         """The names of the tables to which this process has written."""
         self.patience = _LONGEST_WRITE
-        """Most seconds that a caller waits for the disk."""
+        """The greatest number of seconds that a caller waits for the disk."""
         self.last_patience = _LONGEST_HANG
-        """Most seconds that a request waits for a hanging disk if it can't do without the database."""
+        """The greatest number of seconds that a request waits for a hanging disk if it can't do without the
+        database."""
         self.failures = 0
         """Number of look-ups that got no answer."""
         self.forgotten = 0
@@ -220,7 +222,7 @@ class Database:
         _log.warning("%s: %s: the disk answers again%s", WARNING_ID, self.path, lost)
 
     def forget(self, kept: Collection[str]) -> None:
-        """Delete all rows beyond recovery, except those of the tables in `kept`."""
+        """Delete all rows, so that they can't be recovered, except those of the tables in `kept`."""
         self.filled.intersection_update(kept)
         self._begin_waiting()
         self._thread.submit(self._forget, [name for name in self.file.tables if name not in kept])

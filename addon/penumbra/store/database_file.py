@@ -156,13 +156,14 @@ _SEALED = 1
 APPLICATION = 0x50454E55
 """SQLite's `application_id` of Penumbra's files."""
 BUSY_MILLISECONDS = 2_000
-"""Most milliseconds that SQLite waits for another program's write."""
+"""The greatest number of milliseconds that SQLite waits for another program's write."""
 _CHECKED_BYTES = 32_000_000
 """Size in bytes up to which a whole file is checked at the start. Damage in a larger file is found later."""
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG_BYTES = 4_000_000
 _LOG_SHARE = 8
-"""The limit of the write-ahead log is the file's divided by this number, and `_LOG_BYTES` at most."""
+"""The size limit of the write-ahead log is that of the file divided by this number, but `_LOG_BYTES` at
+most."""
 
 
 class Foreign(Exception):
@@ -292,7 +293,8 @@ class OlderRows:
 
     @classmethod
     def copied(cls, connection: sqlite3.Connection) -> OlderRows | None:
-        """Return the rows of a file that must be abandoned, in a temporary database; None if that fails."""
+        """Return the rows of a file that must be abandoned, after copying them into a temporary database;
+        None if the copy fails."""
         copy = sqlite3.connect("", check_same_thread=False)
         try:
             connection.backup(copy)
@@ -350,7 +352,8 @@ FAILURES = (sqlite3.DatabaseError, OSError, Foreign)
 """Errors that may occur while the file is used."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 BUSY_AWAY_MILLISECONDS = 50
-"""Most milliseconds that SQLite waits for another program's write when a failed file is tried again."""
+"""The greatest number of milliseconds that SQLite waits for another program's write when a failed file is
+tried again."""
 _BUSY_START = 5.0
 _BUSY_PAUSE = 0.02
 FIRST_PAUSE = 0.5

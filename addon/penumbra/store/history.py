@@ -28,8 +28,8 @@ TABLE = "history"
 DAYS = 92
 """The number of days whose sums are stored."""
 MOST_CONVERSATIONS = 300
-"""Most conversations that are stored for a day. The sums of all smaller conversations are added up under
-`OTHERS`."""
+"""The greatest number of conversations that are stored for a day. The sums of all smaller conversations are
+added up under `OTHERS`."""
 OTHERS = "(others)"
 _MOST_NAMES = 500
 """The greatest number of names in one branch of a tree."""

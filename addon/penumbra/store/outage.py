@@ -107,7 +107,7 @@ class Outage:
 
 
 _MOST_BYTES = 64_000_000
-"""Most bytes of delayed rows. Beyond this limit, the oldest rows are dropped."""
+"""The greatest number of bytes of delayed rows. Beyond this limit, the oldest rows are dropped."""
 _LOST_SECONDS = 10.0
 """A store that is killed, or replaced by a replica, may lose the writes of this number of seconds."""
 _RECENT_BYTES = 8_000_000
@@ -294,7 +294,7 @@ Rows = Sequence[tuple[bytes, bytes]]
 _MEMORY_BYTES = 64_000_000
 _NEWS_ROW_BYTES = 200
 _LONGEST_NAME = 100
-"""Most bytes of a name. Penumbra's own names are shorter."""
+"""The greatest number of bytes of a name. Penumbra's own names are shorter."""
 _BETWEEN_CONNECTIONS = EqualJitterBackoff(1.0, 1.0)
 QUIET_SECONDS = 10.0
 """Seconds without announcements after which a connection is tested."""

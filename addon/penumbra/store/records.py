@@ -84,7 +84,8 @@ _MEMORY_CHARACTERS = 8_000_000
 _ENTRY_CHARACTERS = 500
 
 _LONGEST_ARGUMENTS = 64_000
-"""Most characters of stored arguments. For a call with longer arguments, only the name is stored."""
+"""The greatest number of characters of stored arguments. For a call with longer arguments, only the name is
+stored."""
 
 Clean = Callable[[str], Awaitable[str]]
 """A function that returns a text without its secrets, or raises RedactionError."""

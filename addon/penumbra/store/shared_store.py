@@ -39,7 +39,7 @@ _SECONDS_A_BYTE = 1 / 50_000_000
 _SECONDS_A_COMMAND = 0.000_25
 _START_SECONDS = 2.0
 _ROUND_TRIPS = 2
-"""Most round trips at the same time. Further commands wait for the next round trip."""
+"""The greatest number of round trips at the same time. Further commands wait for the next round trip."""
 _PREFIX = b"penumbra:"
 _WRITTEN_AT_ONCE = 200
 _PROBE = b"x" * 100
@@ -50,9 +50,9 @@ _GRACE = 0.15
 """Seconds for which a store is not used after an outage, so that each proxy can first take back its failed
 writes."""
 _LOOK_SECONDS = 0.25
-"""Most seconds in which the store must answer if a request needs the answer."""
+"""The greatest number of seconds in which the store must answer if a request needs the answer."""
 _LONGEST_LOOK = 0.75
-"""Most seconds that such a request waits to learn whether the store is back."""
+"""The greatest number of seconds that such a request waits to learn whether the store is back."""
 _TAKE_BACK = """
 for number, name in ipairs(KEYS) do
   local nonce, former = ARGV[2 * number], ARGV[2 * number + 1]

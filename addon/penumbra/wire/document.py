@@ -236,7 +236,7 @@ class Document:
         return True
 
     def once(self, make: Callable[[Document], T]) -> T:
-        """Return the result of `make` for this document, which is kept until an amendment."""
+        """Return the result of `make` for this document. The result is kept until an amendment."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -389,7 +389,7 @@ class Document:
 
     def source(self, value: Raw) -> bytes:
         """Return the bytes of a value in the document, including amendments."""
-        # In memory, a value around the known prefix lacks the prefix.
+        # The `Raw` of a value that contains the known prefix lacks the prefix.
         is_whole = self.known is None or (value is not self.root and value is not self._array)
         if is_whole and not self._amended and self._structure is self.data:
             return bytes(value)
