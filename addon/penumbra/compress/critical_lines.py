@@ -26,7 +26,7 @@ _LAST = 2_000
 _LONGEST_REPORT = 300
 """The number of characters at the beginning of a line that are searched for a report."""
 _MEMORY = 1 << 25
-"""Greatest size in bytes of a pattern's automaton, beyond which RE2 searches more slowly."""
+"""The greatest size in bytes of a pattern's automaton. RE2 searches more slowly with a larger automaton."""
 
 Report = Literal["outcome", "change", "finding"]
 """A kind of report of a program: how it ended, what it changed, or a message about a place in a file."""

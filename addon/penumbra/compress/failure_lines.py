@@ -48,7 +48,7 @@ _ELSEWHERE = ", files vary"
 _LINES = 400
 """The greatest number of different lines that are written one by one, if they fit."""
 _SEARCHES = 1_000
-"""Lines are searched for in the shown text if they have at most this number of kinds."""
+"""The greatest number of kinds of lines for which the shown text is searched."""
 _KINDS = 20_000
 """The greatest number of kinds. Lines of further kinds count as one kind for each severity."""
 _VARYING = re.compile(
@@ -263,8 +263,9 @@ class Missing:
         return bool(self.levels[-1])
 
     def fitting(self, space: int) -> tuple[Sequence[LineKind], int]:
-        """Return the kinds of the first level that fits into `space` bytes (or of the last), by falling
-        severity. Also return the number of lines whose kind is already shown."""
+        """Return the kinds of the first level that fits into `space` bytes, by falling severity. If no level
+        fits, return the kinds of the last level. Also return the number of lines whose kind is already
+        shown."""
         chosen: Sequence[LineKind] = ()
         again = 0
         for level in range(_LEVELS):
@@ -337,8 +338,8 @@ def write(
     share: float = 0.75,
 ) -> str:
     """Return the text from `body` and, below it, the failure lines that `body` left out, in `space` bytes.
-    `body` gets at least `least` bytes. Failure lines may use `more` bytes beyond `space`, and at most the
-    part `share` of `space`."""
+    `body` gets at least `least` bytes. Failure lines may use at most the part `share` of `space`, and `more`
+    bytes beyond `space`."""
     most = max(0, min(int(space * share), space - least))
     reserved = spare = 0
     shown, missing = "", Missing([[]])

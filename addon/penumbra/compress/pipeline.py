@@ -47,7 +47,8 @@ _OURS = re.compile(
 )
 """The beginnings of texts that a pipeline has shortened before."""
 _CLEARLY = 128
-"""If a stage only deletes text and saves this number of bytes, its tokens are not estimated."""
+"""If a stage only deletes text and saves at least this number of bytes, the tokens of its output are not
+estimated."""
 _CLEARLY_WORTH = 1_000
 """`_CLEARLY` for the first lossy stage, which also adds a reference."""
 _WORTH = 100
@@ -192,8 +193,8 @@ class _Run:
         return True
 
     def opened(self) -> Envelope:
-        """Return the output and the text around it, without needless parts. These are the agent's lines or
-        JSON around the output, and the folder in an edit's confirmation."""
+        """Return the output and the text around it, without needless parts. Needless parts are the agent's
+        lines or JSON around the output, and the folder in an edit's confirmation."""
         call = self.call
         if call.category != "read" and self.output.tool in tool_rules().envelopes.json.tools:
             self.apply("envelope", Loss.NONE, _alone)
@@ -329,7 +330,7 @@ class _Run:
             self.skipped.append(stage)
 
     def _overhead(self, loss: Loss) -> str:
-        """Return the text that must precede a text with this loss; empty if none must."""
+        """Return the text that must precede a text with this loss; empty if no text must precede it."""
         return self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
 
     def _keeps(self, name: str, loss: Loss, made: str, deletes: bool = False) -> bool:

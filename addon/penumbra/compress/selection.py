@@ -126,7 +126,7 @@ def boundary(data: bytes, position: int) -> int:
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
     """Yield the offsets of all pieces of a line but the first. A cut within a URL is avoided, because the
-    model would take its beginning for the whole URL."""
+    model would take the beginning of the URL for the whole."""
     while end - start > _LINE:
         cut = max(data.rfind(mark, start + _PIECE // 2, start + _PIECE) for mark in (b" ", b",", b";")) + 1
         start = _outside_address(data, start, cut or boundary(data, start + _PIECE), end)

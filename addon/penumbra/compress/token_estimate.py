@@ -15,7 +15,7 @@ import string
 from penumbra.short_texts import forgettable
 
 BYTES_PER_TOKEN = 3.6
-"""The average over whole requests."""
+"""The average number of bytes of a token in whole requests."""
 _CHUNK = 32_768
 """The number of characters in a piece of text. The masks of a piece fit into the processor's cache."""
 _SHORT = 200_000

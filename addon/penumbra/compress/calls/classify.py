@@ -43,7 +43,8 @@ class Call:
     """The program and arguments, without wrappers, of the last of the `printing_parts`; empty if no command
     is known."""
     family: str = ""
-    """The name of the command family (rules/commands); empty for no family, several families and shown files.
+    """The name of the command family (rules/commands); empty if there is none, if there are several, or if
+    the call shows files.
     """
     path: str = ""
     """The file that the call read or edited, or the folder that it searched; empty if unknown."""
@@ -52,7 +53,7 @@ class Call:
     shell: bool = False
     """True if the call ran a command line."""
     cut: bool = False
-    """True if a command's lines were cut to some of them (`| tail -50`)."""
+    """True if only a range of a command's lines is in the output (`| tail -50`)."""
     selected: bool = False
     """True if a command's lines passed a filter (`| grep x`, `| sort`)."""
     parts: tuple[Part, ...] = ()
@@ -75,7 +76,7 @@ class Call:
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
-        """True if the call reads files and `is_one` returns True for each."""
+        """True if the call reads files and `is_one` returns True for each path."""
         if self.category != "read":
             return False
         paths = [part.path for part in printing_parts(self.parts) if part.read] or [self.path]

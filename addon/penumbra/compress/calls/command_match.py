@@ -1,9 +1,10 @@
 """This module finds the family of a command by the `match` patterns in rules/commands.
 
 A pattern is written like a command line: `git diff`, `docker|podman compose logs`, `cargo build
---message-format`. The first word names programs and may have globs. Further words are the first operands, in
-that order. Words that begin with `-` are options that the command must have. Patterns with the program's
-exact name come before globs, more specific ones before others, and then the first in `families`.
+--message-format`. The first word names programs and may have globs. Further words of the pattern are the
+first operands of the command, in that order. Words that begin with `-` are options that the command must
+have. Patterns with the program's exact name come before globs, and more specific patterns before others. Of
+equally specific patterns, the first in `families` counts.
 """
 
 from __future__ import annotations

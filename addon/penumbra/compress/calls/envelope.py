@@ -80,8 +80,8 @@ def _any(patterns: Sequence[str]) -> str:
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
-    """Return the head, the body and the tail of a result. The body is the output. Notices of a cut at its
-    ends are in the head and the tail."""
+    """Return the head, the body and the tail of a result. The body is the output. Notices of a cut at the
+    ends of the output are in the head and the tail."""
     patterns = _patterns()
     start = 0
     for _ in range(MAX_LINES):
@@ -142,8 +142,8 @@ class Envelope(NamedTuple):
 
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
     """Return the numbered lines of a file that a tool read, without the tool's tags around them. Return None
-    without such tags, or if the numbers are not the tool's. `numbers` are the numbers in the call; the first
-    line's number is 0, 1, one of them, or one more."""
+    without such tags, or if the numbers are not the tool's. `numbers` are the numbers in the call. The first
+    line's number must be 0, 1, a number in the call, or one more than such a number."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
@@ -209,7 +209,7 @@ _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 
 
 def _needed(lines: list[str], envelope: str, is_empty: bool) -> str:
-    """Return the lines of the head or tail of an envelope that stay."""
+    """Return those lines of an envelope's head or tail that stay."""
     patterns = _patterns()
     needless = [line for line, unless in patterns.needless if unless is None or not unless.search(envelope)]
     return "".join(

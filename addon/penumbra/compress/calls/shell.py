@@ -1,9 +1,10 @@
 """This module parses command lines and finds the commands that made the output.
 
 A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
-command that shaped its output: the last one that makes other text, or else the first. Filters that only pass,
-cut or select lines don't count. Programs that only run another program (sudo, timeout, npx, docker exec, bash
--c, ...) are removed. Commands that print nothing are left out. The time is linear in the length of the line.
+command that shaped its output: the last command that makes other text of its input, or else the first
+command. Filters that only pass, cut or select lines don't count. Programs that only run another program
+(sudo, timeout, npx, docker exec, bash -c, ...) are removed. Commands that print nothing are left out. The
+time is linear in the length of the line.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
 
 
 _Command = tuple[tuple[str, ...], str | None]
-"""The words of a command, and the command line that a shell runs; None if the words are the command."""
+"""The words of a command and None; or the words of a shell's call and the command line that the shell
+runs."""
 
 
 def unwrap(argv: tuple[str, ...]) -> _Command:

@@ -59,7 +59,7 @@ class Family:
         )
 
     def objection(self, body: str) -> str:
-        """Return the first condition of the shape that a text fails; empty if the text fails none."""
+        """Return the first condition of the shape that a text does not meet; empty if the text meets all."""
         text = Text.of(body)
         if self.none is not None and self.none.search(text.data):
             return "a line matches shape.none"

@@ -114,7 +114,8 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
     """Return the position and the indent of each line of a tree, in order. Empty lines and lines of other
     programs are left out. Lines that don't match are another program's if the tree's lines above and below
-    are more indented. The tree's indent must grow there by one level at most."""
+    are more indented. From the tree's line above to the line below, the indent must grow by one level at
+    most."""
     indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []
@@ -268,7 +269,7 @@ class BlockStep:
 
     def _failing(self, left_out: list[str], critical: set[int]) -> list[int]:
         """Return the positions of the lines of a block that report a failure or, if the rule says so, a
-        warning. Unless the step is `safe`, there are none."""
+        warning. Return no position unless the rule is `safe`."""
         if not self.rule.safe:
             return []
         failing = {

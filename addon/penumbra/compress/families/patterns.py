@@ -45,8 +45,9 @@ class Pattern:
         return self
 
     def check(self, key: str, template: str, *others: str, prefixes: Sequence[str] = ()) -> None:
-        """Raise ValueError if a `{name}` of a template is not allowed. Allowed are groups, groups with one of
-        `prefixes`, and `others`. The error names the template's `key` and the allowed names."""
+        """Raise ValueError if a `{name}` of a template is not allowed. Allowed are the names of groups, these
+        names after one of `prefixes`, and `others`. The error names the template's `key` and the allowed
+        names."""
         groups = sorted(self._groups)
         allowed = (*others, *groups, *(prefix + group for prefix in prefixes for group in groups))
         for name in _parts(template)[1::3]:

@@ -54,7 +54,7 @@ class Group:
         if not any(keyed):
             return lines
         before, _, after = self.rule.line.partition("{rest}")
-        # A run then has at least two lines. A line whose neighbour has another key is in no run.
+        # A run then has at least two lines, so it can't begin at a line whose next line has another key.
         is_easy = self.rule.least > 1 and self.through is None
         keyed.append(None)
         out: list[str] = []
@@ -155,7 +155,8 @@ class Hoist:
         return [f"[{', '.join(columns)} in each of the next {counted(len(rows), 'line')}]", *lines]
 
     def _line(self, row: dict[str, str], shared: dict[str, str], usual: set[str]) -> str:
-        """Return a row without the shared values. A usual value stays if the others read as a whole row."""
+        """Return a row without the shared values. A usual value stays if the other values alone would be read
+        as a whole row."""
 
         def stays(name: str, value: str) -> bool:
             if value != shared.get(name):

@@ -242,8 +242,8 @@ def _failures(data: bytes, kind: Layout, source: Source, above: Callable[[int], 
 
 
 def _without_quotations(data: bytes, kind: Layout, source: Source) -> bytes:
-    """Return the text with dots in place of numbered code and, depending on the kind, of names of files
-    and prose. The text keeps its length."""
+    """Return the text with dots in place of numbered code and, depending on the kind, in place of names of
+    files or prose. The text keeps its length."""
     data = _FRAMES.sub(_blank, data)
     if kind is Layout.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
@@ -267,7 +267,8 @@ def _unless_telling(match: re.Match[bytes]) -> bytes:
 
 
 def kind_of(source: Source) -> Layout:
-    """Return the kind of a result. The call decides, except that JSON and diffs show in the text."""
+    """Return the kind of a result. The call decides, except that JSON and diffs are recognised by the
+    text."""
     kind = _BY_CATEGORY.get(source.call.category, Layout.OTHER)
     if kind is Layout.FILE and source.call.shows_data:
         kind = Layout.DATA
@@ -314,8 +315,9 @@ def _heading(kind: Layout, source: Source) -> str:
 
 
 def _extent(text: str, kind: Layout, source: Source) -> str:
-    """Return the size of a text, such as `1234 bytes, 40 lines`. A text that may be a page of a file has
-    its line numbers instead: `1234 bytes, lines 81 to 120`. The size of a single line is only its bytes.
+    """Return the size of a text, such as `1234 bytes, 40 lines`. A text that may be a page of a file has its
+    line numbers instead: `1234 bytes, lines 81 to 120`. For a single line, only the number of bytes is
+    returned.
     """
     lines = line_count(text)
     extent = counted(size(text), "byte")

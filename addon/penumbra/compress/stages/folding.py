@@ -120,7 +120,7 @@ def counted_lines(lines: Sequence[str]) -> dict[int, int]:
 
 
 def trim(text: str) -> str | None:
-    """Return the text without blanks at line ends, and with one empty line for several between other
+    """Return the text without blanks at line ends, and with one empty line in place of several between other
     lines; None if nothing changes. Line breaks stay LF or CRLF."""
     trimmed = text
     # A search for one character is faster than a search for two.

@@ -129,7 +129,7 @@ def places(flags: LineFlags, above: Mapping[int, int]) -> dict[int, int]:
 
 
 def _item(number: int, above: Mapping[int, int], flags: LineFlags) -> int:
-    """Return the first line of the list item that has its name in this line, or -1."""
+    """Return the first line of the list item whose name is in this line, or -1."""
     lines, names = flags.lines, flags["item name"]
     if number not in names or lines[number].lstrip().startswith("- "):
         return -1

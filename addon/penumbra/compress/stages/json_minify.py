@@ -28,8 +28,8 @@ _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
 
 def minify(text: str) -> str | None:
-    """Return equal JSON or JSON Lines in fewer bytes, also for several values as `jq` prints them. Return
-    None for other texts, and if nothing is saved."""
+    """Return the same JSON or JSON Lines in fewer bytes. The text may also be several values, as `jq` prints
+    them. Return None for other texts, and if nothing is saved."""
     if not may_be_json(text):
         return None
     body = text.strip(" \t\r\n")
@@ -126,7 +126,8 @@ def _is_record(line: str) -> bool:
 
 
 def _compact(value: str) -> str:
-    """Return a value without whitespace. A pattern removes it if the value is too deep for the decoder."""
+    """Return a value without whitespace. A pattern removes the whitespace if the value is too deep for the
+    decoder."""
     try:
         return msgspec.json.format(encode(value), indent=-1).decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, RecursionError):

@@ -30,7 +30,8 @@ _LONGEST_NAME, _NAMES = 120, 4
 """The length in characters of the longest value that may name its object, and the greatest number of such
 values of an object."""
 _WHOLE, _STRING = 40, 300
-"""The length in characters of the longest array or object that is one unit, and of the longest string."""
+"""The length in characters of the longest array or object that is one unit, and of the longest string that is
+one unit."""
 _DEEPEST = 64
 """The depth from which members are only counted."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
@@ -55,7 +56,7 @@ class _Tree:
     parents: list[int] = field(default_factory=list)
     """The number of the unit that encloses each unit; 0 for the first."""
     ends: list[int] = field(default_factory=list)
-    """The number after the last unit within each unit."""
+    """For each unit, the number after that of the last unit in it."""
     members: list[int] = field(default_factory=list)
     """The number of items or keys of each unit, even if they are no units."""
     names: list[list[int]] = field(default_factory=list)

@@ -28,11 +28,12 @@ _MOST_COLUMNS = 60
 _MOST_OBJECTS = 200_000
 """The greatest number of objects."""
 _SPARSEST = 8
-"""A table is made only if at least one of this number of cells has a value."""
+"""A table is made only if, on average, at least one of this number of cells has a value."""
 _MOST_INNER = 12
 _DEPTH = 4
 _PAGE = 1_000
-"""The average length in characters from which lines of JSON are pages of a response, not rows."""
+"""If the average length of lines of JSON is at least this number of characters, the lines are pages of a
+response, not rows."""
 _SHARED_PREFIX = 20
 """The length in characters of the shortest common beginning that is written once for a whole column."""
 _PLAIN = re.compile(

@@ -129,8 +129,8 @@ class _Numbers:
         yield start, count
 
     def are_ambiguous(self, text: str) -> bool:
-        """Return whether counting could not restore the numbers. In this case, the content of a line looks
-        numbered, or numbers after unnumbered lines continue as if these lines had numbers."""
+        """Return whether counting could not restore the numbers. This is so if the content of a line looks
+        numbered, or if numbers after unnumbered lines continue as if these lines had numbers."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
         sign = ": " if separator == _L else separator
         if text.count(sign) > len(numbers):
@@ -213,7 +213,8 @@ def split(text: str) -> tuple[list[int], list[str]]:
 
 
 def parse(line: str, separator: str = "") -> Numbered | None:
-    """Return a line's number and content; None without a number. An empty `separator` allows any."""
+    """Return a line's number and content; None without a number. An empty `separator` allows any
+    separator."""
     match = (_PREFIXES[separator] if separator else _PREFIX).match(line)
     if match is None:
         return None
@@ -290,7 +291,7 @@ def may_be_the_files(text: str, original: str, call: Call) -> bool:
 
 def count_lines(text: str, call: Call, original: str | None = None) -> bool:
     """Return whether the numbers in a text are known to be line numbers of its files. `original` is the
-    output from which the text was made, if its lines differ."""
+    output from which the text was made, if the lines of the two differ."""
     if LEGEND in text[:HEADING]:
         return True
     if call.shell or call.category != "read":

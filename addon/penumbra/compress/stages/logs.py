@@ -53,8 +53,8 @@ class _Pattern:
     shown: str
     """The pattern with `{}` for each gap."""
     gaps: tuple[tuple[int, int] | None, ...]
-    """For each gap, the numbers of first and last characters that the pattern contains; None if it contains
-    the whole value."""
+    """For each gap, how many characters at the beginning and the end of its values the pattern contains; None
+    if the pattern contains the whole value."""
 
 
 def factor(text: str) -> str | None:
@@ -144,7 +144,7 @@ def _pattern(name: str, constant: str, values: Sequence[tuple[str, ...]]) -> _Pa
 
 
 def _shared(column: Sequence[str]) -> tuple[int, int]:
-    """Return the numbers of first and of last characters that all values of a column share. The shared
+    """Return how many characters all values of a column share at the beginning and at the end. The shared
     beginning ends after a sign between numbers, such as `:`."""
     low, high = min(column), max(column)
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)

@@ -63,7 +63,7 @@ class _Table:
     bars: int = 0
     """The number of bars that the row has so far."""
     start: int = 0
-    """The index of the first part of the cell."""
+    """The index of the first part of the current cell."""
     rows: int = 1
     columns: int = 1
     has_heads: bool = False

@@ -24,8 +24,8 @@ _SHORTEST = 20
 _NOTE = 29
 """The usual length in bytes of the mark for the missing part of a cell."""
 _HEADS = 3
-"""Each line above rows may have 800 characters, or its share of the byte limit divided by this number if that
-is more."""
+"""The lines above rows may share the byte limit divided by this number. Each of these lines may have at least
+800 characters."""
 _LOOKED_AT = 50
 """The number of lines of a text whose separators are counted."""
 _COLUMNS = 30

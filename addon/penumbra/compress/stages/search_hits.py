@@ -41,7 +41,7 @@ _LISTED = re.compile(r"  Line ([0-9]{1,8}): ")
 _LEAST = 3
 """The smallest number of hits in a text that are grouped."""
 _MOST = 0.9
-"""The least share of the lines with text that begin with a file's name in hits without line numbers."""
+"""If hits have no line numbers, at least this share of the lines with text must begin with a file's name."""
 
 
 def is_search(call: Call) -> bool:

@@ -105,7 +105,7 @@ def _draw(text: str) -> str:
 
 
 def _stripped(text: str) -> str:
-    """Return the text without sequences. Overwritten text stays."""
+    """Return the text without escape sequences. Overwritten text stays."""
     return _TOKEN.sub(_without_sequence, text)
 
 
@@ -128,7 +128,7 @@ def _line(line: str) -> str:
 
 
 def _overwritten(texts: list[str]) -> list[str]:
-    """Return the overwritten texts that stay: the last text, longer earlier ones, and failures."""
+    """Return the overwritten texts that stay: the last text, earlier texts that are longer, and failures."""
     left: list[str] = []
     seen: set[str] = set()
     width = 0
