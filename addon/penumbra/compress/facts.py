@@ -31,9 +31,9 @@ _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
 """The length in bytes of the shortest fact, the length above which a fact has less weight, and the length of
 the longest fact."""
-# The weights were chosen by hand on half of the recorded conversations. They keep as much as possible of the
-# text that a conversation used later. On the other half, the weights work as well. `scripts/bench quality`
-# shows the effect of a change.
+# The weights were chosen by hand on half of the recorded conversations. These weights keep as much as
+# possible of the text that a conversation used later. On the other half, the weights work as well.
+# `scripts/bench quality` shows the effect of a change.
 _WORDS = 5
 """The worth of a unit's words is this number times the square root of the unit's bytes."""
 _WEIGHT = 100

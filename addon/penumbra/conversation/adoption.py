@@ -45,7 +45,8 @@ def binds(format_name: str, model: str) -> bool:
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """Return whether Penumbra may ask to drop thinking. The client's request must not mention this itself."""
+    """Return whether Penumbra may ask to drop thinking: only if the client's request does not say what
+    happens to such thinking."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))
@@ -80,7 +81,7 @@ def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str
     """Return whether a result that keeps its form without a decision also keeps its secrets.
 
     A secret may be new to the provider, because a decision with a placeholder may have been lost. Secrets are
-    therefore removed even if the cached prefix changes. Secrets stay only with `adopt` `raw`, or if the
+    therefore removed even if the cached prefix changes. Secrets stay only if `adopt` is `raw`, or if the
     provider would otherwise refuse the conversation's thinking.
     """
     return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)
@@ -103,8 +104,8 @@ def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
 
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
     """Return the keys of the results whose form may change with a cold cache: adopted results and, in a
-    conversation without an injected tool, others. A form stays if the form is small, thinking is bound to
-    it, or another result refers to it."""
+    conversation without an injected tool, also other results. A form stays if the form is small, thinking is
+    bound to it, or another result refers to it."""
     conversation = request.conversation
     first = conversation.last_thinking + 1 if binds(request.format, conversation.model) else 0
     fixed = referents(past)

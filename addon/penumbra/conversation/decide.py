@@ -101,7 +101,7 @@ class Inputs(Struct, frozen=True):
 
     @property
     def stays_bound(self) -> bool:
-        """Return whether a form with a reference is final before the model has answered it."""
+        """Return whether a form with a reference is final before the model has answered the result."""
         return self.request.settings.shortens and not self.is_withdrawn
 
     def learned(self, limits: LearnedLimits) -> Inputs:
@@ -407,7 +407,7 @@ def _noted(item: Item, decision: Decision) -> Decision:
 
 
 def _saves(text: str, than: str) -> bool:
-    """Return whether a text is smaller in bytes and in estimated tokens."""
+    """Return whether a text is smaller than another text in bytes and in estimated tokens."""
     return size(text) < size(than) and token_estimate.estimate(text) < token_estimate.estimate(than)
 
 

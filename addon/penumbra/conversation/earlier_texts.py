@@ -284,7 +284,8 @@ class EarlierTexts:
         return key not in self.so_far.ambiguous and self.so_far.lasting.get(key, False)
 
     def holds(self, facts: Facts) -> bool:
-        """Return whether the referents of an earlier text still precede it and still show the lines."""
+        """Return whether the texts to which an earlier form refers still precede it and still show the lines
+        that the form leaves out."""
         keys, lasting = list(map(bytes.fromhex, facts.referents)), self.so_far.lasting
         if STAGE not in facts.stages:
             return all(map(lasting.__contains__, keys))

@@ -199,7 +199,7 @@ class _Selector:
         return settings.lossy != "off" and (self.inputs.references is not None or settings.lossy == "on")
 
     def instead(self, pending: _Pending) -> str:
-        """Return the text that is sent if there is no response. A response must be smaller."""
+        """Return the text that is sent if there is no response. A response must be smaller than this text."""
         return (self.overhead if pending.base.loss is Loss.LOSSY else "") + pending.base.text
 
     def asked(self, pending: _Pending, outcome: Outcome) -> Asked:
@@ -338,7 +338,7 @@ def _cleaned(clean: Redact, text: str) -> str:
 
 
 def intent(arguments: Any) -> str:
-    """Return the purpose of a call in one line: its arguments, of which long ones are cut."""
+    """Return the purpose of a call in one line: its arguments, with long arguments cut."""
     if isinstance(arguments, dict):
         parts = [f"{name}: {_short(value)}" for name, value in arguments.items()]
         return "; ".join(parts)[:_INTENT]

@@ -111,8 +111,8 @@ class Searched:
             put(document, self.value, self.part, decision.text)
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        """Return whether a value without a decision keeps its secrets. A value that the provider has not
-        seen does not (see `adoption.keeps_secrets`)."""
+        """Return whether a value without a decision keeps its secrets. A value that the provider has not seen
+        does not keep them (see `adoption.keeps_secrets`)."""
         return self.turn <= conversation.last_response and adoption.keeps_secrets(
             adopt, self.turn, conversation, format_name
         )

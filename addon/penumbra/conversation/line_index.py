@@ -39,7 +39,7 @@ class TextLines(NamedTuple):
     output: Sequence[str | None]
     """The lines of the output; None for each line that is not from the output."""
     numbers: Sequence[int]
-    """The number of each line in its file; 0 for a line without one; empty if no line has one."""
+    """The number of each line in its file; 0 for a line without a number; empty if no line has a number."""
 
 
 def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
@@ -165,9 +165,9 @@ class LineIndex:
     _latest: dict[str, int] = field(default_factory=dict)
     """The latest position of each line among the lines of all texts, by the line without blanks around it."""
     _before: dict[int, int] = field(default_factory=dict)
-    """For a line that occurred before, its previous position, by position."""
+    """For each position of a line that occurred before, the line's previous position."""
     _timed: set[str] = field(default_factory=set)
-    """Each line with times, without its times."""
+    """The lines that have times, with their times removed."""
     _facts: set[bytes] = field(default_factory=set)
     _unread: list[Sequence[str | None]] = field(default_factory=list)
     """Texts whose facts have not been extracted yet."""

@@ -163,8 +163,8 @@ def search(
 
 
 def _is_kept(request: Request, text: OutsideText) -> bool:
-    """Return whether a text without a decision keeps its secrets. The provider must already have the text.
-    Also, `adopt` must be `raw`, or the provider would refuse later reasoning if the text changed."""
+    """Return whether a text without a decision keeps its secrets. The provider must already have the text. In
+    addition, either `adopt` is `raw`, or the provider would refuse later reasoning if the text changed."""
     settings, conversation = request.settings, request.conversation
     if settings.redact_scope == "all" or text.turn > conversation.last_response:
         return False

@@ -114,7 +114,7 @@ class _Step(NamedTuple):
 
     unread: bool
     limit: int
-    """The bytes of a text."""
+    """The greatest size of a text in bytes."""
     only_superseded: bool = False
 
 
@@ -152,7 +152,7 @@ def fitted(texts: Sequence[SentText], needed: Need) -> dict[int, str]:
 
 
 def may_shorten(settings: Settings) -> bool:
-    """Return whether the settings allow to shorten results so that a request fits."""
+    """Return whether the settings allow results to be shortened so that a request fits."""
     return settings.recover == "auto" and settings.lossy != "off" and settings.shortens
 
 
@@ -290,7 +290,7 @@ class Planner:
         if not replaceable:
             return Plan()
         decide = self._chooser(bound=self._is_bound(min(item.result.turn for item, _ in replaceable)))
-        # Making forms takes time. Forms are made only if even empty results would pay.
+        # Making forms takes time. Forms are made only if the change to empty results would pay.
         best = decide([self._change(item, 0) for item, _ in replaceable])
         if not best.count:
             return Plan(line=best.line)

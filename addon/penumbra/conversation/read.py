@@ -146,7 +146,7 @@ class _SoFar:
     def add(
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
     ) -> list[ResultText]:
-        """Read the next value with these messages in it. Return the texts of its results."""
+        """Read the next value, which contains these messages. Return the texts of the value's results."""
         passages = self.user_text.add(document, value, turn)
         texts = [text for message in messages for text in self.results.add(message)]
         found = items.with_user_text(document, passages, texts)

@@ -100,7 +100,7 @@ class Restoration:
         await self.past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:
-        """Return a response of the client with its values replaced by placeholders."""
+        """Return a response that the client got, with its values replaced by placeholders."""
         return swept(content, self.used)
 
 
@@ -117,8 +117,8 @@ class RestoredValues:
 
     async def conceal(self, request: Request) -> bool:
         """Replace values by placeholders in the arguments of past calls. Return whether there were any
-        values. If the option is off now, the option may have been on during earlier
-        requests."""
+        values. Values are replaced even if the option is off, because the option may have been on during
+        earlier requests."""
         document, conversation = request.document, request.caller.possessed
         calls = [
             (self._call_key(conversation, document, call), call)

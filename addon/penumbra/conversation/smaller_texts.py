@@ -76,7 +76,7 @@ def _plain(text: str, limit: int) -> str | None:
 
 
 def _object(document: Document, text: str, limit: int) -> str | None:
-    """Return the object with as few shortened values as possible, the largest; None if that fails."""
+    """Return the object with its largest values shortened, as few as possible; None if that fails."""
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():

@@ -188,7 +188,8 @@ def _beginnings(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
-    """Return the range of the numbered lines; without any, of all complete lines in the envelope."""
+    """Return the range of the numbered lines. If no line is numbered, return the range of the output without
+    the lines of the envelope and the blank lines at its end."""
     if numbers:
         numbered = [position for position, number in enumerate(numbers) if number]
         return numbered[0], numbered[-1] + 1

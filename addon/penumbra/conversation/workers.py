@@ -93,7 +93,8 @@ class _Peer:
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
-        """Return the caller with the smallest piece or, with `eldest`, the longest wait; None without one."""
+        """Return the caller with the smallest piece or, with `eldest`, the longest wait; None if no caller
+        waits."""
         ready = (
             caller
             for caller, pieces in self.waiting.items()

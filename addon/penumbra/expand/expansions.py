@@ -123,7 +123,7 @@ class Expansions:
             # Clients send the reasoning of broken-off responses again, but the provider would refuse it.
             wire.take_out(document, known.orphaned)
         if known.last_turn and (compared := wire.compared_with(document)) is not None:
-            # The client knows the id of the first turn, but the provider compares the last one.
+            # The client knows the id of the first turn, but the provider compares the id of the last turn.
             document.replace(compared, known.last_turn)
         return prepared
 
@@ -318,8 +318,8 @@ class Expansions:
         return text, original, query.ref
 
     async def original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
-        """Return the original of a reference; None if it is unknown. The reference may be a longer one of an
-        earlier release."""
+        """Return the original of a reference; None if it is unknown. The reference may be in the longer form
+        of earlier releases."""
         original = await self._known_by(prepared, find, ref)
         if original is not None or (brief := reference.brief(ref)) == ref:
             return original

@@ -48,7 +48,8 @@ class History:
     front: bytes
     """The hash of the prefix before the message that will contain the response."""
     begun: Visible | None = None
-    """The beginning of a broken-off response that this request's response continues; None without one."""
+    """The beginning of a broken-off response that this request's response continues; None if there is no such
+    beginning."""
     responses: bool = True
     """True if responses count in the hashes of prefixes."""
 

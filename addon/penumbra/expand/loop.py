@@ -125,8 +125,8 @@ class ToolLoop:
         return not self._broken and (self.rounds > 0 or self._response.is_delayed)
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes of the current turn, and return bytes for the client. After a failure, the rest
-        of the response is passed on unread."""
+        """Take bytes of the current turn, and return bytes for the client. After a failure, the further bytes
+        of the response are passed on unread."""
         if self._broken:
             return data
         try:

@@ -6,7 +6,7 @@ meaning, since a marker in a tool result is data.
 
 A reference has two forms. The whole form has 32 hexadecimal digits. The brief form has 18 decimal digits and
 takes about half as many tokens. A reference gets the whole form if the brief form means another text of the
-request. A reference also gets this form if the request lacks texts of its conversation. Earlier releases
+request. A reference also gets the whole form if the request lacks texts of its conversation. Earlier releases
 wrote only the whole form. Both forms are understood.
 
 The declaration of the tool has constant bytes, since the tools begin the prefix that providers cache.

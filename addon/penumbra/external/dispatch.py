@@ -185,7 +185,7 @@ class Job:
 
     task: Task
     instead: str
-    """The text that is sent if there is no response. A response must be smaller."""
+    """The text that is sent if there is no response. A response must be smaller than this text."""
     overhead: str = ""
     """The text that precedes the response."""
     reader: Model = field(default_factory=Model)

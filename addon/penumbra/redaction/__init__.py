@@ -1,8 +1,8 @@
 """Redaction replaces each secret of a text by a placeholder.
 
-`Redactor` (in `redactor.py`) takes a text and a hint: the command or path that the text comes from. It
-returns the redacted text and the number of secrets by rule. `OtherBodies` redacts bodies that are no LLM
-calls. `redact` and `redact_many` are for programs that use Penumbra as a library.
+`Redactor` (in `redactor.py`) takes a text and a hint: the command or path that the text comes from.
+`Redactor` returns the redacted text and the number of secrets by rule. `OtherBodies` redacts bodies that are
+no LLM calls. `redact` and `redact_many` are for programs that use Penumbra as a library.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _LEAST_WORD = 4
 _SHARE = 0.3
 """The smallest share of a name's letters that must belong to words of programs."""
 _LEAST_KNOWN = 0.5
-"""The share `_SHARE` for a word of one case that is long or contains digits."""
+"""The smallest share for a word that has only one case, and that is long or contains digits."""
 _LEAST_MEAN = 3
 """The smallest mean length of the words of a name, in letters."""
 _VERSION = re.compile(r"v?[0-9]{1,2}$")

@@ -100,9 +100,9 @@ def _piece(span: Span, start: int, end: int, data: bytes) -> Iterator[Span]:
 
 
 def cut(spans: Iterable[Span], taken: Sequence[tuple[int, int]], text: bytes) -> Iterator[Span]:
-    """Yield the spans that placeholders cut or hid. The spans are in `text`, from which the placeholders
-    at `taken` were removed. If a placeholder was at the beginning of a span, the span is extended to the
-    end of its word. The remaining part would look like another secret."""
+    """Yield the spans that placeholders cut or hid. The spans are in `text`, from which the placeholders at
+    `taken` were removed. If a placeholder was at the beginning of a span, the span is extended to the end of
+    the word, because the remaining part would look like another secret."""
     gaps: list[int] = []
     gone = 0
     for start, end in taken:

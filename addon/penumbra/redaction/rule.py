@@ -32,8 +32,9 @@ _REST_OF_HEX = (
     "(?i:s|word)?(?i:[_.-]?(?:key|token|secret))?"
     "(?i:[_.-]?(?:[0-9]{1,3}|prod|production|live|test|dev|staging|value|string))?"
 )
-"""This pattern matches the end of a name after such a word, if the value is hexadecimal. Few endings are
-allowed, because commits, checksums and ids are also hexadecimal: `key_id` and `token_sha` name no secrets."""
+"""This pattern matches the end of a name after a word for a secret, if the value is hexadecimal. Few endings
+are allowed, because commits, checksums and ids are also hexadecimal: `key_id` and `token_sha` name no
+secrets."""
 _HEX = re.compile(r"(?:\(\?i?:|\[a-f0-9\]|\{[0-9,]+\}|[-|()])+")
 _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
 """This pattern matches the text between a name and its value: quotes, an operator, and quotes again."""

@@ -19,9 +19,9 @@ from penumbra.redaction.span import Rank
 from penumbra.rule_schemas.schema import reason
 
 # These keys of `gitleaks.toml` are supported: id, regex, keywords, entropy, secretGroup, and allowlists.
-# Allowlists may be at the top or in rules. They have regexes (with regexTarget secret, match or line),
-# stopwords and a condition. A rule without a regex, or with a pattern that RE2 cannot compile, is left out.
-# `warnings` contains a line for each such rule.
+# Allowlists may be at the top or in rules. An allowlist may have regexes (with regexTarget secret, match or
+# line), stopwords and a condition. A rule without a regex, or with a pattern that RE2 cannot compile, is left
+# out. `warnings` contains a line for each such rule.
 _LABEL = re.compile(r"[^a-z0-9]+")
 _LONGEST_LABEL = 40
 

@@ -260,7 +260,8 @@ JOINTS = Linear(
 """This pattern matches the text between two string literals that a program concatenates. This text has the
 two quotes, and an operator or a line break."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
-"""This pattern matches the rest of a member's name, which is not concatenated with the string before."""
+"""This pattern matches what follows the opening quote of a member's name. Such a name is not concatenated
+with the string before it."""
 
 
 def _is_of_one_depth(joint: bytes) -> bool:

@@ -227,7 +227,8 @@ TAG_ENDS = rb"<\\?/"
 _NAME_BYTES = re.compile(
     rb"(?:[A-Za-z0-9_.\-$\x80-\xe1\xe3-\xee\xf0-\xff]|\xe2(?!\x80[\x98-\x9f])|\xef(?!\xbc[\x9a\x9d])){0,80}"
 )
-"""This pattern matches a name without typographic quotes, the full-width colon and equals sign."""
+"""This pattern matches a name. Typographic quotes, full-width colons and full-width equals signs end the
+name."""
 _ASCII_NAME = re.compile(rb"[A-Za-z0-9_.\-$]{0,80}")
 _NO_NAME = bytes(byte for byte in range(0x80) if not chr(byte).isalnum())
 _NAME_CHARACTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"

@@ -312,7 +312,7 @@ def _printed(data: bytes, begin: int, value: Value) -> Value | None:
 
 def _last_quote(close: bytes) -> bytes:
     """Return the quote at the end of a name, with the backslashes that escape it. The name itself may end
-    with escaped quotes. Their backslashes do not belong to the quote."""
+    with escaped quotes. The backslashes of such quotes do not belong to the quote at the end."""
     length = len(close) - len(close[:-1].rstrip(b"\\"))
     return close[-(length & -length) :]
 

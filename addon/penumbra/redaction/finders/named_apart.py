@@ -246,7 +246,8 @@ _FALLBACK = late(
     + rb")=?[ ]?({QUOTE})"
 )
 _COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
-"""This pattern matches after a text that is compared with another value. Such a text is no default."""
+"""This pattern matches what follows a text that is compared with another value. A compared text is no
+default."""
 _CALLED = re.compile(rb"\([^()\n]{0,120}\)")
 _STATEMENT = late(rb"[;\n]|\\{1,31}n")
 _NAMES_BEFORE = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")

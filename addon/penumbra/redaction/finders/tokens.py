@@ -334,7 +334,8 @@ class Anchor:
             if at >= done.get(rule.id, 0) and (span := at_anchor(rule, data, at, wraps)):
                 done[rule.id] = span.end
                 begun.append(span)
-        # If one rule finds a value within its line, values of several lines by other rules don't count.
+        # If one rule finds a value within its line, values of several lines that other rules find don't
+        # count.
         return [span for span in begun if b"\n" not in data[span.start : span.end]] or begun
 
 

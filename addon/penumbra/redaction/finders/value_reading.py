@@ -95,7 +95,7 @@ _LONGEST_LINE = 400
 
 def before_bar(data: bytes, start: int, end: int) -> int:
     """Return the end of a value that may contain a `|`. If a command or a table cell follows the `|`, the
-    value ends before it. Otherwise the `|` may be part of a password."""
+    value ends before the `|`. Otherwise the `|` may be part of a password."""
     bar = data.find(b"|", start, end)
     if bar >= 0 and _is_in_row(data, start, bar):
         return bar
@@ -185,9 +185,9 @@ class Value(NamedTuple):
 
 
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
-    """Return the value at `at`; None if there is none. A value with an opening quote, `opener`, ends at
-    the closing quote. Any other value is the match of `run`, without the signs at its end that don't
-    belong to it."""
+    """Return the value at `at`; None if there is none. A value with an opening quote, `opener`, ends at the
+    closing quote. Any other value is the match of `run`, without the signs at its end that are not part of
+    the value."""
     if not opener:
         if data.startswith(b"&", at) and (entity := QUOTE_ENTITY.match(data, at)):
             return _between_entities(data, entity)

@@ -393,7 +393,8 @@ class Restorer:
         return rest
 
     def _certain(self, text: str) -> int:
-        """Return the number of characters before the first placeholder with a value, complete or not."""
+        """Return the number of characters before the first placeholder with a value, or before an incomplete
+        placeholder at the end."""
         at = 0
         while (bracket := text.find("[", at)) >= 0:
             mark = PATTERN.match(text, bracket)
@@ -406,8 +407,8 @@ class Restorer:
         return len(text)
 
     def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield each placeholder with the file to which the call writes it; yield nothing if one is
-        uncertain."""
+        """Yield each placeholder with the file to which the call writes it; yield nothing if any placeholder
+        is uncertain."""
         marks = list(PATTERN.finditer(text))
         if self.freeform:
             places = patch_marks(text, self.folder, None)
@@ -464,7 +465,7 @@ def json_marks(text: str, folder: Folder, how: Edited) -> list[tuple[str, str]]:
 
 
 def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[str, str]]:
-    """Return the placeholders in a patch with their sections' files; empty if a line is ambiguous."""
+    """Return the placeholders in a patch, each with the file of its section; empty if a line is ambiguous."""
     lines = patch.split("\n")
     if lines[0] != _FIRST or _ODD_BREAKS.search(patch):
         return []

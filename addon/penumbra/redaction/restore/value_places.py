@@ -57,7 +57,8 @@ class Leaf:
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
-    """Yield the strings in arguments, which are a JSON object, a string that contains one, or plain text."""
+    """Yield the strings in arguments, which are a JSON object, a string that contains a JSON object, or plain
+    text."""
     text = document.string(arguments)
     if text is None:
         for value in _strings(document, arguments):
