@@ -26,7 +26,8 @@ _LAST = 2_000
 _LONGEST_REPORT = 300
 """The number of characters at the beginning of a line that are searched for a report."""
 _MEMORY = 1 << 25
-"""The greatest size in bytes of a pattern's automaton. RE2 searches more slowly with a larger automaton."""
+"""The greatest size in bytes of a pattern's automaton. If an automaton needs more memory, RE2 searches more
+slowly."""
 
 Report = Literal["outcome", "change", "finding"]
 """A kind of report of a program: how it ended, what it changed, or a message about a place in a file."""

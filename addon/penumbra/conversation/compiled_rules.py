@@ -92,7 +92,7 @@ def _report_broken_rules(redactor: Future[Redactor]) -> None:
 
 def warm_up(redactor: Future[Redactor]) -> None:
     """Read and shorten a few samples, so that nearly all rules are compiled before the first request."""
-    # The first request reports the failure.
+    # If this fails, the first request reports the failure.
     with errors.contained(_log, "Penumbra is not warm", logging.DEBUG):
         redact = redactor.result().redact
         for output in _OUTPUTS:

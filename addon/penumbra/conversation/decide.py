@@ -129,7 +129,8 @@ class Decider:
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """A function that returns True when time is short. Further results are then only redacted."""
+    """A function that returns True after the time for the request is over. Further results are then only
+    redacted."""
     _refers: bool = field(init=False)
     """True if references may replace results. The earlier texts then stay, or the model can ask for them."""
 

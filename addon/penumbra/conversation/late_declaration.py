@@ -7,7 +7,7 @@ until the tool saves more than it costs. Tools come first in the cached prefix, 
 the whole prefix is written to the cache again.
 
 Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), so that the cached prefix stays.
-With these APIs, the tool is declared when a result is first shortened with loss.
+With these APIs, the tool is declared as soon as shortening with loss saves more than the declaration costs.
 
 Without such an API, the first request declares the tool if reasoning is bound to the prefix. If the
 provider stores the history or the settings need the tool at once, the first request declares it in any
@@ -184,9 +184,10 @@ def conditions(incoming: Incoming, inputs: Inputs) -> Conditions:
     if may_have and inputs.waits:
         may_have = is_due(request, state, past, inputs.redact, is_inline=inline, reopened=inputs.reopened)
     shows = shows_references(request, past)
-    # The provider has cached the declaration in the last request, even if the response was lost.
     thinks = conversation.last_thinking >= 0
     is_bound = thinks and binds(request.format, conversation.model)
+    # If the last request declared the tool, the provider has cached the declaration, even if the response was
+    # lost.
     at_stake = (settings.adopt == "auto" and not (state.tool or shows)) and (
         is_bound if inputs.is_cold else thinks or adoption.may_be_cached(request.document, request.api.cache)
     )

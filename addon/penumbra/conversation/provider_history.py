@@ -40,7 +40,7 @@ _NESTED = "additionalModelRequestFields"
 
 
 def keeps_results(document: Document) -> bool:
-    """Return whether the provider stores all results of the history, by the members of the request."""
+    """Return whether no member of the request lets the provider drop results of the history."""
     return document.once(_keeps_results)
 
 

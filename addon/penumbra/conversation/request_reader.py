@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 LONG = 30_000
-"""In a body from this size in bytes on, only the part after the known prefix is read."""
+"""The size in bytes of the smallest body of which only the part after a known prefix is read."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)

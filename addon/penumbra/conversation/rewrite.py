@@ -297,7 +297,8 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
 
 
 def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:
-    """Return a smaller body if a request for a summary is too large or has no cached prefix, or else None."""
+    """Return a smaller body for a request for a summary that is too large; None for other requests. The limit
+    is lower if the request has no cached prefix."""
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
     # The request's document is already read, and very few requests are for a summary.

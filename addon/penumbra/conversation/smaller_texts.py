@@ -4,9 +4,9 @@
 stays JSON: an object gets `truncated` and `originalLength`, and an array keeps its first items. Markers
 have the number of missing characters.
 
-`superseded` and `trimmed` are for texts that a later call has made useless. The keys of JSON stay, and a
-list with sizes and hashes replaces large values. Of other texts, `superseded` keeps the lines about the
-end of a command.
+`superseded` and `trimmed` are for texts that a later call has made useless. The keys of JSON stay, and a list
+with sizes and hashes replaces large values. Of the other outputs of commands, `superseded` keeps some
+critical lines and the last line.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _plain(text: str, limit: int) -> str | None:
 
 
 def _object(document: Document, text: str, limit: int) -> str | None:
-    """Return the object with its largest values shortened, as few as possible; None if that fails."""
+    """Return the object with its largest values replaced by markers, as few as possible. If that is not
+    enough, return an object with the first members. Return None if both fail."""
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():
@@ -194,7 +195,7 @@ def superseded(
 
     `names` identify the call, and `newer` is the id of the later call. `written` is true if the later call
     wrote the file in the result. A JSON object loses its members of more than `limit` bytes. With `runs`, the
-    lines about the end of a command or a test run stay.
+    first and the last critical lines and the text's last line stay.
     """
     if (members := _members(text)) is not None:
         trimmed_members = trimmed(encode_json(members), limit, typed=False)
@@ -209,7 +210,7 @@ def superseded(
 
 
 def _outcome(text: str) -> list[str]:
-    """Return the first and the last lines about the end of a command or a test run."""
+    """Return the first and the last critical lines of a text, and the text's last line."""
     lines = text.split("\n")
     chosen = [position for position in critical_lines(lines) if len(lines[position]) <= _OUTCOME_CHARACTERS]
     half = _OUTCOME_LINES // 2

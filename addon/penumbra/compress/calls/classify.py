@@ -44,8 +44,7 @@ class Call:
     is known."""
     family: str = ""
     """The name of the command family (rules/commands); empty if there is none, if there are several, or if
-    the call shows files.
-    """
+    the call shows files."""
     path: str = ""
     """The file that the call read or edited, or the folder that it searched; empty if unknown."""
     mixed: bool = False

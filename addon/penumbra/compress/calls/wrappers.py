@@ -18,8 +18,8 @@ _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
 
 
 _Command = tuple[tuple[str, ...], str | None]
-"""The words of a command and None; or the words of a shell's call and the command line that the shell
-runs."""
+"""Words and a command line. If a shell runs the command line, the words are those of the shell's call, or
+empty. Otherwise the command line is None, and the words are the command."""
 
 
 def unwrap(argv: tuple[str, ...]) -> _Command:
