@@ -37,6 +37,10 @@ _LOOPBACK = ("127.0.0.0/8", "::1/128")
 class TooWide(ValueError):
     """A `TooWide` is raised for a glob that matches hosts of arbitrary owners."""
 
+    def __init__(self, glob: str) -> None:
+        super().__init__(f"got {glob!r}, allowed: a host, or a glob that ends in a domain (*.example.com)")
+        self.glob = glob
+
 
 @dataclass(frozen=True, slots=True)
 class OwnCa:
@@ -204,8 +208,9 @@ def _make(wish: Namespace) -> int:
         raise Failure(f"there is one in {folder}: `penumbra ca make --again` makes another in its place")
     try:
         make(folder, None if wish.any_host else wish.hosts)
-    except TooWide as glob:
-        raise Failure(f"{glob} covers all hosts: --any-host allows that", code=WRONG) from None
+    except TooWide as error:
+        key = "--host" if error.glob in wish.hosts else "providers.yaml"
+        raise Failure(f"{key}: {error}; --any-host allows any host", code=WRONG) from None
     except OSError as error:
         raise Failure(f"no CA can be made in {folder} ({error.strerror or error})") from None
     certificates.with_bundle(certificate_file(folder))

@@ -35,7 +35,7 @@ from mitmproxy.tools.web.master import WebMaster
 from penumbra.addon import Penumbra
 from penumbra.cli import FILTER_BEGINNINGS, I_KNOW, certificates, wrap_instead
 from penumbra.cli.advisories import Hole, holes
-from penumbra.cli.ca import make, provider_hosts, read
+from penumbra.cli.ca import TooWide, make, provider_hosts, read
 from penumbra.cli.certificates import NAME, Certificates, ca_file, certificate_file, own_folder
 from penumbra.cli.command import WRONG, Failure
 from penumbra.config.options import OPTIONS, PREFIX, groups
@@ -332,6 +332,9 @@ def prepare_ca(
             make(folder, hosts)
         CertStore.from_store(folder, NAME, 2048)
         ca.read_bytes()
+    except TooWide as error:
+        key = f"{PREFIX}hosts" if error.glob in (hosts or ()) else "providers.yaml"
+        raise Failure(f"{key}: {error}; `penumbra ca make --any-host` allows any host", WRONG) from None
     except OSError as error:
         raise Failure(
             f"the CA certificate can't be made or read in {folder} ({error.strerror or error}): name "

@@ -11,7 +11,7 @@ from cryptography import x509
 from mitmproxy import ctx
 from mitmproxy.certs import CertStore
 
-from penumbra.cli import ca, certificates
+from penumbra.cli import ca, certificates, start
 from penumbra.cli.certificates import ca_file, own_folder
 from penumbra.cli.command import Failure
 from penumbra.flow.certificate_names import CertificateNames, is_permitted
@@ -79,10 +79,21 @@ def test_the_ca_that_is_there_is_the_one_in_use(tmp_path, monkeypatch, capsys):
     assert "update-ca-certificates" in capsys.readouterr().out
     assert ca.main(["remove"]) == 0
     assert not ours.exists()
-    for wrong in (["mak"], ["make", "--host"], ["show", "x"]):
+    for wrong in (["mak"], ["make", "--host"], ["make", "--host", "*.com"], ["show", "x"]):
         with pytest.raises(Failure) as failed:
             ca.main(wrong)
         assert failed.value.code == 2
+
+
+def test_a_glob_of_hosts_of_all_owners_is_refused_by_its_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    allowed = "allowed: a host, or a glob that ends in a domain (*.example.com)"
+    with pytest.raises(Failure) as failed:
+        start.prepare_ca(hosts=("llm.example", "*"))
+    remedy = "`penumbra ca make --any-host` allows any host"
+    assert (str(failed.value), failed.value.code) == (f"penumbra_hosts: got '*', {allowed}; {remedy}", 2)
+    assert not own_folder().exists()
 
 
 def test_only_the_user_can_write_the_certificates_with_any_umask(tmp_path):
