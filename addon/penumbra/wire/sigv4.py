@@ -51,8 +51,8 @@ class AwsKeys:
 
     def made(self, request: Signable) -> bool:
         """Return whether a request's signature was made with these keys."""
-        match = _AUTHORIZATION.fullmatch(request.headers.get("authorization", ""))
-        if match is None or match["id"] != self.id:
+        match = self._match(request)
+        if match is None:
             return False
         expected = self._signature(request, match["scope"], match["names"].split(";"))
         return hmac.compare_digest(expected, match["signature"])
@@ -60,11 +60,11 @@ class AwsKeys:
     def sign(self, request: Signable, date: str = "") -> dict[str, str]:
         """Return the headers with a new signature for this request. `date` is the time of sending, such as
         20260131T120000Z. If `date` is empty, the time of the old signature is used. That time is valid for a
-        few minutes. Signed headers that the request no longer has are left out. Raises ValueError if the
-        `authorization` header is no such signature."""
-        match = _AUTHORIZATION.fullmatch(request.headers["authorization"])
+        few minutes. Signed headers that the request no longer has are left out. The result is empty if the
+        request has no signature of this key id: servers that check no signatures accept any."""
+        match = self._match(request)
         if match is None:
-            raise ValueError("the request is not signed")
+            return {}
         new = {_PAYLOAD: _hash(request.body)} if _PAYLOAD in request.headers else {}
         new |= {_DATE: date} if date else {}
         scope = date[:8] + match["scope"][8:] if date else match["scope"]
@@ -73,6 +73,11 @@ class AwsKeys:
         signature = self._signature(changed, scope, names)
         signed = f"Credential={self.id}/{scope}, SignedHeaders={';'.join(names)}, Signature={signature}"
         return {**new, "authorization": f"AWS4-HMAC-SHA256 {signed}"}
+
+    def _match(self, request: Signable) -> re.Match[str] | None:
+        """Return the parts of a request's signature; None if it has none of this key id."""
+        match = _AUTHORIZATION.fullmatch(request.headers.get("authorization", ""))
+        return match if match is not None and match["id"] == self.id else None
 
     def _signature(self, request: Signable, scope: str, names: list[str]) -> str:
         headers = request.headers
