@@ -42,7 +42,8 @@ class Source:
     arguments: Any = None
     """The call's arguments, decoded."""
     bare: Callable[[], str] = str
-    """A function that returns the output before all stages, without markup and the agent's text around it."""
+    """A function that returns the output before the structural stages, without markup and the agent's text
+    around it."""
 
     @property
     def original_bytes(self) -> int:

@@ -21,7 +21,7 @@ _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)
 """NUL and the control characters that count as unreadable."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
 _LONG_ENOUGH = 1_200
-"""The length in characters of the longest text that stays unchanged."""
+"""The length in characters of the longest text in which encoded data stays."""
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}={0,2}")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
