@@ -247,7 +247,8 @@ class RequestReader:
         state, keys = stored.state, stored.keys
         past = {key: stored.decisions[key] for key in keys if key in stored.decisions}
         if self._stores.is_recent and state.idle is None:
-            # Most conversations have had the injected tool since their first request.
+            # The look-up may have missed the state. Most conversations have had the injected tool since their
+            # first request.
             request = structs.replace(request, settings=replace(request.settings, adopt="compress"))
         is_heavy = rewrite.is_heavy(request, past, state)
         cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold

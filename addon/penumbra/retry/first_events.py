@@ -51,7 +51,7 @@ class FirstEvents:
         self._cut = _cutter(self.kind)
 
     def feed(self, data: bytes) -> Verdict:
-        """Return the verdict after these bytes. Only after WAIT, more bytes may be fed."""
+        """Return the verdict after these bytes. More bytes may be fed only after WAIT."""
         if self.plain is None or self._cut is None:
             return Verdict.GO
         try:
