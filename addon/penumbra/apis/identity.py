@@ -194,7 +194,8 @@ class _CredentialRules:
     renewed: Any
     """A set of RE2 patterns for login tokens that are renewed."""
     accounts: tuple[str, ...]
-    """The account of each of these tokens."""
+    """For each of these tokens, the place that names its account: the token (`jwt`), the request (`user`) or
+    `none`."""
 
 
 @cache
@@ -246,7 +247,8 @@ def _signed(host: str, name: str, value: str) -> str | None:
 
 
 def _login(value: str) -> str | None:
-    """Return the account of a renewable login token; None if the value is no such token."""
+    """Return the place that names the account of a renewable login token; None if the value is no such
+    token."""
     names = _credential_rules()
     found = names.renewed.Match(without_surrogates(value))
     return names.accounts[min(found)] if found else None

@@ -603,7 +603,8 @@ def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str,
 
 
 def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
-    """Return a message's JSON for a later request, rebuilt if a call's arguments are no JSON object."""
+    """Return a message's JSON for a later request, rebuilt if a call's arguments are no JSON object; None if
+    the message is empty."""
     calls = document.items(message.get("tool_calls"))
     if all(_has_object(document, item) for item in calls):
         kept = {

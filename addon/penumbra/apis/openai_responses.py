@@ -410,7 +410,7 @@ class ResponsesTurns(Turns):
         self._first: dict[str, Any] = {}
         """The response as the first event described it."""
         self._begun = False
-        """True if the client got the beginning of a turn that was then requested again."""
+        """True if the client got the beginning of the response before the current turn began."""
         super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:

@@ -40,7 +40,8 @@ class Passage:
     """`start` and `end` are offsets in the string."""
     turn: int
     certain: bool
-    """True if the passage is a result and nothing else."""
+    """True if the text has only results, the call of this result is known, and the model's message before
+    asks for it."""
     tool: str = ""
     command: str = ""
     written: str = ""

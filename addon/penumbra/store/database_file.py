@@ -385,7 +385,7 @@ class DatabaseFile:
         self._tried, self._pause = 0.0, FIRST_PAUSE
         self._is_returning = False
         self._forgotten: set[str] = set()
-        """Names of tables whose rows in earlier files must not be found again."""
+        """Names of tables whose rows must be deleted from the failed file once it can be written."""
         self._moved = False
 
     def add(self, table: str, merge: Merge | None) -> None:
@@ -423,7 +423,8 @@ class DatabaseFile:
         return True
 
     def forget(self, names: Collection[str]) -> None:
-        """Hide rows of these tables in earlier files."""
+        """Drop the rows of earlier files. While the file fails, also note that its rows of these tables must
+        be deleted."""
         if self.failed:
             self._forgotten.update(names)
         self._drop_older()

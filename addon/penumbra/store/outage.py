@@ -325,7 +325,8 @@ class StoreNews:
                 self._rows[name] = record
 
     def record(self, name: bytes) -> bytes | None:
-        """Return the announced record of a name; empty if only the name was announced, None if neither."""
+        """Return the announced record of a name; empty if only the name was announced; None without an
+        announcement."""
         return self._rows.get(name)
 
     async def follow(self) -> None:

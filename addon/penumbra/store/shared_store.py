@@ -470,8 +470,8 @@ async def _within(seconds: float, task: asyncio.Task[T]) -> T:
 
 
 async def _send_afterwards(connection: Any, commands: Sequence[Command]) -> None:
-    """Send commands on the connection that did not answer, and close the connection. If the store runs them
-    at all, it runs them after the earlier commands."""
+    """Send commands on the connection that did not answer. If the store runs them at all, it runs them after
+    the earlier commands."""
     if not commands or connection is None or not connection.is_connected:
         return
     sending = connection.send_packed_command(connection.pack_commands(commands), check_health=False)

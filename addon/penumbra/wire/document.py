@@ -265,7 +265,7 @@ class Document:
         self._arrays[id(array)] = array, [*likely.items, *items[new:]]
 
     def release(self) -> None:
-        """Drop the parsed containers within the items of the remembered array."""
+        """If an array is remembered, drop all parsed containers except this array and the root."""
         array = self._array
         if array is not None:
             self._about.clear()

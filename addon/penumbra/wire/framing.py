@@ -273,7 +273,7 @@ class ArrayItem:
     raw: bytes
     """The bytes of the item in the stream, with the bytes before it, such as a comma."""
     data: bytes | None
-    """The JSON of the item; None for a part, and at the end of the array."""
+    """The JSON of the item; None if the item is incomplete or too long, and at the end of the array."""
     is_part: bool = False
     """True if the bytes belong to an item that is too long, or come after such an item."""
 
