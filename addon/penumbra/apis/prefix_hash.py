@@ -303,7 +303,8 @@ class _Words:
             self._mark(b"true")
 
     def _object(self, members: dict[str, Any], loose: bool) -> None:
-        rule, type_ = _history_rules(), _named(members, "type")
+        rule, type_ = _history_rules(), members.get("type")
+        type_ = orjson.dumps(type_).decode("ascii") if _is_number(type_) else _named(members, "type")
         if type_ in rule.unseen_types or members.get("thought") is True:
             return
         if type_ and type_ not in rule.texts:

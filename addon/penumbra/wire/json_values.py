@@ -22,6 +22,8 @@ _CHARACTERS = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
 )
 """This pattern matches an escape in a JSON string, or a run of characters that are not escaped."""
+_EXPONENT = re.compile(rb"[\[:,] ?-?[0-9][0-9.]*+e")
+"""This pattern matches a number with an exponent, which orjson and Python's `json` may write differently."""
 
 
 class NotJson(ValueError):
@@ -52,10 +54,12 @@ def decode(data: bytes | memoryview) -> Any:
 
 def exact(data: bytes) -> Any:
     """Return the value of a JSON text that orjson or Python's `json` would write with the same bytes; None
-    for other texts. No object in such a text has two members of one name."""
+    for other texts. No object in such a text has two members of one name, and orjson writes its numbers with
+    the same bytes."""
     try:
         value = orjson.loads(data)
-        is_exact = orjson.dumps(value) == data or json.dumps(value).encode("ascii") == data
+        is_exact = orjson.dumps(value) == data
+        is_exact = is_exact or (json.dumps(value).encode("ascii") == data and not _EXPONENT.search(data))
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         return None
     return value if is_exact else None

@@ -16,6 +16,10 @@ ASK = {"role": "user", "content": "Fix the test."}
 CALL = {"role": "assistant", "tool_calls": [{"id": "call_0", "function": {"name": "f", "arguments": "{}"}}]}
 OUT = {"role": "tool", "tool_call_id": "call_0", "content": "out"}
 DONE = {"role": "assistant", "content": "Done."}
+NUMBERS = {
+    "role": "user",
+    "content": [{"type": 5, "n": [0, -1, 2.5, 1e-7, 1.5e300, True, None, "é", {"k": 0, "type": 1e-7}]}],
+}
 
 
 def read(*messages: Any, start: bytes = prefix_hash.START) -> prefix_hash.Chain:
@@ -39,10 +43,13 @@ def test_every_example_of_the_rule_file(one: Any, other: Any, is_same: bool) -> 
 @pytest.mark.parametrize("style", [{"separators": (",", ":")}, {"indent": 1}], ids=["compact", "indented"])
 def test_white_space_and_escapes_do_not_count(style: Any) -> None:
     examples = [message for kind in ("same", "other") for pair in KNOWN[kind] for message in pair]
-    numbers = {"role": "user", "content": [{"type": "x", "n": [0, -1, 2.5, True, None, "é", {"k": 0}]}]}
-    for message in (*examples, numbers):
+    for message in (*examples, NUMBERS):
         document = Document(json.dumps({"m": [message, ASK]}, ensure_ascii=False, **style).encode())
         assert prefix_hash.read(document, document.top["m"]).history[-1] == behind(message)
+
+
+def test_hashes_in_databases_of_released_versions_hold() -> None:
+    assert behind(NUMBERS).hex() == "a108752690a498f9028d8da0143ff239"
 
 
 def test_every_response_and_result_counts_for_later_hashes() -> None:
