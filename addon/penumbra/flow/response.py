@@ -271,7 +271,8 @@ def _restoration(state: FlowState) -> Restoration | None:
 
 
 def _may_show(flow: Flow, state: FlowState, response: HttpResponse, body: bytes) -> bool:
-    """Return whether the body in the flow may differ from the body for the client."""
+    """Return whether the body in the flow may differ from the body for the client. If the splice sends the
+    body, also pass the body for the client to the splice."""
     if state.spliced:
         state.body_to_send = body
         return True
