@@ -41,7 +41,8 @@ _SHOWN = 400
 """The number of bytes to which a much longer line is cut, at the end of a word."""
 _BEFORE = 160
 _AFTER = 240
-"""The numbers of bytes before and after a failure that its message has in a line longer than `_LONGEST`."""
+"""In a line longer than `_LONGEST`, a message has at most these numbers of bytes before and after its
+failure."""
 _NOTE = 26
 """The number of bytes reserved for the note with the number of the other lines of a kind."""
 _ELSEWHERE = ", files vary"

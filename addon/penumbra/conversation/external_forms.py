@@ -1,9 +1,9 @@
 """This module chooses the results of a request that an external compressor shortens, and their forms.
 
-A result is not sent if its tool is skipped, its size or kind is unsuitable, or no part may be left out.
-For the other results a stored text is used, or a new text is requested. If no text arrives in time, the
-fallback becomes the form of the result. If the fallback is the pipeline or no change, `decide` decides as
-about other results. External compressors are off by default.
+A result is not sent if its tool is skipped, its size or kind is unsuitable, or no part may be left out. For
+the other results a stored text is used, or a new text is requested. If no text arrives in time, the fallback
+becomes the form of the result. If the fallback is the pipeline or no change, `decide` treats the result like
+any other. External compressors are off by default.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ def _extent(request: Request, prompt: Prompt) -> Extent:
 
 
 def _key(request: Request, extent: Extent) -> hashlib.blake2b:
-    """Return the hash with which all keys begin. A search of all texts has another hash, so that decisions
-    about unsearched texts don't count for it."""
+    """Return the hash with which all keys begin. A search of all texts has another hash, so that it does not
+    take over the decisions of a narrower search."""
     key = hashlib.blake2b(key=request.caller.owner[:64], digest_size=16, person=b"outside")
     key.update(b"all\0" if extent is Extent.ALL else b"\0")
     opening = request.conversation.opening.encode("utf-8", "surrogatepass")

@@ -110,7 +110,7 @@ class SentText:
 
 
 class _Step(NamedTuple):
-    """A `_Step` is a limit for the unread or the other texts."""
+    """A `_Step` is a limit either for the unread texts or for the others."""
 
     unread: bool
     limit: int

@@ -30,8 +30,8 @@ BUDGET = 120 * 1024
 MESSAGE_BYTES = 8_000
 """The size in bytes of a message's texts above which the texts are cut."""
 _SHORTENED = 2_900
-"""The total size in bytes to which the texts of a larger message are cut. Each text may have
-`_LEAST_TEXT`."""
+"""The total size in bytes to which the texts of a larger message are cut. Each text may have at least
+`_LEAST_TEXT` bytes."""
 _LEAST_TEXT = 400
 _ARGUMENTS = 3_000
 _NOTE = 8_000

@@ -1,4 +1,4 @@
-"""This module does work in threads that would block the event loop. Callers share the threads fairly.
+"""This module has the threads for work that would block the event loop. Callers share the threads fairly.
 
 Each caller has a queue, whose work is done in order, one piece at a time. The callers at one address never
 occupy all threads, so a client can't block others by invented credentials.

@@ -125,7 +125,8 @@ def _encoded(data: bytes) -> Iterator[View]:
 
 
 def _lines_of_base64(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the other lines of a run. All lines but the last are as wide as the first."""
+    """Yield the lines of a run after its first line, which is at `start` to `end`. All lines but the last are
+    as wide as the first."""
     width = end - start
     if width % 4 or data[end - 1] == ord("="):
         return
@@ -253,9 +254,10 @@ def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
 
 
 _LEAST_DIGITS = 24
-"""The smallest number of bytes of text in hexadecimal digits that encode other bytes, too."""
+"""The smallest number of bytes of text that hexadecimal digits must encode if they also encode other
+bytes."""
 _LEAST_PURE = 12
-"""The smallest number of bytes of text in hexadecimal digits."""
+"""The smallest number of bytes of text that hexadecimal digits must encode if they encode nothing else."""
 _DIGITS = re.compile(
     rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}+" % _LEAST_PURE
 )
@@ -344,7 +346,7 @@ def _spelled(
 _PRINTABLE_SIGN = rb"=3D|(?:=[2-7][0-9A-F]){2}"
 _ESCAPE = rb"=([2-7][0-9A-F])"
 _PRINTABLE = re.compile(rb"(?<==[2-7][0-9A-F])%s|%s(?==[2-7][0-9A-F])" % (_ESCAPE, _ESCAPE))
-"""This pattern matches an escape beside another one. In a text without `=3D`, a single one may be an
+"""This pattern matches an escape beside another escape. In a text without `=3D`, a single escape may be an
 assignment, as in `KEY=4A`."""
 _WRAPPED_PRINTABLE = re.compile(_ESCAPE + rb"|=(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])")
 """This pattern also matches `=` before a line break within a word. It is for texts with `=3D`, because in

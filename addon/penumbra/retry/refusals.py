@@ -80,7 +80,8 @@ class ErrorObject:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A `_Rule` is an entry of `refusals` in the file. The head of the file describes the members."""
+    """A `_Rule` is an entry of `refusals` in `rules/refusals.yaml`. The head of that file describes the
+    members."""
 
     id: str
     kind: Cause

@@ -17,7 +17,8 @@ from penumbra.compress.calls.tools import category, first_of, tool_rules, verb
 from penumbra.short_texts import forgettable
 
 MAX_LINE = 200_000
-"""The length in characters of the longest command line that is parsed, unless it is a list."""
+"""The length in characters of the longest command line that is parsed. A command in the form of a list may be
+longer."""
 _REMEMBERED = 512
 """The greatest number of command lines whose calls are cached."""
 _QUOTED = frozenset({"read", "edit", "write"})

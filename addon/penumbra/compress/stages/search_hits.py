@@ -136,8 +136,8 @@ def ungroup(text: str) -> str:
 
 
 def _bare(lines: list[str]) -> str | None:
-    """Return hits without line numbers, grouped by file; None for other texts, and if the text could not be
-    restored."""
+    """Group the hits of a text by file if they have no line numbers. Return None for other texts, and if the
+    text could not be restored."""
     paths = [found[1] if found else "" for found in map(_BARE.match, lines)]
     if len(paths) - paths.count("") < max(_LEAST, _MOST * (len(lines) - lines.count(""))):
         return None

@@ -58,7 +58,7 @@ def render(text: str, *, moves: bool = True) -> str:
         return shown
     shown = _drawn(text, moves)
     if len(shown) > len(text):
-        # A few far moves add many blanks and rows.
+        # Even a few moves over long distances add many blanks and rows.
         shown = _drawn(_stripped(_STILL.sub("", text)).replace("\x08", ""), moves)
     return text if shown == text else shown
 
