@@ -69,7 +69,8 @@ class Amounts:
     dollars_saved: float = 0.0
     """Dollars saved by smaller results, in requests that the provider accepted."""
     dollars_spent: float = 0.0
-    """Dollars for `declared`, `put_back`, `hidden_tokens` and `read_again_tokens`."""
+    """Dollars for `declared`, `put_back`, `hidden_tokens` and `read_again_tokens`, and for the output of all
+    turns of a response but the last."""
     dollars_missed: float = 0.0
     expired: int = 0
     """Input tokens, included in `missed`, of requests after a pause that was longer than the cache's life."""

@@ -90,7 +90,7 @@ class HoistRule(StepRule, frozen=True, kw_only=True):
 
 
 class JoinRule(StepRule, frozen=True, kw_only=True):
-    """A `JoinRule` writes short consecutive lines without blanks in rows, with a blank between them."""
+    """A `JoinRule` writes consecutive lines of one indentation in rows, with a blank between them."""
 
     join: AnyRegex
     """The lines. A line with a blank stays, even if the pattern matches."""
@@ -126,7 +126,7 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     for values of a group. `{distinct_group}` is the number of different values, `{each_group}` lists all of
     them. `{n|line|lines}` is the number with its noun."""
     least: Count = field(default=3, name="min")
-    """The smallest number of lines in a run."""
+    """The smallest number of lines that are replaced."""
     head: Size = 0
     """The number of lines at the beginning of a run that stay."""
     tail: Size = 0
@@ -159,7 +159,7 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     until: AnyRegex | None = None
     """The line after a block. Without this pattern, a block ends at the first line of the next one."""
     least: Count = field(default=3, name="min")
-    """The smallest number of lines in a block that is shortened."""
+    """The smallest number of lines of a block that are replaced."""
     head: Size = 1
     """The number of lines at the beginning of a block that stay."""
     safe: bool = False
