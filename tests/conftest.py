@@ -10,6 +10,7 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Iterator
+from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,12 +55,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     examples.choose(config, items)
 
 
-def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
-    """Name a container by its value, where pytest would give its place in the table."""
-    if isinstance(val, frozenset):
-        # Workers iterate over a frozenset in different orders, but have to use equal names of cases.
-        return repr(sorted(val, key=repr))[:60]
-    return repr(val)[:60] if isinstance(val, (tuple, list, dict)) else None
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a value without an id by its beginning, where pytest would give its place in the table. Raises
+    ValueError for a value that can't be named."""
+    if isinstance(val, Enum) or (isinstance(val, (str, bytes)) and len(val) <= 100):
+        return None
+    if isinstance(val, (set, frozenset)):
+        # Workers iterate over a set in different orders, but have to use equal names of cases.
+        val = sorted(val, key=repr)
+    name = getattr(val, "__name__", "") or repr(val)
+    if name == "<lambda>" or " at 0x" in name:
+        raise ValueError(f"{argname}: {name} says nothing: the case needs an id")
+    return name if len(name) <= 60 else f"{name[:60]}({len(name)})"
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,7 @@ def _all_of(name: str, body: dict[str, Any]) -> Rewritten:
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "result"])
-@pytest.mark.parametrize("memory", [None, PrefixMemory()])
+@pytest.mark.parametrize("memory", [None, PrefixMemory()], ids=["first reading", "with a memory"])
 def test_empty_values_cost_little(role, memory):
     """An empty value of two bytes is an object, and a body has millions of bytes."""
     api = recognise.by_request_line("POST", "/v1/messages")

@@ -45,7 +45,9 @@ def test_the_tools_of_a_request_are_read() -> None:
     assert not CHAT.tools(document({"tool_choice": allowed})).forced
 
 
-@pytest.mark.parametrize(("wire", "none"), [(ANTHROPIC, {"type": "none"}), (CHAT, "none")])
+@pytest.mark.parametrize(
+    ("wire", "none"), [(ANTHROPIC, {"type": "none"}), (CHAT, "none")], ids=["anthropic", "chat"]
+)
 def test_no_calls(wire: Any, none: Any) -> None:
     for before in ({"a": 1}, {"a": 1, "tool_choice": {"type": "any"}}):
         assert json.loads(wire.without_calls(json.dumps(before).encode())) == {"a": 1, "tool_choice": none}

@@ -224,6 +224,7 @@ def test_an_output_inside_of_json_is_the_output_without_it(mode: Mode) -> None:
         lambda text: {"ok": True, "data": {"output": text, "ms": 31}},
         lambda text: {"jsonrpc": "2.0", "id": 7, "result": {"content": [{"type": "text", "text": text}]}},
     ],
+    ids=["blocks", "list of blocks", "deeper inside", "answer of a server"],
 )
 @pytest.mark.parametrize("head", ["", "Wall time: 0.2 seconds\nOutput:\n"])
 def test_an_output_in_blocks_or_deeper_inside_is_the_output_without_it(wrap: Any, head: str) -> None:

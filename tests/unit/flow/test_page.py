@@ -41,31 +41,34 @@ def test_the_link_and_what_a_browser_keeps_of_it_are_let_in(host: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        PageRequest("GET", HOST),
-        PageRequest("GET", HOST, token="x"),
-        PageRequest("GET", HOST, cookie=TOKEN),
-        PageRequest("GET", {**HOST, "authorization": f"Basic {TOKEN}"}),
-        # A foreign name resolves to this machine.
-        PageRequest("GET", {"host": "evil.example:8765"}, token=TOKEN, cookie=GATE.cookie),
-        PageRequest("GET", {"host": "127.0.0.1:80"}, token=TOKEN),
-        PageRequest("GET", {}, token=TOKEN),
-        # Another page sends the request by the browser.
-        PageRequest("GET", {**HOST, "origin": "http://evil.example"}, cookie=GATE.cookie),
-        PageRequest("GET", {**HOST, "origin": "null"}, cookie=GATE.cookie),
-        PageRequest("GET", {**HOST, "sec-fetch-site": "cross-site"}, cookie=GATE.cookie),
-        PageRequest("GET", {**HOST, "sec-fetch-site": "same-site"}, cookie=GATE.cookie),
-        PageRequest("POST", {**HOST, "sec-fetch-site": "cross-site"}, token=TOKEN, is_start=True),
-        PageRequest("POST", HOST, cookie=GATE.cookie),
-        # A request with the name of the proxied page did not pass through the proxy, or the opposite.
-        PageRequest("GET", {"host": "penumbra.local"}, token=TOKEN),
-        PageRequest("GET", {"host": "penumbra.local", PROOF_HEADER: "x"}, token=TOKEN),
-        PageRequest("GET", LOCAL, cookie=GATE.cookie),
-        PageRequest("GET", HOST, cookie=GATE.proxied_cookie),
-    ],
-)
+OTHERS = {
+    "no token": PageRequest("GET", HOST),
+    "wrong token": PageRequest("GET", HOST, token="x"),
+    "token as a cookie": PageRequest("GET", HOST, cookie=TOKEN),
+    "another scheme": PageRequest("GET", {**HOST, "authorization": f"Basic {TOKEN}"}),
+    "foreign name of this machine": PageRequest(
+        "GET", {"host": "evil.example:8765"}, token=TOKEN, cookie=GATE.cookie
+    ),
+    "another port": PageRequest("GET", {"host": "127.0.0.1:80"}, token=TOKEN),
+    "no host": PageRequest("GET", {}, token=TOKEN),
+    "from another page": PageRequest("GET", {**HOST, "origin": "http://evil.example"}, cookie=GATE.cookie),
+    "from a local page": PageRequest("GET", {**HOST, "origin": "null"}, cookie=GATE.cookie),
+    "across sites": PageRequest("GET", {**HOST, "sec-fetch-site": "cross-site"}, cookie=GATE.cookie),
+    "within a site": PageRequest("GET", {**HOST, "sec-fetch-site": "same-site"}, cookie=GATE.cookie),
+    "start across sites": PageRequest(
+        "POST", {**HOST, "sec-fetch-site": "cross-site"}, token=TOKEN, is_start=True
+    ),
+    "change without an origin": PageRequest("POST", HOST, cookie=GATE.cookie),
+    "not through the proxy": PageRequest("GET", {"host": "penumbra.local"}, token=TOKEN),
+    "wrong proof of the proxy": PageRequest(
+        "GET", {"host": "penumbra.local", PROOF_HEADER: "x"}, token=TOKEN
+    ),
+    "cookie of the other page": PageRequest("GET", LOCAL, cookie=GATE.cookie),
+    "cookie of the proxied page": PageRequest("GET", HOST, cookie=GATE.proxied_cookie),
+}
+
+
+@pytest.mark.parametrize("asked", OTHERS.values(), ids=OTHERS)
 def test_everybody_else_is_refused(asked: PageRequest) -> None:
     assert refused(asked)
 

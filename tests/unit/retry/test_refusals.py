@@ -74,6 +74,7 @@ ANTHROPIC = '{"type":"error","error":{"type":"invalid_request_error","message":"
         ),
         lambda body: json.dumps({"error": {"message": f"Error code: 400 - {body}"}}),
     ],
+    ids=["list", "message", "metadata", "after words", "literal of bytes", "after a code"],
 )
 def test_wrappers_are_peeled_also_twice(wrap):
     for body in (wrap(ANTHROPIC), wrap(wrap(ANTHROPIC)) if "b'" not in wrap("x") else wrap(ANTHROPIC)):
@@ -199,6 +200,7 @@ def test_numbers_of_a_refusal_are_measured_in_our_tokens():
         (Refusal(Cause.RESERVE, "x", have=1200, limit=1000, over=200), Need(tokens=1000 * 350 // 1200)),
         (Refusal(Cause.RESERVE, "x", leave=True), None),
     ],
+    ids=["input", "limit", "wide limit", "bytes", "bytes alone", "field", "reserve", "leave"],
 )
 def test_the_size_that_a_refusal_demands(refusal, needed):
     assert need(refusal, 1000, 4000, 0) == needed

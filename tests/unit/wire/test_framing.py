@@ -190,7 +190,7 @@ def test_kinds_of_messages() -> None:
     assert not messages_of(message({":message-type": "event"}, b""))[0].is_exception
 
 
-def damaged() -> list[bytes]:
+def damaged() -> dict[str, bytes]:
     good = event("metadata", {"usage": {}})
     lengths = struct.pack(">II", 4, 0)
     short = lengths + struct.pack(">I", crc32(lengths))
@@ -202,11 +202,14 @@ def damaged() -> list[bytes]:
     lengths = struct.pack(">II", 16 + len(twice), len(twice))
     double = lengths + struct.pack(">I", crc32(lengths)) + twice
     double += struct.pack(">I", crc32(double))
-    flips = [good[:at] + bytes((good[at] ^ 1,)) + good[at + 1 :] for at in range(len(good))]
-    return [*flips, b"event: ping\ndata: {}\n\n" * 3, short, unknown, double, good[:-1], good[:5]]
+    cases = {"a text": b"event: ping\ndata: {}\n\n" * 3, "too short": short, "unknown type": unknown}
+    cases |= {"a header twice": double, "no last byte": good[:-1], "five bytes": good[:5]}
+    for at in range(len(good)):
+        cases[f"a bit of byte {at}"] = bytes((*good[:at], good[at] ^ 1, *good[at + 1 :]))
+    return cases
 
 
-@pytest.mark.parametrize("bad", damaged())
+@pytest.mark.parametrize("bad", damaged().values(), ids=damaged())
 def test_bytes_that_are_no_message_pass(bad: bytes) -> None:
     good = event("messageStart", {"role": "assistant"})
     data = good + bad + (good if len(bad) >= 12 else b"")
