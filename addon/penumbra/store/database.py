@@ -121,8 +121,7 @@ class Database:
         """Run work in one transaction. If that fails, run each piece in its own transaction, since the work
         may belong to several requests."""
         loop = asyncio.get_running_loop()
-        # One timer for all work costs less than a time limit in each `run`.
-        limit = loop.call_later(self.patience, self._give_up, asked)
+        doing: asyncio.Future[list[Any]]
         try:
             doing = asyncio.wrap_future(
                 self.submit(lambda connection: [work(connection) for work, _ in asked])
@@ -131,6 +130,8 @@ class Database:
             # The thread takes no work after the database is closed.
             doing = loop.create_future()
             doing.set_exception(error)
+        # One timer for all work costs less than a time limit in each `run`.
+        limit = loop.call_later(self.patience, self._give_up, asked, doing)
 
         def answer(done: asyncio.Future[list[Any]]) -> None:
             limit.cancel()
@@ -147,8 +148,13 @@ class Database:
 
         doing.add_done_callback(answer)
 
-    def _give_up(self, asked: Sequence[tuple[Work[Any], asyncio.Future[Any]]]) -> None:
+    def _give_up(
+        self, asked: Sequence[tuple[Work[Any], asyncio.Future[Any]]], doing: asyncio.Future[list[Any]]
+    ) -> None:
         """Raise DiskAway in the callers of `run` that the disk has not answered in time."""
+        if doing.done():
+            # The disk has answered while other work kept the event loop from this timer.
+            return
         self._wait_no_longer(self._thread.submit(lambda: None))
         for _, waiting in asked:
             if not waiting.done():

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,6 +154,16 @@ async def test_a_cancelled_wait_does_not_disturb_others(database: Database) -> N
     finally:
         free.set()
     assert rows(database) == 1
+
+
+async def test_an_answer_in_time_is_not_lost_while_the_event_loop_is_busy(database: Database) -> None:
+    database.patience = 0.05
+    asked = asyncio.ensure_future(database.run(lambda connection: "answer"))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(time.sleep, 0.2)
+    assert await asked == "answer"
+    assert not database.failures
+    assert not database.hangs
 
 
 async def test_a_disk_that_does_not_answer_is_not_waited_for(
