@@ -118,6 +118,7 @@ def test_padding_and_everything_else_in_an_event_stay() -> None:
         (call(0, "Bash", "r", "[1]"), {"toolUse": {"toolUseId": "r", "name": "Bash", "input": {}}}),
         (text(0, " "), None),
     ],
+    ids=["redacted", "redacted twice", "thinking", "citation", "server tool", "result", "odd input", "blank"],
 )
 def test_blocks_are_put_together(data: bytes, expected: Any) -> None:
     out, (turn,) = byte_by_byte(stream, [start() + data + text(1, "x") + end("end_turn", 1)])

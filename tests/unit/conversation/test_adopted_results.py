@@ -106,7 +106,9 @@ def test_only_the_secret_goes_for_good() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "made", "adopt"), [("openai-chat", chat(), "raw"), ("anthropic-messages", thinking(), "auto")]
+    ("api", "made", "adopt"),
+    [("openai-chat", chat(), "raw"), ("anthropic-messages", thinking(), "auto")],
+    ids=["operator", "bound thinking"],
 )
 def test_secrets_stay_if_the_operator_or_bound_thinking_requires_it(api: str, made: Any, adopt: str) -> None:
     """The operator asks for it, or the provider would refuse thinking with another prefix."""

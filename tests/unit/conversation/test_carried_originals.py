@@ -31,8 +31,9 @@ def turn(texts, past):
     return REF.findall(rewritten.body.decode()), rewritten.decisions, references
 
 
-@pytest.mark.parametrize("texts", [[log("red"), log("blue")], [log("red"), log("red"), log("blue")]])
-def test_a_text_of_a_later_turn_gets_another_reference(monkeypatch, texts):
+@pytest.mark.parametrize("colours", [("red", "blue"), ("red", "red", "blue")])
+def test_a_text_of_a_later_turn_gets_another_reference(monkeypatch, colours):
+    texts = [log(colour) for colour in colours]
     monkeypatch.setattr(reference, "MANY", 1)
     first, past, references = turn(texts[:-1], {})
     assert first == [reference.SAMPLE] * len(first)

@@ -34,7 +34,7 @@ def smaller(decided: Any, needed: Need, *texts: str) -> Any:
     return Planner(talk(*texts).request(), decided, unredacted, REFERENCES).to_fit(needed)
 
 
-@pytest.mark.parametrize("later", [EDITED, SHORT])
+@pytest.mark.parametrize("later", [EDITED, SHORT], ids=["edited", "short"])
 def test_a_text_that_refers_to_a_shortened_one_loses_its_references(later: str) -> None:
     decided, before = written(SOURCE, later)
     assert "same as in Read a.py" in before[1]

@@ -40,7 +40,7 @@ def test_a_failure_stays_with_the_lines_beside_it() -> None:
     assert staying([*paragraph, "", "Compiling c v0.1.0"]) == paragraph[:2]
 
 
-@pytest.mark.parametrize("call", [RUN, SEARCH])
+@pytest.mark.parametrize("call", [RUN, SEARCH], ids=["run", "search"])
 def test_an_acknowledgement_of_a_change_stays(call: Call) -> None:
     changes = rules.load("failures.yaml")["reports"]["change"]["examples"]
     lines = [line for change in changes for line in ("some line", change)]
