@@ -60,7 +60,7 @@ class Headings:
         files_of = files_above(flags)
         # The place of a message is in the line below the message.
         named = shared or files_of | {at - 1: at for at in flags["arrow"] if at}
-        found = shared or search_hits.headings(flags, is_search=is_search) or above(flags) | files_of
+        found = shared or search_hits.headings(flags) or above(flags) | files_of
         first = sorted(set(found.values())) if is_search or is_page else []
         found = found if shared or is_search else found | opened_above(flags)
         needs: dict[int, list[int]] = {}

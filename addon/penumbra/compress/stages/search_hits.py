@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from penumbra.compress.calls.classify import Call
@@ -34,14 +32,10 @@ _SEPARATORS = frozenset({"", "--", "---"})
 _HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 _NEAR = re.compile(r"-([0-9]{1,8})-")
-_NUMBERED = re.compile(r"[0-9]{1,8}[:-]|:")
-"""The beginning of a hit below the name of its file, with or without a line number."""
-_BARE = re.compile(r"((?![0-9])(?:[A-Za-z]:)?[^\s:]{0,400}(?:[/\\][^\s:/\\]{1,200}|\.\w{1,8})):")
+_NUMBERED = re.compile(r"[0-9]{1,8}[:-]")
 _LISTED = re.compile(r"  Line ([0-9]{1,8}): ")
 _LEAST = 3
 """The smallest number of hits in a text that are grouped."""
-_MOST = 0.9
-"""If hits have no line numbers, at least this share of the lines with text must begin with a file's name."""
 
 
 def is_search(call: Call) -> bool:
@@ -60,13 +54,11 @@ def asked(call: Call, arguments: Any) -> frozenset[str]:
     return frozenset(name for word in words for name in NAME.findall(word))
 
 
-def headings(flags: LineFlags, *, is_search: bool) -> dict[int, int]:
-    """Map each hit to the number of the line that names its file. Only a search has hits without numbers."""
+def headings(flags: LineFlags) -> dict[int, int]:
+    """Map each hit to the number of the line that names its file."""
     above: dict[int, int] = {}
     named = -1
     hits = flags["hit"]
-    if is_search:
-        hits = {at: None for at, line in enumerate(flags.lines) if at in hits or line[:1] == ":"}
     for number in hits:
         if number and number - 1 not in hits and _is_heading(flags, number - 1):
             named = number - 1
@@ -90,7 +82,7 @@ def group(text: str) -> str | None:
     lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
-        return _tighten(lines) or _bare(lines)
+        return _tighten(lines)
     names = _names(paths)
     grouped: list[str] = []
     current = ""
@@ -125,7 +117,7 @@ def ungroup(text: str) -> str:
         following = lines[position + 1] if position + 1 < len(lines) else ""
         match = _NUMBERED.match(line)
         if name and match:
-            full.append(f"{name}{match[0][-1] if match[0] != ':' else ''}{line}")
+            full.append(f"{name}{match[0][-1]}{line}")
         elif line.endswith(":") and len(line) > 1 and _NUMBERED.match(following):
             name = line[:-1]
         else:
@@ -133,20 +125,6 @@ def ungroup(text: str) -> str:
             if line != "--":
                 name = ""
     return "\n".join(full)
-
-
-def _bare(lines: list[str]) -> str | None:
-    """Group the hits of a text by file if they have no line numbers. Return None for other texts, and if the
-    text could not be restored."""
-    paths = [found[1] if found else "" for found in map(_BARE.match, lines)]
-    if len(paths) - paths.count("") < max(_LEAST, _MOST * (len(lines) - lines.count(""))):
-        return None
-    grouped: list[str] = []
-    for path, run in groupby(zip(paths, lines, strict=True), itemgetter(0)):
-        hits = [line for _, line in run]
-        grouped += [f"{path}:", *(hit[len(path) :] for hit in hits)] if path and hits[1:] else hits
-    whole = "\n".join(grouped)
-    return whole if ungroup(whole) == "\n".join(lines) else None
 
 
 def _paths(lines: list[str]) -> list[str]:
