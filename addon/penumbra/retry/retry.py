@@ -93,7 +93,9 @@ def _change(
         bounded := _bounded(incoming, sent, needed, estimated)
     ):
         return bounded
-    references = sent.prepared.references if sent.prepared else None
+    # A model that does not have the tool can't ask for the originals of references.
+    prepared = sent.prepared
+    references = prepared.references if prepared is not None and prepared.is_offered else None
     plan = Planner(request, sent.decided, redact, references).to_fit(needed)
     if not plan.decisions:
         return None
