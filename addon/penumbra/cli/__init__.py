@@ -15,7 +15,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 from penumbra import __version__
-from penumbra.cli.command import WRONG, Failure
+from penumbra.cli.command import FILTER_BEGINNINGS, WRONG, Failure, wrap_instead
 from penumbra.errors import one_line
 
 USAGE = """\
@@ -67,14 +67,10 @@ _WANTING = ("wrap", "replay", "local", "rules", "secrets")
 """Commands that print their usage if they get no arguments."""
 HELP = ("-h", "--help")
 COMMANDS = (*_STARTS, *_OWN, "help")
-FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
-"""First characters of mitmproxy's filter expressions."""
 _BY_SIGNAL = 128
 """A shell's exit code for a program that a signal ended, less the signal's number."""
 _PIPE = _BY_SIGNAL + 13
 """The exit code of a program that a closed pipe ends."""
-I_KNOW = "--i-know"
-"""The argument with which mitmweb starts even if its version shows each client the flows of all clients."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -173,12 +169,6 @@ def _own(command: str, arguments: list[str]) -> int:
     words = [command, *arguments] if command in ("pause", "resume") else arguments
     code: int = module.main(words)
     return code
-
-
-def wrap_instead(words: Sequence[str]) -> str:
-    """Return a hint for a command line that starts an agent and lacks `wrap`."""
-    name = one_line(Path(words[0]).name) if words else "claude"
-    return f"to run a program through Penumbra: penumbra wrap -- {name}"
 
 
 def _no_command(word: str) -> str:

@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from penumbra.redaction.rule import Allowed, Rule
 
 WRONG = 2
+I_KNOW = "--i-know"
+"""The argument with which mitmweb starts even if its version shows each client the flows of all clients."""
+FILTER_BEGINNINGS = ("~", "!", "(", '"', "'")
+"""First characters of mitmproxy's filter expressions."""
 
 
 class Failure(Exception):
@@ -55,6 +60,12 @@ class Parser(argparse.ArgumentParser):
 
 
 _NO_BRACKETS = str.maketrans("", "", "[]")
+
+
+def wrap_instead(words: Sequence[str]) -> str:
+    """Return a hint for a command line that starts an agent and lacks `wrap`."""
+    name = one_line(Path(words[0]).name) if words else "claude"
+    return f"to run a program through Penumbra: penumbra wrap -- {name}"
 
 
 def word_of(*allowed: str) -> Callable[[str], str]:

@@ -33,11 +33,11 @@ from mitmproxy.tools import main as tools
 from mitmproxy.tools.web.master import WebMaster
 
 from penumbra.addon import Penumbra
-from penumbra.cli import FILTER_BEGINNINGS, I_KNOW, certificates, wrap_instead
+from penumbra.cli import certificates
 from penumbra.cli.advisories import Hole, holes
 from penumbra.cli.ca import TooWide, make, provider_hosts, read
 from penumbra.cli.certificates import NAME, Certificates, ca_file, certificate_file, own_folder
-from penumbra.cli.command import WRONG, Failure
+from penumbra.cli.command import FILTER_BEGINNINGS, I_KNOW, WRONG, Failure, wrap_instead
 from penumbra.config.options import OPTIONS, PREFIX, groups
 from penumbra.config.parsers import SettingsError, parse_mode
 from penumbra.config.settings import CONFIG_OPTION, unknown_options, unprefixed_options

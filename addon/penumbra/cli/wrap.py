@@ -21,9 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from penumbra.cli import I_KNOW, agent_environment, certificates, proxy_process
+from penumbra.cli import agent_environment, certificates, proxy_process
 from penumbra.cli.agent_environment import covers_llm_host
-from penumbra.cli.command import WRONG, Failure, Parser
+from penumbra.cli.command import I_KNOW, WRONG, Failure, Parser
 from penumbra.errors import counted, one_line
 from penumbra.metrics import running
 
