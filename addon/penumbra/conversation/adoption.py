@@ -10,23 +10,15 @@ can't ask for this, the block is left out, as far as the API allows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING
 
 from penumbra import rules
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.parts import Conversation
 from penumbra.apis.recognise import Cache
-from penumbra.compress.token_estimate import BYTES_PER_TOKEN
-from penumbra.metrics.cache_miss import ColdTurn
-from penumbra.store.conversations import ConversationState
-from penumbra.store.decisions import Decision, referents
 from penumbra.wire.document import Document
-
-if TYPE_CHECKING:
-    from penumbra.conversation.model import Request
 
 HEADER = "anthropic-beta"
 _BETA = "thinking-binding-controls-2026-08-01"
@@ -73,8 +65,6 @@ def drop(document: Document, headers: Mapping[str, str], host: str, dropped: boo
 _BYTES_PER_TOKEN = 3
 """The bytes of a token. The estimate is low, because taking a cold prefix for a cached prefix costs less than
 the opposite mistake."""
-_LEAST = 400
-"""The size in bytes of the smallest result whose form may change again."""
 
 
 def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str) -> bool:
@@ -92,45 +82,3 @@ def may_be_cached(document: Document, cache: Cache) -> bool:
     if cache.explicit and not document.contains(cache.marker):
         return False
     return len(document.text()) >= cache.minimum_tokens * _BYTES_PER_TOKEN
-
-
-def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
-    """Return whether forms may change because no part of the conversation is cached any more. `cold` is the
-    number of seconds without a request after which nothing is cached."""
-    settings = request.settings
-    may_change = settings.adopt == "auto" and settings.rewrites_history
-    return may_change and (state.idle or 0.0) > cold
-
-
-def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
-    """Return the keys of the results whose form may change with a cold cache: adopted results and, in a
-    conversation without an injected tool, also other results. A form stays if the form is small, thinking is
-    bound to it, or another result refers to it."""
-    conversation = request.conversation
-    first = conversation.last_thinking + 1 if binds(request.format, conversation.model) else 0
-    fixed = referents(past)
-    return frozenset(
-        item.key
-        for item in request.items
-        if first <= item.result.turn <= conversation.last_response
-        and item.key not in fixed
-        and (facts := past[item.key].facts).bytes_after >= _LEAST
-        and facts.how in ("kept", "shortened", "adopted")
-        # A result also counts as adopted if only its secrets were removed.
-        and (
-            not state.tool or facts.how == "adopted" or (facts.redactions and not (facts.stages or facts.ref))
-        )
-    )
-
-
-def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -> ColdTurn | None:
-    """Return the unchanged part of the prefix of a request with a cold cache; None if nothing changes.
-    `changed` are the keys of answered results whose form changes. `declares` is true if the tools change."""
-    document, messages = request.document, request.conversation.messages
-    places = [document.place(item.result.value)[0] for item in request.items if item.key in changed]
-    if messages is None or not (places or declares):
-        return None
-    begin, end = document.place(messages)
-    head = (len(document.text()) - (end - begin)) / BYTES_PER_TOKEN
-    kept = 0 if declares else (min(places) - begin) / BYTES_PER_TOKEN
-    return ColdTurn(int(head), int(kept))

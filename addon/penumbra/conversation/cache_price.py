@@ -1,4 +1,5 @@
-"""This module computes the cost of a change to a cached prefix and the savings in later turns.
+"""This module computes the cost of a change to a cached prefix and the savings in later turns, and decides
+which forms may change after a pause, when nothing is cached any more.
 
 The unit is the price of one uncached input token. A result has `before` tokens, and `cached` tokens of the
 cached prompt follow the result. If the result changes, all of these tokens are written to the cache again
@@ -14,13 +15,19 @@ a cold cache the whole prompt is written in any case.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 
 from penumbra import rules
+from penumbra.compress.token_estimate import BYTES_PER_TOKEN
+from penumbra.conversation import adoption
+from penumbra.conversation.model import Request
+from penumbra.metrics.cache_miss import ColdTurn
 from penumbra.short_texts import remembered
+from penumbra.store.conversations import ConversationState
+from penumbra.store.decisions import Decision, referents
 from penumbra.wire.document import Document
 
 COLD = "the cache is cold"
@@ -148,3 +155,51 @@ def _costs(region: int, saved: int, price: Prices, cold: bool) -> tuple[float, f
     """Return the cost of writing `region` tokens again, and the saving of each later turn."""
     unchanged = region * (price.write if cold else price.read)
     return (region - saved) * price.write - unchanged, saved * price.read
+
+
+# A cold cache
+
+_LEAST_REOPENED = 400
+"""The size in bytes of the smallest result whose form may change again."""
+
+
+def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
+    """Return whether forms may change because no part of the conversation is cached any more. `cold` is the
+    number of seconds without a request after which nothing is cached."""
+    settings = request.settings
+    may_change = settings.adopt == "auto" and settings.rewrites_history
+    return may_change and (state.idle or 0.0) > cold
+
+
+def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
+    """Return the keys of the results whose form may change with a cold cache: adopted results and, in a
+    conversation without an injected tool, also other results. A form stays if the form is small, thinking is
+    bound to it, or another result refers to it."""
+    conversation = request.conversation
+    first = conversation.last_thinking + 1 if adoption.binds(request.format, conversation.model) else 0
+    fixed = referents(past)
+    return frozenset(
+        item.key
+        for item in request.items
+        if first <= item.result.turn <= conversation.last_response
+        and item.key not in fixed
+        and (facts := past[item.key].facts).bytes_after >= _LEAST_REOPENED
+        and facts.how in ("kept", "shortened", "adopted")
+        # A result also counts as adopted if only its secrets were removed.
+        and (
+            not state.tool or facts.how == "adopted" or (facts.redactions and not (facts.stages or facts.ref))
+        )
+    )
+
+
+def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -> ColdTurn | None:
+    """Return the unchanged part of the prefix of a request with a cold cache; None if nothing changes.
+    `changed` are the keys of answered results whose form changes. `declares` is true if the tools change."""
+    document, messages = request.document, request.conversation.messages
+    places = [document.place(item.result.value)[0] for item in request.items if item.key in changed]
+    if messages is None or not (places or declares):
+        return None
+    begin, end = document.place(messages)
+    head = (len(document.text()) - (end - begin)) / BYTES_PER_TOKEN
+    kept = 0 if declares else (min(places) - begin) / BYTES_PER_TOKEN
+    return ColdTurn(int(head), int(kept))

@@ -29,6 +29,7 @@ from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
 from penumbra.conversation import (
     adoption,
+    cache_price,
     context_windows,
     late_declaration,
     provider_history,
@@ -37,7 +38,7 @@ from penumbra.conversation import (
     rewrite,
     workers,
 )
-from penumbra.conversation.call_names import ShownTexts
+from penumbra.conversation.call_names import ShownTexts, call_name
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Accepted, EngineSettings, Incoming, Refused, unsearched
@@ -129,7 +130,7 @@ class Engine:
     def _restored(self) -> RestoredValues:
         from penumbra.conversation.restored_values import RestoredValues
 
-        return RestoredValues(self.stores, self.rules)
+        return RestoredValues(self.stores, self.rules.redactor)
 
     def close(self) -> None:
         """Finish the work in progress, and close the workers and stores."""
@@ -300,7 +301,7 @@ class Engine:
         declares = declares and (inputs.waits or inputs.is_cold)
         cold_turn = None
         if inputs.is_cold:
-            cold_turn = adoption.cold_turn(request, new.keys() & inputs.past.keys(), declares=declares)
+            cold_turn = cache_price.cold_turn(request, new.keys() & inputs.past.keys(), declares=declares)
         return Accepted(
             request,
             replace(rewritten, decisions={**outside, **new}) if outside else rewritten,
@@ -338,7 +339,9 @@ class Engine:
         request, rewritten = accepted.request, accepted.rewritten
         results: tuple[ProviderResult, ...] = ()
         if prepared.threaded:
-            after = partial(provider_history.results_after, inputs, rewritten)
+            name = partial(call_name, clean=inputs.clean, show=inputs.show, remembered=inputs.shown)
+            before = inputs.provider_results
+            after = partial(provider_history.results_after, request, rewritten, before, name)
             results = await turn.go_on(after, heavy=inputs.is_heavy)
         carried = Carried(request, rewritten, inputs.redact, turn.do)
         inherit = None
@@ -433,10 +436,9 @@ class Engine:
 
     async def shown_texts(self, accepted: Accepted, entry: Shown) -> tuple[str, str]:
         """Return the original and the sent form of a result, without secrets. Raises RedactionError."""
-        redactor = await self.rules.redactor()
-        return await self.workers.run(
-            _BACKGROUND, partial(result_text.pair, accepted, entry, redactor.redact)
-        )
+        redact = (await self.rules.redactor()).redact
+        pair = partial(result_text.pair, accepted.request, entry.item, accepted.sent(entry), redact)
+        return await self.workers.run(_BACKGROUND, pair)
 
     async def cleaned(self, text: str) -> str:
         """Return a text without secrets, for the store. Raises RedactionError."""

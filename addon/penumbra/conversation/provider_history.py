@@ -9,22 +9,20 @@ a result of the history.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Raw
 
 from penumbra.apis.parts import decoded_arguments, is_elsewhere
 from penumbra.compress.result import Loss
 from penumbra.config.per_request import OverrideError
-from penumbra.conversation.call_names import call_name, can_name
+from penumbra.conversation.call_names import can_name
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.hidden_exchanges import Prepared
 from penumbra.store.exchanges import ProviderResult
 from penumbra.wire.document import Document
-
-if TYPE_CHECKING:
-    from penumbra.conversation.decide import Inputs
 
 _COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "context_compaction"}
 """Types of the items and content blocks that replace all earlier ones."""
@@ -123,9 +121,14 @@ def _wants_duplicates(request: Request) -> bool:
     return request.api.kind == "messages" and bool(request.items)
 
 
-def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult, ...]:
-    """Return the latest results that the provider has after its response, in order."""
-    request = inputs.request
+def results_after(
+    request: Request,
+    rewritten: Rewritten,
+    before: tuple[ProviderResult, ...],
+    name: Callable[[str, Any], str],
+) -> tuple[ProviderResult, ...]:
+    """Return the latest results that the provider has after its response, in order. `before` are the results
+    of the history before the request. `name` returns the name of a call of a tool with these arguments."""
     if rewritten.is_cut or not keeps_all(request.document, request.conversation.messages):
         return _MORE
     # An id that occurs twice does not identify a text.
@@ -137,9 +140,9 @@ def results_after(inputs: Inputs, rewritten: Rewritten) -> tuple[ProviderResult,
     later = []
     for entry in new:
         arguments = decoded_arguments(request.document, entry.item.result.call)
-        name = call_name(entry.item.tool, arguments, inputs.clean, inputs.show, inputs.shown)
-        later.append(_provider_result(entry, name, is_unique=times[entry.item.result.call_id] == 1))
-    return tuple([*inputs.provider_results, *later][-MOST:])
+        is_unique = times[entry.item.result.call_id] == 1
+        later.append(_provider_result(entry, name(entry.item.tool, arguments), is_unique=is_unique))
+    return tuple([*before, *later][-MOST:])
 
 
 def _provider_result(entry: Shown, name: str, *, is_unique: bool) -> ProviderResult:

@@ -22,7 +22,7 @@ from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
-from penumbra.conversation import adoption, ambiguity, cache_price, outside_results, read, rewrite, workers
+from penumbra.conversation import ambiguity, cache_price, outside_results, read, rewrite, workers
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Incoming
@@ -255,14 +255,16 @@ class RequestReader:
         if state.idle and any(key not in past for key in rewrite.answered(request)):
             # Some requests did not pass through Penumbra. The time of the last request is therefore unknown.
             state = replace(state, idle=0.0)
-        is_cold = is_recorded and incoming.api.kind == "messages" and adoption.is_cold(request, state, cold)
+        is_cold = (
+            is_recorded and incoming.api.kind == "messages" and cache_price.is_cold(request, state, cold)
+        )
         return Inputs(
             request,
             past,
             redact,
             references=None,
             responses=stored.responses,
-            reopened=adoption.reopened(request, state, past) if is_cold else frozenset(),
+            reopened=cache_price.reopened(request, state, past) if is_cold else frozenset(),
             state=state,
             gaps=self._stores.gaps(state, past, keys, whole=is_recorded),
             is_heavy=is_heavy,

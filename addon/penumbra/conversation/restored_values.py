@@ -14,7 +14,7 @@ import hashlib
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cachetools import LRUCache
@@ -26,12 +26,11 @@ from penumbra.apis.parts import PastCall
 from penumbra.apis.prompt import declared_schemas
 from penumbra.compress.calls.tools import hint
 from penumbra.compress.result import Redacted
-from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request, Shown
 from penumbra.redaction import RedactionError
 from penumbra.redaction.redact_calls import Redact
-from penumbra.redaction.redactor import Scan
+from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.restore import restorer
 from penumbra.redaction.restore.restorer import Folder, Restorer, Values, Vault, exact, restorer_of
 from penumbra.redaction.restore.value_places import Leaf, found, leaves, replaced, sent_stretches, swept
@@ -107,10 +106,10 @@ class Restoration:
 class RestoredValues:
     """A `RestoredValues` keeps the values of conversations, and the edits that remove them from requests."""
 
-    def __init__(self, stores: Stores, rules: CompiledRules) -> None:
+    def __init__(self, stores: Stores, redactor: Callable[[], Awaitable[Redactor]]) -> None:
         self._past = stores.restorations
         self._decisions = stores.decisions
-        self._rules = rules
+        self._redactor = redactor
         self._vault = Vault()
         self._edits: LRUCache[bytes, tuple[Edit, ...]] = LRUCache(_MEMORY)
         """Edits that replace values by placeholders, by `_call_key`, with offsets in the arguments."""
@@ -128,7 +127,7 @@ class RestoredValues:
         past_edits = {key: self._edits[key] for key, _ in calls if key in self._edits}
         new = {key: call for key, call in calls if key not in past_edits}
         if new:
-            scan = (await self._rules.redactor()).scan if request.settings.restores_secrets else None
+            scan = (await self._redactor()).scan if request.settings.restores_secrets else None
             past_edits |= await self._read(request, conversation, new, scan)
         self._edits.update(past_edits)
         concealed = [(call.arguments, past_edits[key]) for key, call in calls if past_edits[key]]
@@ -245,7 +244,7 @@ class RestoredValues:
         conversation = request.caller.possessed
         with errors.contained(_log, "Penumbra puts nothing back into a response", logging.WARNING):
             decided = [(shown.item, shown.facts) for shown in results]
-            self._learn(request, conversation, decided, (await self._rules.redactor()).scan)
+            self._learn(request, conversation, decided, (await self._redactor()).scan)
             values = self._values(request)
             if not values or request.format not in FORMATS:
                 return None

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -23,9 +22,6 @@ from penumbra.expand.reference import References
 from penumbra.redaction.redact_calls import Redact
 from penumbra.store.conversations import Conversations
 from penumbra.store.decisions import Decision
-
-if TYPE_CHECKING:
-    from penumbra.conversation.incoming import Accepted
 
 
 def tool_output(request: Request, item: Item) -> ToolOutput:
@@ -70,13 +66,11 @@ def lines_before(call: Call, text: str) -> int:
     return call.first_line - 1 - split_envelope(text)[0].count("\n") if call.first_line else 0
 
 
-def pair(accepted: Accepted, entry: Shown, redact: Redact) -> tuple[str, str]:
+def pair(request: Request, item: Item, sent: str, redact: Redact) -> tuple[str, str]:
     """Return the original and the sent text without secrets, for the operator. Raises RedactionError."""
-    settings = replace(accepted.request.settings, redact_secrets=True)
-    request = structs.replace(accepted.request, settings=settings)
-    before = original(request, entry.item, redact)
-    sent = accepted.sent(entry)
-    return before, before if sent is entry.item.text else redact(sent, "").text
+    request = structs.replace(request, settings=replace(request.settings, redact_secrets=True))
+    before = original(request, item, redact)
+    return before, before if sent is item.text else redact(sent, "").text
 
 
 Renew = Callable[[Prepared, Collection[str]], Awaitable[Collection[str]]]

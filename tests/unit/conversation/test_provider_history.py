@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from penumbra.compress.result import Redacted
 from penumbra.conversation import provider_history
-from penumbra.conversation.decide import Inputs
+from penumbra.conversation.call_names import call_name
 from penumbra.conversation.incoming import Accepted, Refused
 from support.apis import APIS
 from support.engines import Callers, arriving, shown
@@ -148,8 +147,7 @@ def test_results_of_a_bounded_request_are_not_remembered(callers: Callers) -> No
     )
     for is_cut in (False, True):
         rewritten = replace(sent.rewritten, is_cut=is_cut)
-        inputs = Inputs(sent.request, {}, lambda text, hint: Redacted(text), None)
-        [result] = provider_history.results_after(inputs, rewritten)
+        [result] = provider_history.results_after(sent.request, rewritten, (), call_name)
         assert bool(result.digest) is not is_cut
 
 
