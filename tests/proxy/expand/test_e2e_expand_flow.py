@@ -106,8 +106,7 @@ def test_no_hidden_request_is_sent_beside_real_calls(
     assert_prefix_kept(upstream.asked())
 
 
-@every_sdk
-def test_several_calls_in_one_turn_and_the_same_one_twice(api: Client, start: Any, upstream: Any) -> None:
+def test_several_calls_in_one_turn_and_the_same_one_twice(start: Any, upstream: Any) -> None:
     def again(received: Any) -> Any:
         one, other = refs(received)
         return turn(expand(one), expand(other, pattern="needle", ignore_case=True, context=0), expand(one))
@@ -115,7 +114,7 @@ def test_several_calls_in_one_turn_and_the_same_one_twice(api: Client, start: An
     upstream.script(
         Model(turn(bash("cat worker.log"), bash("cat db.log")), again, ask(which=0), turn("Done."))
     )
-    caller = start(api, stream=True)
+    caller = start(CLIENTS[0], stream=True)
     assert caller.say("What is in the logs?") == "Done."
     answers = hidden_results(upstream.asked()[-1])
     assert answers[0] == LOG

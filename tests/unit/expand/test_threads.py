@@ -12,6 +12,7 @@ from penumbra.expand import reference
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.hidden_exchanges import Answered, Conditions, Original, Prepared
 from penumbra.expand.loop import Ask, Continue, Done, ToolLoop
+from penumbra.expand.query import PROVIDED
 from penumbra.metrics.events import expansion_event
 from penumbra.store import exchanges, records
 from penumbra.store.database import Database
@@ -57,14 +58,19 @@ async def nothing(ref: str) -> Original | None:
 
 
 async def answers(
-    expansions: Expansions, prepared: Prepared, document: Document, data: bytes
+    expansions: Expansions,
+    prepared: Prepared,
+    document: Document,
+    data: bytes,
+    provided: set[str] | None = None,
 ) -> tuple[ToolLoop, list[str], list[Answered]]:
-    """The loop after a turn that asks for originals, and the texts for it."""
+    """Return the loop after a turn that asks for originals, and the texts for it. `provided` has the queries
+    that were answered in earlier turns of the response."""
     exchange = ToolLoop(prepared.wire, prepared.wire.stream(prepared.tool), document.render())
     exchange.feed(data)
     ask = exchange.end_turn()
     assert isinstance(ask, Ask)
-    return exchange, *await expansions.texts(prepared, nothing, ask, set())
+    return exchange, *await expansions.texts(prepared, nothing, ask, set() if provided is None else provided)
 
 
 def asking(*refs: str) -> bytes:
@@ -97,6 +103,22 @@ async def test_references_of_earlier_releases_are_found() -> None:
     asked = {long: "BEFORE", first.references.whole("NOW"): "NOW", now: "NOW", wrong: "not available"}
     _, texts, _ = await answers(expansions, first, document, asking(*asked))
     assert all(part in text for part, text in zip(asked.values(), texts, strict=True)), texts
+
+
+async def test_a_query_is_answered_once_in_a_response() -> None:
+    expansions = made()
+    document = request({"type": "create"}, {"role": "user", "content": "hello"})
+    first = await prepared(expansions, document, "hello")
+    originals = {first.references.ref(text): text for text in ("ONE", "OTHER")}
+    await expansions.keep(first, originals)
+    one, other = originals
+    provided: set[str] = set()
+    _, texts, _ = await answers(expansions, first, document, asking(one, other, one), provided)
+    assert texts == ["ONE", "OTHER", PROVIDED]
+    _, texts, answered = await answers(expansions, first, document, asking(other), provided)
+    assert (texts, [each.found for each in answered]) == ([PROVIDED], [True])
+    _, texts, _ = await answers(expansions, first, document, asking(other))
+    assert texts == ["OTHER"]
 
 
 async def test_a_thread_from_its_first_request_on() -> None:
