@@ -365,6 +365,10 @@ class EarlierTexts:
                 # Lines can be numbered from the first line only if no line is missing.
                 first=call.first_line if is_whole else 0,
             )
+            if call.first_line and not is_whole:
+                # A model may look for these lines of the file in this result, although some are not in it.
+                printed = split_envelope(text.text if original is None else original)[1]
+                index.calls.note_lines(name, call.first_line, call.first_line + printed.count("\n"))
 
     def _output_of(self, text: str, call: Call) -> str:
         last = self._output

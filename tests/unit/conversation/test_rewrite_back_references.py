@@ -122,6 +122,18 @@ def test_lines_are_those_of_the_file_where_the_call_tells_them():
         assert re.search(rf"same as in Bash sed src/a.py, .*{where}", contents(go(body(*messages)))[1])
 
 
+def test_a_part_of_a_file_that_a_later_call_has_printed_otherwise_is_named_with_its_call():
+    """The later result hides lines behind a reference, so its lines have no numbers of the file."""
+    texts = [SOURCE, f"import os\n{SOURCE}", f"import os\nimport re\n{SOURCE}"]
+    messages = []
+    for number, text in enumerate(texts):
+        name = f"toolu_{number}"
+        messages += [use(name, "Bash", command=f"sed -n '1,{300 + number}p' a.py"), answer(name, text)]
+    _, second, third = contents(go(body(*messages)))
+    assert re.search(r"same as in Bash sed a\.py, lines [0-9]+ to [0-9]+\]", second)
+    assert re.search(r"same as in Bash sed a\.py \(the 1st\), lines [0-9]+ to [0-9]+\]", third)
+
+
 WRITE = [use("toolu_w", "Write", file_path="a.py", content=SOURCE), answer("toolu_w", "ok")]
 
 
