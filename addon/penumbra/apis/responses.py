@@ -65,11 +65,17 @@ class Response:
             return Turn()
         name, turn = self._turns.injected_tool.encode(), self._turns.end_turn()
         self._rest = [
-            event for event in rest if not (name and event.document is None and name in event.piece.raw)
+            event for event in rest if not (name and self._is_cut(event) and name in event.piece.raw)
         ]
         if self._framing.is_whole and len(self._rest) < len(rest):
             return replace(turn, failure=Failure(None, b"", ENDED_EARLY))
         return turn
+
+    def _is_cut(self, event: Event) -> bool:
+        """Return whether an event is incomplete. A document that does not begin like JSON may be a complete
+        body of another type."""
+        is_other = self._framing.is_whole and event.piece.raw.lstrip()[:1] != b"{"
+        return event.document is None and not is_other
 
     def go_on(self) -> bytes:
         """Continue the response. Return the last bytes of this turn for the client."""

@@ -13,7 +13,7 @@ from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
 from support.cuts import places
 from support.streams.drive import byte_by_byte, chunks, drive, every_cut
-from support.streams.provider_turns import PHANTOM, Case, every_case, every_stream
+from support.streams.provider_turns import CASES, PHANTOM, Case, every_case, every_stream
 from support.upstream import script
 from support.upstream.script import ToolCall
 
@@ -46,6 +46,13 @@ def test_a_stream_with_other_bytes_is_not_touched(case: Case) -> None:
 def test_bytes_that_are_no_response_are_not_touched(case: Case, data: bytes) -> None:
     if not (case.is_stream and case.format == "gemini" and data == b"[]"):
         assert byte_by_byte(case.reader, [data])[0] == data
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.is_stream], ids=lambda case: case.name)
+def test_a_stream_that_is_called_a_document_is_not_touched(case: Case) -> None:
+    """Clients can read such a body, whose text may name the tool."""
+    data = b'event: text\ndata: {"text":"I could call %b."}\n\n' % PHANTOM.encode()
+    assert byte_by_byte(case.reader, [data])[0] == data
 
 
 @every_case
