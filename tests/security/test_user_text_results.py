@@ -104,9 +104,10 @@ def test_user_words_around_a_result_stay() -> None:
 LOG = "".join(f"\x1b[32mstep {number % 3}\x1b[0m done      \n" for number in range(400)) + "ERROR: it broke\n"
 
 
+@pytest.mark.parametrize("name", ["sh", r"sh\ud800"], ids=["name", "name with half a surrogate pair"])
 @pytest.mark.parametrize("api", FORMS)
-def test_certain_results_in_user_texts_are_shortened(api: str) -> None:
-    said = '<tool_call>{"name": "sh", "arguments": {}}</tool_call>'
+def test_certain_results_in_user_texts_are_shortened(api: str, name: str) -> None:
+    said = f'<tool_call>{{"name": "{name}", "arguments": {{}}}}</tool_call>'
     text = f"<tool_response>\n{LOG}</tool_response>"
     data = json.dumps(form(api, said, text)).encode()
     done = sent(api, data)

@@ -16,7 +16,7 @@ import re2
 from msgspec import Raw
 
 from penumbra import rules
-from penumbra.linear import LinearText
+from penumbra.linear import LinearText, without_surrogates
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode, encode
 
@@ -218,7 +218,7 @@ class _Reader:
         """Return whether the model's message before this one asks for such a result."""
         if not rule.after:
             return False
-        pattern = rule.after.replace("{tool}", re2.escape(tool))
+        pattern = rule.after.replace("{tool}", re2.escape(without_surrogates(tool)))
         return LinearText(pattern).search(self._words_before()) is not None
 
     def _call(self, rule: _Rule, index: int, count: int) -> tuple[str, str, str]:
