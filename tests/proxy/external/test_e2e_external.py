@@ -285,6 +285,15 @@ def test_only_redacted_text_leaves_and_answers_are_searched(
     assert "fine export GITHUB_TOKEN=[REDACTED:" in sent
 
 
+def test_token_counting_asks_no_compressor(start: Start, service: Service) -> None:
+    _, talk = start()
+    talk.prints(prose("report"))
+    talk.count()
+    assert service.asked == []
+    talk.send()
+    assert len(service.asked) == 1
+
+
 def test_a_provider_is_asked_with_the_clients_own_credential_if_that_is_allowed(
     start: Start, service: Service, clients: Any, tmp_path: Path
 ) -> None:
