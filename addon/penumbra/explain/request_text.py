@@ -1,6 +1,6 @@
 """This module writes a request as text for people: a summary, the differences of new results, the
-conversation, and earlier results. Messages are shown as lines: texts, calls, reasoning, and the places of
-results. Original and sent texts are compared line by line, with removed and added lines marked."""
+conversation, and earlier results. A message is shown as lines: its texts, calls, reasoning, and the places of
+its results. Original and sent texts are compared line by line, and removed and added lines are marked."""
 
 from __future__ import annotations
 
@@ -43,14 +43,13 @@ _LONGEST = 2_000
 """Greatest number of characters of a line that are shown."""
 _NO_LETTERS = re.compile(r"[\W\d_]")
 _LEAST_LETTERS = 4
-"""Least number of letters of a line that is searched for at the ends of longer lines."""
+"""A line with fewer letters is not paired with a longer line that ends in the same letters."""
 _MOST_MATCHED = 200_000
-"""Greatest number of pairs of different lines whose ends are compared."""
+"""If more pairs of different lines are possible, no ends of lines are compared."""
 _AROUND = 3
 """Number of equal lines that are shown on either side of a difference."""
 Row = list[Any]
-"""A row has its kind, then number and text of the left line and of the right line. A `gap` has the number of
-hidden rows instead."""
+"""A row is `[kind, left number, left line, right number, right line]` or `["gap", number of hidden rows]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +77,9 @@ def compare(before: str, after: str) -> Comparison:
 
 
 def _pairs(left: list[str], right: list[str]) -> Iterator[tuple[int | None, int | None]]:
-    """Yield the numbers (from 1) of lines that differ, in pairs. A right line is paired with a left line that
-    ends in the same letters. Other right lines, such as an omission marker, are placed beside the first left
-    line that they replace."""
+    """Yield pairs of line numbers (from 1). A line without a partner is paired with None. A right line is
+    paired with a left line that ends in the same letters. Other right lines, such as an omission marker, are
+    placed beside the first left line that they replace."""
     before, after = ([_NO_LETTERS.sub("", line) for line in lines] for lines in (left, right))
     endings = dict.fromkeys(before)
     if len(endings) * len(set(after)) <= _MOST_MATCHED:
@@ -231,7 +230,7 @@ def _pretty(document: Document, arguments: Raw | None) -> str:
 
 
 def _is_small(value: Any) -> bool:
-    """Return whether a value may be indented. Deep values would become many times as long."""
+    """Return whether a value has few levels. Indented, a deep value would become many times as long."""
     level = [value]
     for _ in range(_DEEPEST):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
@@ -244,16 +243,15 @@ def _is_small(value: Any) -> bool:
 _MOST_READ = 10_000
 _MOST_MESSAGES = 300
 _MOST_RESULTS = 2_000
-"""Greatest number of results that are read, the latest results first. Reading a result takes time even if it
-is not shown."""
+"""Greatest number of results that are read. The latest results are read first."""
 _MOST_TOOLS = 100
 _MOST_NEW = 50
 _LINES_OF_NEW, _LINES_OF_EARLIER = 600, 80
-"""Greatest numbers of lines that show the difference of a new result, and of an earlier result."""
+"""Greatest number of lines for the changes in a new result, and greatest number for an earlier result."""
 _LINES_OF_SENT = 12
 """Greatest number of shown lines of a result whose original is not known."""
 _MOST_COMPARED = 12_000
-"""Greatest number of compared lines, in both texts of all results together."""
+"""Greatest number of compared lines of all results together. The lines of both texts count."""
 _SENT_CHARACTERS = 4_000
 Pair = tuple[str, str]
 
@@ -265,13 +263,13 @@ class ResultContext:
     facts: ResultFacts | None = None
     is_new: bool = False
     pair: Pair | None = None
-    """Redacted texts before and after; None if the original is unknown."""
+    """The original, redacted, and the sent text; None if the original is unknown."""
     is_observed: bool = False
     """True if the result was sent unchanged. The facts are then about a change that was not made."""
 
     @property
     def would(self) -> str:
-        """Return the prefix for facts about changes that were not made; empty for other facts."""
+        """Return the beginning of a sentence about a change that was not made; empty for other changes."""
         return "would have been " if self.is_observed else ""
 
 
@@ -284,7 +282,7 @@ class RequestContext:
     result: Callable[[str, str, str], ResultContext]
     """The function that returns the facts about a result by its call, tool and sent text."""
     originals: str = ""
-    """Reason why no originals are known; empty if some may be known."""
+    """Reason why the originals of all results are unknown; empty without such a reason."""
     injected_tool: str = ""
     path: str = ""
 
@@ -304,7 +302,7 @@ class _Result:
         return f"{self.name()}: {self.done()}"
 
     def done(self) -> str:
-        """Return the sizes before and after, and the stages, as far as known."""
+        """Return sizes and stages as text. Without facts, return the size of the sent text."""
         if (facts := self.context.facts) is None:
             return f"{len(self.sent.encode('utf-8', 'surrogatepass')):,} bytes"
         return f"{facts.sizes()}; {self.context.would}{facts.done()}"
@@ -408,7 +406,7 @@ def _outline(
     messages = prompt.messages
     first, last = messages[: _MOST_MESSAGES // 10], messages[_MOST_MESSAGES // 10 :]
     hidden = max(0, len(messages) - _MOST_MESSAGES)
-    # The latest texts are searched first, since the search may stop before the end.
+    # The latest messages are searched first, since the search may reach its limit.
     later = [
         outline(document, message, search, show, context.injected_tool, result_lines)
         for message in reversed(last[hidden:])
@@ -442,7 +440,8 @@ def _in_detail(
 
 
 def _text(result: _Result, context: RequestContext, search: Search, budget: _Budget) -> list[Line]:
-    """Return the difference between a result's original and sent text, or only the sent text."""
+    """Return the differences between the original and the sent text of a result. If the original is unknown,
+    return the sent text."""
     facts, pair = result.context.facts, result.context.pair
     sent = search.beginning(result.sent, _SENT_CHARACTERS) if pair is None else pair[1]
     if pair is not None and pair[0] != pair[1]:

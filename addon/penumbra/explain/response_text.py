@@ -80,7 +80,7 @@ _FORMAT = "openai_responses_socket"
 
 
 def is_shown(frame: bytes) -> bool:
-    """Return whether a frame belongs to a response and is no error. Errors need no explanation."""
+    """Return whether a frame belongs to a response and reports no failure."""
     envelope = responses_socket.envelope(frame)
     return envelope is not None and not envelope.fails
 
@@ -96,7 +96,7 @@ def is_request(frame: bytes) -> bool:
 
 
 def frame_lines(frame: bytes, earlier: Iterable[bytes], search: Search, show: Show) -> list[Line]:
-    """Return the lines of a frame. `earlier` are the frames that the client got before, the latest first."""
+    """Return the lines of a frame. `earlier` has the client's earlier frames. The latest comes first."""
     envelope = responses_socket.envelope(frame)
     if envelope is None:
         return [note("Penumbra: this is no event of a response.")]

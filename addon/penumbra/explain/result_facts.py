@@ -1,6 +1,6 @@
-"""This module stores the outcomes of results for display: sizes and names, never content. Facts are stored in
-the flow in which the result was new, and so in saved flows. Memory also has the facts, for requests that
-contain the result again."""
+"""This module stores the outcomes of results for display: sizes and names, never content. The facts are
+stored in the metadata of the flow in which the result was new, and in a `ResultMemory` for requests that
+repeat the result."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ResultFacts(msgspec.Struct, frozen=True):
         return "; ".join(parts)
 
     def done(self) -> str:
-        """Return the stages, or the reason why there were none."""
+        """Return how the result was changed, or why it is unchanged, and its secrets by rule."""
         if self.kept:
             done = f"as it came: {self.kept}"
         else:
@@ -106,15 +106,15 @@ class ResultMemory:
         self._sent: LRUCache[Key, ResultFacts] = LRUCache(_MOST)
         self._numbers: LRUCache[Key, int] = LRUCache(_MOST)
         self._saved: LRUCache[Key, ResultFacts | None] = LRUCache(_MOST)
-        """Outcomes in saved flows. Keys have the size of the sent text. None stands for two different
-        outcomes with the same key."""
+        """Outcomes from saved flows. The key has the size of the sent text in place of its hash. The value is
+        None if two different outcomes have the same key."""
         self._sessions: LRUCache[str, None] = LRUCache(_MOST)
 
     def knows(self, session: str) -> bool:
         return session in self._sessions
 
     def put(self, session: str, facts: ResultFacts, sent: str, number: int = 0) -> None:
-        """Store the outcome of a sent result. `number` is its number in the journal, or 0."""
+        """Store the outcome of a sent result. `number` is its number in the journal; 0 without one."""
         key = session, facts.call_id, facts.tool, _digest(sent)
         self._sessions[session] = None
         self._sent[key] = facts
@@ -128,14 +128,14 @@ class ResultMemory:
             self._saved[key] = facts if self._saved.get(key, facts) == facts else None
 
     def get(self, session: str, call_id: str, tool: str, sent: str) -> tuple[ResultFacts | None, int]:
-        """Return the outcome of a result, if known, and its number in the journal, or 0."""
+        """Return a result's outcome (None if unknown) and number in the journal (0 if there is none)."""
         key = session, call_id, tool, _digest(sent)
         if (facts := self._sent.get(key)) is not None:
             return facts, self._numbers.get(key, 0)
         return self._saved.get((session, call_id, tool, _size(sent))), 0
 
     def references(self) -> dict[str, int]:
-        """Return the journal's numbers of results, by the references of their stored originals."""
+        """Map the reference of each stored original to the number of its result in the journal."""
         named = ((facts.ref, self._numbers.get(key, 0)) for key, facts in self._sent.items() if facts.ref)
         return {ref: number for ref, number in named if number}
 
@@ -153,7 +153,7 @@ def _digest(text: str) -> bytes:
 
 
 def listed(results: Iterable[ResultFacts], before: Any = ()) -> list[dict[str, Any]]:
-    """Return the metadata of a flow with `results` after the results that are already listed."""
+    """Return the records of `before`, which a flow already lists, and then those of `results`."""
     earlier = list(before) if isinstance(before, list | tuple) else []
     space = max(0, MOST_IN_FLOW - len(earlier))
     return [*earlier[:MOST_IN_FLOW], *(facts.record() for facts in islice(results, space))]

@@ -19,10 +19,10 @@ MOST_LINES = 8_000
 _LONGEST = 2_000
 _COLUMNS = 84
 LONGEST_SEARCHED, _MOST_SEARCHED, _SECONDS = 250_000, 1_000_000, 1.0
-"""All requests wait while texts are searched for secrets. The search is therefore limited to these numbers of
-characters in one text and in all texts, and to this number of seconds."""
+"""The search for secrets is limited, because all requests wait for it: to these numbers of characters, in one
+text and in all texts together, and to these seconds."""
 _MOST_BRACES = 1_000_000
-"""A body with more braces than this is not read, since each JSON object takes time."""
+"""A body with more braces is not read, since each JSON object takes time."""
 TOO_MUCH_TO_READ = "There is too much in it to be shown here."
 NOT_SEARCHED = "(not shown: it could not be searched for secrets)"
 TOO_MUCH = "(not shown: this is too long to be searched for secrets here)"
@@ -53,7 +53,7 @@ def note(text: str) -> Line:
 
 
 def wrapped(mark: Callable[[str], Line], text: str, indent: str = "") -> list[Line]:
-    """Return Penumbra's own words, wrapped into lines, since not every program wraps long lines."""
+    """Return Penumbra's own words as lines of limited width, since not every program wraps long lines."""
     return [mark(f"{indent}{line}") for line in textwrap.wrap(plain(text), _COLUMNS)]
 
 
@@ -77,8 +77,7 @@ class Search:
     """The number of secrets, by rule, that the flow itself contains."""
     clock: Callable[[], float] = time.monotonic
     until: float = math.inf
-    """The deadline. The end of the first search sets the deadline, since that search may have to load the
-    rules."""
+    """The deadline, which is set after the first search, because this search may have to load the rules."""
 
     def text(self, text: str, hint: str = "") -> str:
         """Return the whole text without secrets, or a note if it could not be searched."""
@@ -93,7 +92,7 @@ class Search:
             return NOT_SEARCHED
 
     def name(self, name: str, hint: str) -> Redacted:
-        """Return the redacted name. Raises RedactionError, also after the deadline."""
+        """Return the redacted name. Raises RedactionError if the search fails or the deadline is over."""
         if self._is_late():
             raise RedactionError("no time")
         return self._searched(name, hint)
@@ -114,8 +113,8 @@ class Search:
         return [note(f"The flow still has these secrets, which this view replaces by placeholders: {named}")]
 
     def beginning(self, text: str, length: int, hint: str = "") -> str:
-        """Return at most the first `length` characters. Secrets that continue after these characters are
-        found, too."""
+        """Return at most the first `length` characters, without secrets. More of the text is searched, so a
+        secret that begins in these characters is found as a whole."""
         clean = self.text(text[: length + _MORE_SEARCHED], hint)
         if len(text) <= length and len(clean) <= length:
             return clean
@@ -132,7 +131,7 @@ def is_too_much(body: bytes) -> bool:
 
 
 def bounded(lines: list[Line], most: int, what: str = "lines") -> list[Line]:
-    """Return the beginning and the end of a block of lines, with the number of lines between."""
+    """Return the first and last lines, with a note about the hidden lines between them."""
     if len(lines) <= most:
         return lines
     tail = most // 4

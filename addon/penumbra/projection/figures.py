@@ -1,6 +1,6 @@
 """This module adds up a projection by tool, command family and agent, in tokens and in dollars. Tokens are
-estimates, except for counts of whole requests in logs. A result counts as new in its first request, and as
-resent in each later request."""
+estimates, except for counts of whole requests in logs. A result is new in the first request that contains it,
+and resent in each later request."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from penumbra.store.decisions import Facts
 
 _MOST_LARGEST = 15
 _MOST_ROWS = 10_000
-"""The greatest number of pairs of tool and command family that are counted separately."""
+"""The greatest number of `Figures.rows`. Results beyond these rows count under `(others)`."""
 
 
 @dataclass(slots=True)
 class Sums:
-    """A `Sums` adds up results: tokens before and after, and dollars where the price is known."""
+    """A `Sums` adds up results: tokens before and after, and saved dollars where the price is known."""
 
     results: int = 0
     changed: int = 0
@@ -35,8 +35,8 @@ class Sums:
         return self.before - self.after + self.resent_before - self.resent_after
 
     def add(self, facts: Facts, resent: int, each: float, *, is_new: bool) -> None:
-        """Add a result that `resent` counted requests repeat. `each` is the sum of what one token of the
-        result costs in all counted requests, in dollars."""
+        """Add a result that `resent` counted requests repeat. One token of the result costs `each` dollars in
+        all counted requests together."""
         before, after = facts.tokens_before, facts.tokens_after
         if is_new:
             self.results += 1
@@ -55,7 +55,7 @@ class Requests:
     count: int = 0
     input: int = 0
     counted_input: int = 0
-    """Prompt tokens by a provider's count. The other tokens of `input` are estimates from the log."""
+    """The part of `input` that a provider counted. The other tokens are estimates."""
     dollars: float = 0.0
     """Dollars for the prompts, at the prices of cached and uncached tokens."""
     declared: int = 0
@@ -87,7 +87,7 @@ class Figures:
     """A `Figures` has the sums over everything that was projected."""
 
     rows: dict[tuple[str, str], Sums] = field(default_factory=dict)
-    """Sums by tool, and by family or kind of the tool's command. The kind is empty if the tool runs no
+    """Sums by tool and command family, such as `("Bash", "git")`. The family is empty if the tool runs no
     commands."""
     agents: dict[str, tuple[Requests, Sums]] = field(default_factory=dict)
     secrets: Counter[str] = field(default_factory=Counter)
@@ -121,7 +121,7 @@ class Figures:
             sums.add(facts, resent, each, is_new=is_new)
 
     def is_large(self, tokens: int) -> bool:
-        """Return whether a result of `tokens` tokens is one of the largest so far."""
+        """Return whether a result of this size is one of the largest so far."""
         return len(self._largest) < _MOST_LARGEST or tokens > self._largest[0][0]
 
     def add_large(self, large: LargeResult) -> None:
@@ -130,7 +130,7 @@ class Figures:
 
     @property
     def ranked(self) -> list[tuple[tuple[str, str], Sums]]:
-        """Return the rows, those with the largest savings first."""
+        """Return the rows, sorted by savings. The largest savings come first."""
         return sorted(self.rows.items(), key=lambda row: (-row[1].saved, -row[1].before, row[0]))
 
     @property
@@ -145,7 +145,7 @@ NOTE = (
 
 
 def summary(figures: Figures, read: dict[str, int]) -> dict[str, Any]:
-    """Return the figures for JSON. `read` counts the files that were read and those that were not."""
+    """Return the figures as an object for JSON. `read` counts files and lines of logs."""
     return {
         "projection": NOTE,
         "read": {**read, "conversations": figures.conversations, "failed": figures.failed},

@@ -1,10 +1,9 @@
 """This module projects a logged conversation: its requests, and the texts that Penumbra would have sent.
 The requests are those of Anthropic's Messages API, for all agents.
 
-A body has the messages, and declares the called tools by name. System prompts, declarations of tools,
-images and reasoning are not in logs or not needed. The engine gets only the last request, which contains
-the results in order, and decides about each result. The cost of a result in later requests follows from
-its size.
+A body has the messages, and declares the called tools by name. System prompts, declarations of tools, images
+and reasoning are not in logs or not needed. The engine gets only the last request, which contains all
+results, and decides about each result. The cost of a result in later requests follows from its size.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _dumped(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except (orjson.JSONEncodeError, TypeError):
-        # orjson does not write lone surrogates and very large numbers.
+        # orjson refuses lone surrogates and very large numbers.
         return json.dumps(value, default=str).encode()
 
 
@@ -101,7 +100,7 @@ def _result(result: LoggedResult) -> Message:
 
 
 _LEAST_COUNTED = 2
-"""A logged count is used if it is at least the estimate divided by this number."""
+"""A smaller count than the estimate divided by this number is not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class LoggedTurn:
     price: float | None
     """Dollars for an uncached input token; None if unknown."""
     new: float
-    """Price of a token that the request adds, as a multiple of `price`."""
+    """Price of a token that no earlier request had, as a multiple of `price`."""
     again: float
     """Price of a token that an earlier request had, as a multiple of `price`."""
     cached: float
@@ -129,7 +128,7 @@ class LogProjection(Projection):
         self._seen: set[str] = set()
 
     async def add(self, conversation: LoggedConversation, source: str, at: float) -> None:
-        """Add a conversation. `source` is the name of its log, `at` the time of the log's last change."""
+        """Add a conversation. `source` is the name of its log. `at` is the time of the log's last change."""
         keys = list(response_keys(conversation.entries))
         format_name, model = _format_of(conversation)
         turns = self._turns(conversation, keys, format_name, at)
@@ -191,12 +190,12 @@ class LogProjection(Projection):
 
 
 def _later_sums(values: Sequence[float]) -> list[float]:
-    """Return, for each value, the sum of all later values."""
+    """Return a list with the sum of the values after each value."""
     return [*list(accumulate(reversed(values)))[-2::-1], 0.0] if values else []
 
 
 def _format_of(conversation: LoggedConversation) -> tuple[str, str]:
-    """Return the API format that the name of a conversation's model implies, and the name."""
+    """Return the format and the name of a conversation's model. The name implies the format."""
     model = next(conversation.models, "")
     name = model.lower()
     if "gemini" in name:
@@ -219,8 +218,7 @@ def _requests(entries: Sequence[Entry], turns: Sequence[LoggedTurn], declared: i
 def _request(
     response: LoggedResponse, turn: LoggedTurn, resent: int, new: int, declared: int, *, is_first: bool
 ) -> Requests:
-    """Return the sums of a request. `resent` counts the tokens that an earlier request had, `new` the other
-    tokens."""
+    """Return the sums of a request. `resent` tokens were in an earlier request, and `new` tokens were not."""
     usage, price = response.usage, turn.price or 0.0
     if usage is not None and usage.input * _LEAST_COUNTED < resent + new:
         usage = None

@@ -23,14 +23,13 @@ from penumbra.store.decisions import Facts
 _MEMORY_BYTES = 128 * 1024**2
 """The greatest size in bytes of the database in memory."""
 _FORM_CHARACTERS, _CALL_CHARACTERS = 20_000, 200
-"""The greatest numbers of characters that are shown of a result and of a call."""
+"""The greatest number of characters that are shown of a result, and the greatest number for a call."""
 
 
 def settings_of(settings: Settings, *, adopts: bool) -> Settings:
-    """Return a proxy's settings, changed so that the engine calls no service and stores nothing on disk.
-    `adopts` is true if the first request of a conversation may be missing, as in recorded requests. If
-    `adopts` is false, results of earlier requests are shortened, too, as if Penumbra had seen all
-    requests."""
+    """Return the settings, changed so that the engine calls no service and stores nothing on disk. `adopts`
+    is true if the first request of a conversation may be missing, as in recorded requests. Otherwise old
+    results in the first request are also shortened."""
     return replace(
         settings,
         expand_from=settings.expand_from if adopts else 0,
@@ -53,7 +52,7 @@ class Form:
     message: int
     tool: str
     kind: str
-    """Family or kind of the command; empty if the tool runs no commands."""
+    """The family of the command, or `files shown` or `other commands`; empty if the tool runs no commands."""
     facts: Facts
     is_result: bool
     is_new: bool
@@ -61,7 +60,7 @@ class Form:
     """The recorded command or path of the call."""
     original: str
     text: str | None
-    """The text that would have been sent; None if it is the original."""
+    """The text that would have been sent; None if the original would have been sent."""
 
     @property
     def values(self) -> set[str]:
@@ -92,7 +91,7 @@ class Projector:
         self._engine.close()
 
     async def request(self, incoming: Incoming) -> Projected | None:
-        """Return the projection of a request; None if the request would be refused or sent as it is."""
+        """Return the projection of a request; None if the request would be refused or sent unchanged."""
         accepted = await self._engine.process(incoming, self._settings)
         if not isinstance(accepted, Accepted):
             return None
@@ -140,9 +139,9 @@ class Projection:
     async def add_form(
         self, agent: str, source: str, form: Form, resent: int, each: float, *, is_new: bool
     ) -> None:
-        """Add a result to the figures. `resent` is the number of counted requests that repeat the result.
-        `each` is the sum of what one token of the result costs in all counted requests, in dollars.
-        `source` is the file with the result."""
+        """Add a result to the figures. `resent` is the number of counted requests that repeat the result. One
+        token of the result costs `each` dollars in all counted requests together. `source` is the file with
+        the result."""
         if is_new:
             self.figures.secrets.update(form.facts.redactions)
             self.figures.values |= form.values
@@ -192,8 +191,8 @@ class RequestProjection(Projection):
 
 
 def _tokens(incoming: Incoming, projected: Projected) -> int:
-    """Return the tokens of a request. Tokens of results are estimated as for the savings, and all others by
-    the number of bytes."""
+    """Return the tokens of a request. The tokens of results are those of their facts. The other tokens are
+    estimated from the number of bytes."""
     results = [form.facts for form in projected.forms if form.is_result]
     rest = max(0, len(incoming.body) - sum(facts.bytes_before for facts in results))
     return int(rest / BYTES_PER_TOKEN) + sum(facts.tokens_before for facts in results)

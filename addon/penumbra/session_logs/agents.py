@@ -15,7 +15,7 @@ _LINES_LOOKED_AT = 20
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An `Agent` has the places of an agent's logs and the functions that read them."""
+    """An `Agent` describes where an agent writes its logs, and has the functions that read these logs."""
 
     name: str
     patterns: tuple[str, ...]
@@ -24,7 +24,8 @@ class Agent:
     """Function that takes the home folder and the environment, and returns the folders that may contain
     logs."""
     is_first: Callable[[Mapping[str, Any]], bool]
-    """Function that returns whether a log of the agent may begin with an object."""
+    """Function that gets an object from a log, and returns whether the object may be the first of the agent's
+    logs."""
     read: Callable[[Path, LogCounts], Iterator[LoggedConversation]]
 
     def logs(self, folder: Path) -> Iterator[Path]:
@@ -40,7 +41,7 @@ NAMES = tuple(agent.name for agent in AGENTS)
 
 
 def of_log(path: Path) -> Agent | None:
-    """Return the agent that wrote a log, by the first bytes and lines; None if unknown. Raises OSError."""
+    """Read the beginning of a log, and return the agent that wrote it; None if unknown. Raises OSError."""
     if opencode.is_database(path):
         return next(agent for agent in AGENTS if agent.name == opencode.NAME)
     for number, value in enumerate(objects(path, LogCounts())):

@@ -1,13 +1,13 @@
 """This module reads the session logs of Claude Code.
 
 A session is in `projects/<folder>/<session>.jsonl`, and its agents are in `…/subagents/**/agent-*.jsonl`.
-Older releases put an agent's lines into its parent's file. The place is documented (code.claude.com/docs).
-The format is not documented and was found by reading logs. Each line has this form:
+Older releases wrote the lines of such an agent into the file of the session. The place is documented
+(code.claude.com/docs). The format is not documented and was found by reading logs. Each line has this form:
 
     {"type": "user" | "assistant" | …, "uuid", "parentUuid", "timestamp", "message": {"role", "content", …}}
 
-`parentUuid` makes the lines of a file a tree. A message of the model has a line for each content block; these
-lines have the same `message.id`, and the last one has the final `usage`. The parent of a result is the line
+`parentUuid` makes the lines of a file a tree. A message of the model has a line for each content block. These
+lines have the same `message.id`, and the last line has the final `usage`. The parent of a result is the line
 of its call. A session that was rewound has branches. After a compaction, a new root begins with the summary.
 A session that is resumed or forked into another file repeats lines with their `uuid` and `message.id`.
 """
@@ -25,7 +25,7 @@ from penumbra.session_logs.log_entries import mapping, objects, objects_in, seco
 NAME = "claude-code"
 PATTERNS = ("**/*.jsonl",)
 _SYNTHETIC = "<synthetic>"
-"""Claude Code's name of the model in lines that no model wrote."""
+"""The `model` of lines that Claude Code itself wrote in place of a model."""
 
 
 def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
@@ -104,14 +104,14 @@ class _Tree:
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content)
         node.blocks += [block for block in blocks if block.get("type") in ("text", "tool_use")]
-        # The last line of a streamed message has the final count.
+        # A message has several lines, and its last line has the final count.
         node.at = seconds(line.get("timestamp")) or node.at
         node.usage = _usage(mapping(message.get("usage"))) or node.usage
 
     def conversations(self) -> Iterator[log.LoggedConversation]:
         """Yield one conversation for each branch, up to its last message of the model."""
         continued: set[int] = set()
-        """Identities of the model's messages that another message of the model follows."""
+        """The `id()` of each message of the model that is not the last in its branch."""
         for node in self.messages.values():
             before = self._before(node)
             if before is not None:

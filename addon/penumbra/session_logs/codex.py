@@ -6,11 +6,10 @@ codex-rs/protocol. Each line has this form:
 
     {"timestamp", "type": "session_meta" | "turn_context" | "response_item" | …, "payload"}
 
-Payloads of `response_item` are items of the Responses API. Items that the client makes anew for each request
-are not logged. `turn_context` names the model. `event_msg` of type `token_count` follows each response and
-has its usage. `compacted` replaces the history by its `replacement_history`, or by its `message`. Releases
-before September 2025 wrote only the payloads as lines. A forked session begins with a copy of the other
-session's items.
+Payloads of `response_item` are items of the Responses API. `turn_context` names the model. `event_msg` of
+type `token_count` follows each response and has its usage. After `compacted`, its `replacement_history` or
+its `message` is the whole history. Releases before September 2025 wrote only the payloads as lines. A forked
+session begins with a copy of the other session's items.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ _CALLS = {
     "custom_tool_call": ("", "input"),
     "local_shell_call": ("local_shell", "action"),
 }
-"""Types of call items, with the tool's name if the item has none, and the member that has the arguments."""
+"""Maps the type of a call item to the name of its tool, for items without `name`, and to the member with the
+arguments."""
 _RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 _ENVELOPES = ("session_meta", "turn_context", "response_item", "compacted", "event_msg")
 
@@ -107,14 +107,14 @@ class _Rollout(log.Builder):
             self.response = None
 
     def _count(self, info: Mapping[str, Any]) -> None:
-        """Add usage to the last response. Results of its calls may already have ended this response."""
+        """Add usage to the last response, which may already be in `entries`, before results of its calls."""
         last = mapping(info.get("last_token_usage"))
         if not whole(last.get("input_tokens")):
             return
         usage = log.LoggedUsage(whole(last.get("input_tokens")), whole(last.get("cached_input_tokens")))
         if self.response is not None:
             self.response = replace(self.response, usage=usage)
-            # Further text of the model belongs to the next response.
+            # Text of the model after its usage belongs to the next response.
             self.close()
             return
         for position in range(len(self.entries) - 1, -1, -1):

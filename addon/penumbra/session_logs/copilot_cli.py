@@ -47,9 +47,10 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 @dataclass(slots=True)
 class _Events:
     agents: dict[str, log.Builder] = field(default_factory=dict)
-    """Conversations by the id of the call that started the agent; empty for the session's own agent."""
+    """The conversation of each agent, by the id of the call that started the agent. The id of the session's
+    own agent is empty."""
     seen: set[str] = field(default_factory=set)
-    """Ids of the messages, and of the calls with a result, that were read so far."""
+    """Ids of the messages and of the results that were already read."""
     model: str = ""
 
     def add(self, line: Mapping[str, Any]) -> Iterator[log.LoggedConversation]:

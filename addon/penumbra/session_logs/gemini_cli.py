@@ -8,8 +8,9 @@ is a message:
     {"id", "timestamp", "type": "user" | "gemini" | …, "content", "model", "tokens": {"input", "cached", …},
      "toolCalls": [{"id", "name", "args", "result": [{"functionResponse": {"response": {"output"}}}]}]}
 
-If several lines have the same id, the last one counts. `{"$rewindTo": id}` removes that message and all later
-ones. `{"$set": {"messages": […]}}` replaces all messages, as a compression of the history does.
+If several lines have the same id, the last one counts. `{"$rewindTo": id}` removes the message with this id
+and all later messages. `{"$set": {"messages": […]}}` replaces all messages, for example after a compression
+of the history.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def is_first(value: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
-    """Yield all conversations of a log: the final conversation, and those that were rewound or replaced.
-    Raises OSError."""
+    """Yield the final conversation of a log, and each conversation that was rewound or replaced. Raises
+    OSError."""
     reader = _Chat()
     for line in objects(path, counts):
         yield from reader.add(line)

@@ -1,8 +1,8 @@
 """This module describes conversations in session logs, and reads the lines of JSON in log files.
 
-A reader for each agent's format makes these entries, and a projection makes requests from them. Logs of other
-programs may be broken, cut off or of any size. A line that is no JSON object or is too long is counted and
-skipped. A member of an unexpected type counts as absent.
+Each agent's format has a reader that makes `Entry` objects. A projection makes requests from these entries.
+Logs of other programs may be broken, cut off or of any size. A line that is no JSON object or is too long is
+counted and skipped. A member of an unexpected type counts as absent.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class LoggedUsage:
 @dataclass(frozen=True, slots=True)
 class LoggedResponse:
     key: str
-    """Id of the response, which is the same in all logs; empty if the entries before it identify the
-    response."""
+    """Id of the response, the same in every log that repeats the response. If the id is empty, the entries up
+    to the response identify it."""
     text: str = ""
     calls: tuple[LoggedCall, ...] = ()
     model: str = ""
@@ -94,7 +94,7 @@ class Builder:
     entries: list[Entry] = field(default_factory=list)
 
     def end(self, *beginning: Entry) -> Iterator[LoggedConversation]:
-        """Yield the conversation if it has entries, and begin another conversation with the entries in
+        """Yield the conversation if it has entries. Then begin another conversation with the entries in
         `beginning`."""
         if self.entries:
             yield LoggedConversation(self.agent, tuple(self.entries))
@@ -112,7 +112,7 @@ def response_keys(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _lasting(entry: Entry) -> tuple[object, ...]:
-    """Return the parts of an entry that are the same in all copies of a log."""
+    """Return the parts of an entry that stay the same when another log repeats the entry."""
     if isinstance(entry, LoggedResponse):
         return entry.text, [(call.id, call.name, call.arguments) for call in entry.calls]
     if isinstance(entry, LoggedResult):
@@ -157,22 +157,22 @@ def texts_of(content: Any) -> tuple[str, ...]:
 
 
 LONGEST_LINE = 32_000_000
-"""Length in bytes of the longest line."""
+"""Length in bytes of the longest line that is read."""
 _LONGEST_FILE = 4 * LONGEST_LINE
 """The size in bytes of the largest file that is read as a whole."""
 MOST_BYTES = 1_000_000_000
-"""The number of decompressed bytes that are read from one log."""
+"""The greatest number of decompressed bytes that are read from one log."""
 _PIECE = 1 << 20
 
 
 @dataclass(slots=True)
 class LogCounts:
-    """A `LogCounts` has the numbers of files and lines that were read, and of those that were not."""
+    """A `LogCounts` counts the files and lines that were read, and those that could not be read."""
 
     files: int = 0
     lines: int = 0
     broken: int = 0
-    """Lines, or records of a database, that do not have their format."""
+    """Lines, or rows of a database, that are no JSON object."""
     too_long: int = 0
     unreadable: int = 0
     cut: int = 0
@@ -217,7 +217,7 @@ def _objects(file: IO[bytes], counts: LogCounts) -> Iterator[dict[str, Any]]:
 
 
 def _pass_over(file: IO[bytes], most: int) -> int:
-    """Skip the remaining bytes of a line and return their number."""
+    """Skip the remaining bytes of a line, and return the number of skipped bytes."""
     passed = 0
     while passed <= most and (piece := file.readline(_PIECE)):
         passed += len(piece)

@@ -10,10 +10,10 @@ and `part`, each with `id`, `session_id` and a JSON `data`. Later rows have grea
              {"type": "step-start"}
              {"type": "step-finish", "tokens": {"input", "cache": {"read", "write"}}}
 
-A step is a request. `tokens.input` counts the tokens that were not in the cache. A message of the model with
-`summary` replaces the history before it. The database is opened so that nothing is written, not even a lock.
-If its journal (`-wal`) contains new rows, both files are copied first, since reading the journal would write
-files beside it.
+A step is a request. `tokens.input` counts the tokens that were not in the cache. If a message of the model
+has `summary`, the message replaces the history before it. The database is opened read-only and without a
+lock. If the journal (`-wal`) has rows, the database and the journal are copied first, since SQLite writes
+files beside a journal that it reads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def roots(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_first(value: Mapping[str, Any]) -> bool:
-    """Return False, since OpenCode writes no logs of lines."""
+    """Return False, since OpenCode's sessions are in a database."""
     return False
 
 
@@ -57,7 +57,7 @@ def is_database(path: Path) -> bool:
 
 def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
     try:
-        # Rows that another process writes meanwhile may be missing, since that process is never delayed.
+        # The database is not locked, so rows that another process writes during the reading may be missing.
         with _unchanging(path) as place, closing(sqlite3.connect(place, uri=True)) as database:
             sessions = database.execute(
                 "SELECT DISTINCT session_id FROM message ORDER BY session_id"
