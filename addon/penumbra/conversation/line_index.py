@@ -205,7 +205,8 @@ class LineIndex:
         if not numbers and first:
             numbers = _numbers_from(first, text, len(lines))
         if is_counted := has_numbers and not any(numbers):
-            numbers = range(1, len(lines) + 1)
+            # Lines of an envelope, such as an exit code, are not lines of the output.
+            numbers = range(1, len(lines) + 1) if is_argument else _numbers_from(1, text, len(lines))
             if original is not None:
                 numbers = places_in(output, _numbered(original, is_numbered=is_numbered)[1])
         elif not has_numbers:

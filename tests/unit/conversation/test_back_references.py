@@ -276,9 +276,9 @@ def test_the_last_line_stays_unless_the_whole_output_is_repeated_and_reports_not
 
 
 @pytest.mark.parametrize("head", ["<returncode>3</returncode>", "Output:"])
-def test_the_lines_of_the_agent_around_an_output_stay(head: str) -> None:
+def test_the_lines_of_the_agent_around_an_output_stay_and_are_not_counted(head: str) -> None:
     ran = "\n".join([head, *code(0, 20)])
-    assert rerun(ran, ran) == f"{head}\n[20 lines: same as in Bash ./run, lines 2 to 21 of its output]"
+    assert rerun(ran, ran) == f"{head}\n[20 lines: same as in Bash ./run, lines 1 to 20 of its output]"
 
 
 @pytest.mark.parametrize("title", [["the second run:"], ["", "the second run", ""]], ids=["colon", "alone"])
