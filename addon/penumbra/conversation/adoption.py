@@ -1,11 +1,11 @@
 """This module decides about results and reasoning that reached the provider without Penumbra.
 
 If a cached prefix changes, the provider writes the prefix to its cache again. Newer Anthropic models also
-refuse thinking blocks whose prefix has changed (`rules/thinking.yaml`). A result before a response that
-did not pass through Penumbra therefore keeps its form if a cached prefix or thinking depends on the form.
+refuse thinking blocks whose prefix has changed (`rules/thinking.yaml`). A result that reached the provider
+without Penumbra therefore keeps its form if a cached prefix or thinking depends on the form.
 
 If the prefix of reasoning has changed, the request asks the provider to drop the reasoning. If the request
-can't ask for this, the block is left out, as far as the API allows.
+can't ask for this, Penumbra removes the reasoning, as far as the API allows.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def binds(format_name: str, model: str) -> bool:
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """Return whether Penumbra may ask to drop thinking: only if the client's request does not say what
-    happens to such thinking."""
+    """Return whether Penumbra may ask the provider to drop thinking. It may not if the client's request
+    itself says what happens to thinking whose prefix has changed."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))
@@ -48,9 +48,8 @@ def may_drop(format_name: str, document: Document) -> bool:
 def drop(document: Document, headers: Mapping[str, str], host: str, dropped: bool) -> str:
     """Ask the provider to drop thinking whose prefix has changed, or remove it. `may_drop` must be true.
 
-    Return the new value of the header `anthropic-beta`, or an empty text if the header stays. Names in
-    `headers` are in lower case. `host` has no port. `dropped` is true if the request has already dropped
-    thinking.
+    Return the new value of the header `anthropic-beta`; empty if the header stays. Names in `headers` are in
+    lower case. `host` has no port. `dropped` is true if the request has already dropped thinking.
     """
     betas = headers.get(HEADER, "")
     offered = _FAMILY in betas
@@ -63,15 +62,14 @@ def drop(document: Document, headers: Mapping[str, str], host: str, dropped: boo
 
 
 _BYTES_PER_TOKEN = 3
-"""The bytes of a token. The estimate is low, because taking a cold prefix for a cached prefix costs less than
-the opposite mistake."""
+"""The bytes of a token. The estimate is low, so that no cached prefix counts as too short to be cached."""
 
 
 def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str) -> bool:
     """Return whether a result that keeps its form without a decision also keeps its secrets.
 
-    A secret may be new to the provider, because a decision with a placeholder may have been lost. Secrets are
-    therefore removed even if the cached prefix changes. Secrets stay only if `adopt` is `raw`, or if the
+    The provider may not have the secret yet, if the decision that had removed the secret was lost. Secrets
+    are therefore removed even if the cached prefix changes. They stay only if `adopt` is `raw`, or if the
     provider would otherwise refuse the conversation's thinking.
     """
     return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)

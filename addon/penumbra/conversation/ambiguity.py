@@ -23,7 +23,7 @@ from penumbra.wire.json_values import NotJson
 from penumbra.wire.prefix_memory import Computation
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
-"""Encodings in which the punctuation of JSON has the same bytes as in UTF-8."""
+"""Encodings whose brackets, quotes, commas and colons have the same bytes as in UTF-8."""
 _CHARSET = re.compile(r"charset\s{0,8}=\s{0,8}[\"']?([^\"';,\s]{0,80})", re.IGNORECASE)
 _WAY = frozenset(
     (
@@ -99,7 +99,7 @@ def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> 
             members = one if isinstance(one, dict) else dict(one)
             if len(members) < len(one) or (not is_data and _differ_in_spelling(members, names)):
                 return True
-            # No value of a repeated name is lost here, since such an object is ambiguous.
+            # An object with a repeated name never gets here, since it is ambiguous.
             inside = [
                 (inner, is_data or _plain(name) in _PAYLOAD)
                 for name, inner in members.items()
@@ -135,5 +135,5 @@ def _differ_in_spelling(members: Iterable[str], names: frozenset[str]) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Return the plain form of a name. Some readers of JSON ignore case and underscores."""
+    """Return a name in lower case without underscores. Some readers of JSON ignore both."""
     return name.replace("_", "").lower()

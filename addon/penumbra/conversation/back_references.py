@@ -28,13 +28,13 @@ from penumbra.conversation.staying_lines import FileUnits, StayingLines
 STAGE = "back_references"
 """The name of the stage that replaces repeated lines."""
 _LEAST_REFERENCE = 60
-"""The smallest number of estimated tokens that a reference replaces."""
+"""Lines with fewer estimated tokens are not replaced by a reference."""
 _MOST_COMPARED = 300_000
-"""The number of comparisons with earlier lines after which the further lines of a text stay."""
+"""After this number of comparisons with earlier lines, the text's later lines stay."""
 _LONG = 2_000
 """The number of characters at the beginning of a text whose tokens are estimated first."""
 _NEAR = 9
-"""The number of lines after a hidden part that are searched for marks. Such a mark may count hidden lines."""
+"""The number of lines after a hidden part that are searched for marks that may count hidden lines."""
 _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])"
     r"|\[[0-9]+ lines? said before(?:, but for times)?\]"
@@ -60,7 +60,7 @@ class _Reference:
     """The position after the last line."""
     earlier: EarlierText
     place: int
-    """The position of the first line in the earlier text."""
+    """The position in the earlier text of the line that equals the first line."""
     name: CallName | None = None
 
     @property
@@ -72,7 +72,7 @@ class _Reference:
 
     @property
     def keys(self) -> frozenset[bytes]:
-        """The keys of the calls on which the name depends."""
+        """As in `CallName`."""
         return self.name.keys if self.name else frozenset()
 
     @property
@@ -115,8 +115,8 @@ def with_references(
 
 
 def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:
-    """Return the end of hidden lines, moved up so that no later mark counts hidden lines; 0 if too few lines
-    remain. `first` is the first counted line of each mark."""
+    """Return a new end for the hidden lines: at or before `end`, so that no later mark counts a hidden line;
+    0 if too few hidden lines remain. `first` is the first counted line of each mark."""
     shorter, before = end, end + 1
     while shorter < before:
         before = shorter
@@ -130,7 +130,7 @@ def _is_worth(lines: Sequence[str], start: int, end: int, least: int) -> bool:
     while after < end and characters <= _LONG:
         characters += len(lines[after]) + 1
         after += 1
-    # Callers try the same first lines with many ends, and mostly the first lines alone have enough tokens.
+    # Mostly the first lines alone have enough tokens, and their estimate is remembered.
     beginning = "\n".join(lines[start:after])[:_LONG]
     return token_estimate.estimate(beginning) >= least or (
         characters > _LONG and token_estimate.estimate("\n".join(lines[start:end])) >= least
@@ -163,7 +163,7 @@ class _Search:
         ]
 
     def references(self) -> Iterator[_Reference]:
-        """Yield the parts that references replace, in order. Lines that stay are in no part."""
+        """Yield the parts that references replace, in order."""
         covered, missing = self._output.start, set[str | None]()
         for position in self.index.found(self._bare):
             line = self.read.output[position]
@@ -197,7 +197,8 @@ class _Search:
         return best
 
     def _common(self, earlier: EarlierText, place: int, position: int, step: int, most: int) -> int:
-        """Return the number of equal lines before or after a position in each of two texts."""
+        """Return how many lines before or after `position` equal the lines before or after `place` in the
+        earlier text."""
         count = 0
         while count < most:
             place, position = place + step, position + step
@@ -208,12 +209,11 @@ class _Search:
         return count
 
     def _name(self, part: _Reference) -> CallName | None:
-        """Return the name of the text that contains a part; None if the text can't be named."""
+        """Return the name of the earlier text of a part; None if the text can't be named."""
         numbers = None if part.earlier.is_counted or not any(part.numbers) else part.numbers
         return self.index.calls.name(part.earlier.key, lines=numbers)
 
     def staying(self) -> StayingLines:
-        """Return the lines that stay."""
         if self._staying is None:
             self._staying = StayingLines.of(self.read.lines, self.call)
         return self._staying
@@ -222,8 +222,8 @@ class _Search:
         """Yield the pieces of a repeated part that become references, in order.
 
         The lines at the borders stay if an edit may quote the text or the reference can't give line numbers.
-        In a file, the units next to new lines also stay. In an output, the title of new lines stays. The last
-        line of an output also stays, unless the whole output is repeated and reports nothing.
+        In a file, the units next to new lines also stay. In an output, the line that introduces new lines
+        stays. The last line of an output also stays, unless the whole output is repeated and reports nothing.
         """
         start, end, hidden = part.start, part.end, self._worthwhile
         if self.call.is_quoted or not any(part.numbers):
@@ -254,8 +254,8 @@ class _Search:
         return (start, end) if _is_worth(self.read.lines, start, end, _LEAST_REFERENCE) else None
 
     def _between_telling(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return the range of the lines between two positions that a reference may replace; None if the lines
-        are not worth a reference. The lines next to the range must show the place of the reference."""
+        """Shrink a range until the line before it and the line after it tell a reader where the reference
+        stands. Return the range; None if it is not worth a reference."""
         while start < end and not is_telling(self.read.lines[start - 1]):
             start += 1
         while end > start and not is_telling(self.read.lines[end]):
@@ -265,9 +265,9 @@ class _Search:
     def _without_headings(
         self, start: int, end: int, hidden: Callable[[int, int], tuple[int, int] | None]
     ) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of the hidden parts between two positions, in order. `hidden` returns the part
-        between two positions that is worth a marker. If a line that stays has its heading in a part, the part
-        is split at the heading."""
+        """Yield the ranges of hidden lines from `start` to `end`, in order. `hidden` returns the range that
+        is worth a reference, or None. If a range contains the heading of a line that stays, the range is
+        split at the heading."""
         waiting = [(start, end)]
         while waiting:
             if (part := hidden(*waiting.pop())) is None:
@@ -281,8 +281,8 @@ class _Search:
 
 def _written(text: str, repeated: Iterable[_Reference], numbers: Sequence[int]) -> str:
     """Return the text with a marker in place of each repeated part. `numbers` are the line numbers of the
-    file; empty if the text has none. If only some lines have numbers, the lines next to a marker get their
-    numbers back, because a reader can't count across a marker."""
+    file; empty if the text has none. A reader can't count across a marker. If only some lines have numbers,
+    the lines next to a marker therefore get their numbers back."""
     lines, head = text.split("\n"), text[: line_numbers.HEADING]
     is_thinned = bool(numbers) and line_numbers.LEGEND in head
     separator = line_numbers.separator_of(text.split("\n", 60)[:60]) if is_thinned else ""

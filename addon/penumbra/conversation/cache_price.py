@@ -35,18 +35,18 @@ COLD = "the cache is cold"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`Prices` has a model's prices, as multiples of an input token's price, and limits of the cache."""
+    """`Prices` has the limits of a model's cache, and prices as multiples of the price of an input token."""
 
     read: float
     write: float
     minimum: int
     """The size in tokens of the smallest prompt that is cached."""
     step: int
-    """The size in tokens of a cached prefix is a multiple of this number."""
+    """The number of tokens in a cached prefix is a multiple of this number."""
     life: float
     """The number of seconds for which a cached prompt lives."""
     cold: float
-    """Seconds without a request after which nothing can be cached."""
+    """After this number of seconds without a request, nothing can be cached any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A `Gain` is the number of changes that pay, with their cost and saving and the reason."""
+    """A `Gain` is the number of changes that pay, with their cost, their saving and the reason."""
 
     count: int
     """The number of changes, counted from the end of the request; 0 if none pays."""
     once: float
-    """The cost of this request; a negative number if the change saves at once."""
+    """The cost of the changes in this request; negative if they save at once."""
     each: float
     """The saving of each later turn."""
     line: str
@@ -88,7 +88,8 @@ def prices(format_name: str, model: str, body: bytes) -> Prices:
 
 @remembered(256)
 def _prices(format_name: str, model: str, asks: bool) -> Prices:
-    """Return the prices. `asks` is true if the request asks for the format's other cache life."""
+    """Return the prices. `asks` is true if the request asks for another cache life than the format's usual
+    one."""
     name, entry = model.lower(), dict(table()["formats"][format_name])
     asked, whose = entry.pop("asked", None), entry.pop("whose", "*")
     entry |= next((own for own in table()["models"] if fnmatchcase(name, own["glob"])), {})
@@ -120,8 +121,8 @@ def remaining_turns(made: int) -> int:
 
 def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, bound: bool) -> Gain:
     """Return how many of the changes pay, counted from the end of the request. `changes` are in the order of
-    the request. `turns` more requests are expected. `cold` is true if no part of the request is cached,
-    `bound` if the provider would refuse reasoning after the changes."""
+    the request. `turns` is the expected number of further requests. `cold` is true if no part of the request
+    is cached. `bound` is true if the provider would refuse the reasoning after a change."""
     if not changes:
         return Gain(0, 0.0, 0.0, "")
     if bound:
@@ -152,7 +153,7 @@ def decide(changes: Sequence[Change], price: Prices, turns: int, *, cold: bool, 
 
 
 def _costs(region: int, saved: int, price: Prices, cold: bool) -> tuple[float, float]:
-    """Return the cost of writing `region` tokens again, and the saving of each later turn."""
+    """Return the cost of writing `region - saved` tokens again, and the saving of each later turn."""
     unchanged = region * (price.write if cold else price.read)
     return (region - saved) * price.write - unchanged, saved * price.read
 
@@ -164,8 +165,8 @@ _LEAST_REOPENED = 400
 
 
 def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
-    """Return whether forms may change because no part of the conversation is cached any more. `cold` is the
-    number of seconds without a request after which nothing is cached."""
+    """Return whether forms may change because no part of the conversation is cached any more. After `cold`
+    seconds without a request, nothing is cached."""
     settings = request.settings
     may_change = settings.adopt == "auto" and settings.rewrites_history
     return may_change and (state.idle or 0.0) > cold
@@ -193,7 +194,7 @@ def reopened(request: Request, state: ConversationState, past: Mapping[bytes, De
 
 
 def cold_turn(request: Request, changed: Collection[bytes], *, declares: bool) -> ColdTurn | None:
-    """Return the unchanged part of the prefix of a request with a cold cache; None if nothing changes.
+    """Return the size of the unchanged prefix of a request with a cold cache; None if nothing changes.
     `changed` are the keys of answered results whose form changes. `declares` is true if the tools change."""
     document, messages = request.document, request.conversation.messages
     places = [document.place(item.result.value)[0] for item in request.items if item.key in changed]

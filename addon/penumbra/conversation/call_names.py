@@ -1,8 +1,8 @@
-"""This module names an earlier call for references, by its tool and its path or command.
+"""This module names earlier calls in references, by tool and path or command.
 
-A bare name means the last call of this name before the reference. An ordinal names an earlier call and is
-counted from the first call (`Read a.py (the 2nd)`), so that later calls don't change it. No ordinal is
-used if the first call may leave the request earlier than the reference.
+`Read a.py` means the last call of this name before the reference. `Read a.py (the 2nd)` is counted from the
+first call of this name, so that later calls don't change the ordinal. No ordinal is used if the first call
+may leave the request earlier than the reference.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def call_key(call_id: str, arguments_hash: bytes) -> bytes:
 
 
 def can_name(call_id: str, tool: str) -> bool:
-    """Return whether a reference can name a result by its call and tool."""
+    """Return whether a reference can name the result of a call with this id and tool."""
     return is_plain(call_id) and 0 < len(tool) <= _LONGEST_TOOL and tool.isprintable()
 
 
@@ -52,7 +52,7 @@ class NamedCall:
     lasts: bool
     """True if the result of the call keeps its form when later results refer to it."""
     shown: list[tuple[int, int]] = field(default_factory=list)
-    """The numbers of the first and last line of each part of a file in the result."""
+    """The parts of a file that the result shows, each by the numbers of its first and last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class CallName:
 
     name: str
     keys: frozenset[bytes]
-    """The keys of the calls that must stay in the request. Without them the name would be wrong."""
+    """The keys of the calls without which the name would be wrong."""
 
 
 @dataclass(slots=True)
@@ -78,15 +78,15 @@ class NamedCalls:
         calls.append(NamedCall(key, same_as or key, lasts))
 
     def note_lines(self, name: str, first: int, last: int) -> None:
-        """Note that the last call of this name shows these lines of a file."""
+        """Record that the last call of this name shows the lines `first` to `last` of a file."""
         self._calls[name][-1].shown.append((first, last))
 
     def name(
         self, key: bytes, *, is_whole: bool = False, lines: tuple[int, int] | None = None
     ) -> CallName | None:
-        """Return the name of a result; None if the result can't be named. With `is_whole` the reference means
-        the whole result, so it may also mean a later call with the same result. `lines` are the first and
-        last line number in a file. The reference can't mean a later call without these lines."""
+        """Return the name of a result; None if the result can't be named. With `is_whole`, a later call of
+        this name with the same result makes the name no less exact. With `lines`, the numbers of the first
+        and last line in a file, the same holds for a later call that shows none of these lines."""
         name, place = self._places[key]
         calls = self._calls[name]
         rivals = [call for call in calls[place + 1 :] if not is_whole or call.text != calls[place].text]
@@ -101,17 +101,17 @@ class NamedCalls:
 
 
 _LONGEST = 60
-"""The length in characters of the longest path or command in a name. A longer path loses its beginning, and a
-longer command its middle."""
+"""The length in characters of the longest path or command in a name. A longer path loses its beginning. A
+longer command loses its middle."""
 _BEGINNING = 40
 """The length in characters of the beginning of a longer command."""
 _SEARCHED = 16_000
 """The length in characters of the longest text that is searched for secrets. A longer command is cut, and a
 longer path is left out."""
 _FOLDER = re.compile(r"\A(?:cd [^\s;&|]{1,400} ?(?:&&|;)\s*)+")
-"""A change of folder before a command, which names leave out."""
+"""Commands such as `cd src && ` before the command itself. Names leave them out."""
 _DELIMITER = re.compile(r"<<-?[ \t]*\\?['\"]?([\w.-]{1,80})")
-"""The beginning of a here-document, with the line that ends it. Names leave this line out."""
+"""The operator of a here-document with its delimiter, such as `<<'EOF'`."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
@@ -119,7 +119,7 @@ _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
 
 
 Clean = Callable[[str], str]
-"""A `Clean` is a function that returns a text without its secrets. Raises RedactionError."""
+"""A function that returns a text without its secrets. Raises RedactionError."""
 
 
 Remembered = Callable[[str, bool, Clean], str]

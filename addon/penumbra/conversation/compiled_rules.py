@@ -55,14 +55,14 @@ class CompiledRules:
     async def redactor(self) -> Redactor:
         """Return the redactor. Raises RuleError if a rule can't be used."""
         if self._redactor.done():
-            # Awaiting the future would cost each request another round of the event loop.
+            # Awaiting a future that is done would still delay each request by one round of the event loop.
             return self._redactor.result()
         return await asyncio.wrap_future(self._redactor)
 
     async def redact(self, failure: str, caller: bytes = b"", *, replaces: bool = True) -> Redact:
         """Return the function that redacts the texts of one request. `failure` is the policy for texts that
-        can't be searched. `caller` is a credential or empty. The caller's earlier secrets are also redacted,
-        unless `replaces` is false."""
+        can't be searched. `caller` is a credential or empty. If `replaces` is true, the caller's earlier
+        secrets are also redacted."""
         scan = (await self.redactor()).scan
         return forgiving(bounded(self.values.redacting(caller, scan, replaces=replaces)), failure)
 

@@ -4,9 +4,8 @@
 A `Bounds` limits the originals that the model gets after a turn. The limit of tokens is the model's window
 or the limit in a refusal. Originals may take half of the tokens that are left after the turn.
 
-A `UsageScale` changes the usage that a client gets. Clients compact their conversations when the usage
-comes near the window that they expect. If a refusal has named a smaller limit, they would compact too
-late.
+A `UsageScale` changes the usage that a client gets. Clients compact their conversations when the usage comes
+near the window that they expect. If a refusal has named a smaller limit, the clients would compact too late.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Learn = Callable[[LearnedLimits], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A `Window` has the size of a model's prompts and the size that clients expect; 0 if unknown."""
+    """A `Window` is a model's context window, and the window that clients expect; 0 if unknown."""
 
     tokens: int = 0
     believed: int = 0
@@ -76,8 +75,8 @@ class Bounds:
 
     def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:
         """Return the number of bytes of text that may follow a turn; None if there is no limit. `usage` is
-        the usage of the turn and `body` its request. `elsewhere` is true if the provider stores the
-        history."""
+        what the provider reported for the turn. `body` is the turn's request. `elsewhere` is true if the
+        provider stores the history."""
         limits = []
         taken = context_tokens(usage) or (0 if elsewhere else len(body) // _BYTES_PER_TOKEN)
         # If the turn has taken more tokens, the limit is wrong.
@@ -88,7 +87,7 @@ class Bounds:
         return min(limits, default=None)
 
     def is_near(self, body: bytes) -> bool:
-        """Return whether a request with its history may have more than half of a limit."""
+        """Return whether a request and its history may fill more than half of a limit."""
         limit = self.tokens or table()["assumed"]
         return 2 * len(body) > limit * _BYTES_PER_TOKEN or 0 < self.body_bytes < 2 * len(body)
 

@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 class Inputs(Struct, frozen=True):
-    """An `Inputs` is a request that was read, with the facts on which decisions about its results depend."""
+    """An `Inputs` is a request that was read, with everything that decisions about its results depend on."""
 
     request: Request
     past: Mapping[bytes, Decision]
@@ -83,9 +83,9 @@ class Inputs(Struct, frozen=True):
     """The keys of answered results that may get another form, because no part of the request is cached."""
     state: ConversationState = msgspec.field(default_factory=ConversationState)
     is_heavy: bool = False
-    """True if deciding takes so long that it is done outside of the event loop."""
+    """True if decisions take so long that they are made outside of the event loop."""
     cold: float = 0.0
-    """The seconds without a request after which no part of the conversation is in the provider's cache."""
+    """After this number of seconds without a request, no part of the conversation is cached."""
     is_cold: bool = False
     """True if forms may change because the pause before the request was longer than `cold`."""
     is_recorded: bool = True
@@ -101,7 +101,7 @@ class Inputs(Struct, frozen=True):
 
     @property
     def stays_bound(self) -> bool:
-        """Return whether a form with a reference is final before the model has answered the result."""
+        """Return whether a form with a reference is final before the model answers the result."""
         return self.request.settings.shortens and not self.is_withdrawn
 
     def learned(self, limits: LearnedLimits) -> Inputs:
@@ -129,10 +129,9 @@ class Decider:
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """A function that returns True after the time for the request is over. Further results are then only
-    redacted."""
+    """Returns True when the request's time is used up. The remaining results are then only redacted."""
     _refers: bool = field(init=False)
-    """True if references may replace results. The earlier texts then stay, or the model can ask for them."""
+    """True if references may replace results: the earlier texts stay, or the model can ask for them."""
 
     def __post_init__(self) -> None:
         request, references = self.inputs.request, self.inputs.references
@@ -166,8 +165,8 @@ class Decider:
     def _holds(self, item: Item, past: Decision) -> bool:
         can_ask = self.inputs.references is not None
         if past.facts.ref and not can_ask and not self.inputs.stays_bound:
-            # The model could not ask for the omitted part. The form may still change if no response follows
-            # it.
+            # The model could not ask for the omitted part. If no response follows the result, its form may
+            # still change.
             return item.result.turn <= self.inputs.request.conversation.last_response
         return self.earlier.holds(past.facts)
 
@@ -181,7 +180,7 @@ class Decider:
             if item.key in gaps.elsewhere:
                 return self._decided(item), True
             if gaps.is_away or self.last_decided <= item.result.turn <= self._last_response:
-                # Other proxies that can't reach the store send this form.
+                # Proxies that can't reach the store also send this form.
                 return self._adopted(item, keeps_secrets=False), True
         if past is None and self._adopts(item):
             turn, settings = item.result.turn, self.inputs.request.settings
@@ -192,8 +191,8 @@ class Decider:
 
     def _is_noted(self, item: Item) -> bool:
         """Return whether a text ends with a note about placeholders in the arguments of its call. A text that
-        had the note keeps it. The last text of a new result gets the note if the call may have written
-        placeholders into a file."""
+        had the note keeps it. If a new call may have written placeholders into a file, the last text of its
+        result gets the note."""
         past, result, request = self.inputs.past.get(item.key), item.result, self.inputs.request
         if past is not None:
             return PLACEHOLDER_NOTE in past.facts.stages
@@ -228,8 +227,8 @@ class Decider:
         turn = item.result.turn
         if turn > self._last_response:
             return False
-        # If later results have decisions, the client has changed this text since. The new text has not
-        # reached the provider.
+        # If later results have decisions, this text had a decision, too, until the client changed it. The
+        # changed text has not reached the provider.
         if turn < self.last_decided:
             return False
         adopt = self.inputs.request.settings.adopt
@@ -311,8 +310,8 @@ class Decider:
         _log.warning("Penumbra leaves a result of %s as it is: %s", tool, errors.place(error))
 
     def _duplicate(self, item: Item, output: ToolOutput, shortened: Shortened) -> Decision | None:
-        """Return a reference to an earlier equal text; None for a failure, or if there is no such text or
-        nothing is saved."""
+        """Return a reference to an earlier equal text; None if there is no equal text, the text shows a
+        failure, or nothing is saved."""
         earlier = self.earlier.same(item)
         # Equal texts of different tools may have different shortened forms.
         if earlier is None or not (
@@ -340,7 +339,7 @@ class Decider:
     def _by_reference(
         self, item: Item, shortened: Shortened, policy: Policy
     ) -> tuple[Shortened, tuple[str, ...]]:
-        """Return the text with references in place of its repeated parts, and the keys of the referents."""
+        """Return the text with references in place of repeated parts, and the keys of the texts they name."""
         if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
             return shortened, ()
         # `min_bytes` applies to references, too.
@@ -367,7 +366,7 @@ class Decider:
 
 
 def _is_last(request: Request, item: Item) -> bool:
-    """Return whether a text is the last text of its result, and in a JSON result also the only text."""
+    """Return whether a text is the last of its result. In a JSON result, it must be the only text."""
     result = item.result
     texts = [
         other
@@ -413,7 +412,7 @@ def _saves(text: str, than: str) -> bool:
 
 
 def measured(how: str, before: str, after: str, **more: Any) -> Facts:
-    """Return the facts of a text with the form `after`. The facts have both sizes."""
+    """Return facts with the sizes of a text and of its form `after`."""
     tokens_before, bytes_before, same = token_estimate.estimate(before), size(before), after == before
     mark = _TOKEN_MARK.search(before, 0, _HEAD) if before.find(" token count: ", 0, _HEAD) >= 0 else None
     return Facts(

@@ -1,8 +1,8 @@
 """This module collects the texts of a request to which a later result may refer: forwarded results and
 arguments of calls.
 
-A reference replaces a result that is identical to an earlier result of the request (`same`), or repeated
-lines of another result (`by_reference`). Results are identical if the client sent the same text. Two
+A reference replaces a result that is identical to an earlier result of the request (`same`), or lines that an
+earlier text also has (`by_reference`). Results are identical if the client sent the same text for both. Two
 results with different secrets therefore differ.
 """
 
@@ -52,16 +52,16 @@ _KEEP_LINES = frozenset(
     {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
     | {STAGE}
 )
-"""The stages after which each line of a result still means a line of the output."""
+"""Stages that leave each line of a result as a line of the output."""
 _CODED = re.compile(
     r"(?:<<<SHADOW:shadow_[0-9a-f]{18,32}>>>\n[^\n]{0,400}\n)?"
     r"(?:\[patterns; \"~A 1 2\" |(?:\{[^\n]{0,4000}\n)?\[table 1: [0-9]+ objects; )"
 )
-"""The beginnings of results that another proxy has encoded."""
+"""A result with one of these beginnings was encoded by another proxy."""
 
 
 def keeps_lines(text: str, stages: Collection[str]) -> bool:
-    """Return whether each line of a result still means a line of the output after these stages."""
+    """Return whether, after these stages, each line of a result is still a line of the output."""
     return _KEEP_LINES.issuperset(stages) and _CODED.match(text) is None
 
 
@@ -89,17 +89,17 @@ class _Text(NamedTuple):
     hash: bytes
     """A hash of the forms of this text and of all earlier texts."""
     characters: int
-    """The rough size of this text and all earlier texts, in characters or bytes."""
+    """The total size of this text and all earlier texts: characters of results, bytes of arguments."""
     result: ResultText | None
     """The result; None if it is in a history that the provider stores."""
     text: str | None = None
-    """The text; None for the arguments of a result's call, and for a result that references may not name."""
+    """The forwarded text of a result; None for arguments, and for a result that references may not name."""
     is_call: bool = False
     original: str | None = None
     """The incoming result if its lines differ from the forwarded text; otherwise None."""
     loss: int = Loss.NONE
     provider_name: str = ""
-    """The name in references of a result that the provider keeps."""
+    """The name of a result in the provider's stored history; empty for others."""
     same_as: bytes = b""
     """The key of the earlier text that this one duplicates; empty if there is none."""
 
@@ -125,16 +125,16 @@ class TextsSoFar:
     referents: dict[bytes, Referent] = field(default_factory=dict)
     """The first result with an incoming text, by the digest of the text."""
     lasting: dict[bytes, bool] = field(default_factory=dict)
-    """For each text, by key, True if references may name its lines: arguments of calls, and results that keep
-    their form and have some output."""
+    """For each text, by key, whether references may name its lines. False only for superseded and recovered
+    results."""
     ambiguous: set[bytes] = field(default_factory=set)
-    """The keys of results whose id has occurred again. Earlier references to these results stay. There are no
-    new references to them."""
+    """The keys of results whose id has occurred again. References that were already sent stay, but no new
+    reference names these results."""
     reformed: set[bytes] = field(default_factory=set)
     """The keys of results that lost lines in this request. Earlier references may rely on these lines."""
 
     def copy(self) -> TextsSoFar:
-        """Return a copy for a later request. No text in the copy is new."""
+        """Return a copy for a later request, in which no text is new."""
         return TextsSoFar(
             *(self.unique, self.texts.copy(), self.turn, self.referents.copy(), self.lasting.copy()),
             self.ambiguous.copy(),
@@ -142,7 +142,7 @@ class TextsSoFar:
 
 
 def _unique(call_ids: Iterable[str]) -> frozenset[str]:
-    """Return the ids that occur once and can be part of a reference."""
+    """Return the ids that occur once and can be written in a reference."""
     listed = list(call_ids)
     unique = frozenset(listed)
     # One test of all ids together is faster. In most requests all ids are plain.
@@ -182,7 +182,7 @@ class EarlierTexts:
     """Names of the calls in `_calls`, by the same keys."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
     _output: tuple[str, Call, str] | None = None
-    """The incoming text whose output was asked for last, its call, and the output."""
+    """The incoming text that was read last, with its call and its output."""
 
     def __post_init__(self) -> None:
         document, messages = self.request.document, self.request.conversation.messages
@@ -215,12 +215,12 @@ class EarlierTexts:
         self.so_far = so_far
 
     def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
-        """Return whether this request and `so_far` agree about which of these ids can name a result."""
+        """Return whether the same ones of these ids can name a result in this request and in `so_far`."""
         then, now = (list(map(of.unique.__contains__, call_ids)) for of in (so_far, self.so_far))
         return then == now
 
     def note_call(self, result: ResultText) -> None:
-        """Note the arguments of a call, to which the call's result and later results may refer."""
+        """Add the arguments of a call. The call's result and later results may refer to them."""
         self._go_on(result.turn)
         if result.call is None or result.call.arguments is None or result.call_id in self.edited_calls:
             return
@@ -236,8 +236,8 @@ class EarlierTexts:
                 self._add(key, size, key, result, is_call=True)
 
     def _go_on(self, turn: int) -> None:
-        """Continue with the message of the next result. A compaction removes all texts before it. Texts in
-        the message of the compaction may also be removed."""
+        """Continue with the message of the next result. A compaction removes all texts before its message. It
+        may also remove texts in its message."""
         before = self.so_far.turn
         if before < turn and before <= self._compaction <= turn and self._compaction >= 0:
             self.so_far = TextsSoFar(self.so_far.unique)
@@ -245,7 +245,7 @@ class EarlierTexts:
         self.so_far.turn = turn
 
     def note(self, item: Item, text: str, facts: Facts, *, new: bool) -> None:
-        """Note that a result was put into the request as this text."""
+        """Add a result and the text that replaces it in the request."""
         self.note_form(item, facts, new=new)
         key = item.key
         if not self._is_referable(key):
@@ -264,8 +264,7 @@ class EarlierTexts:
         self._add(mark, len(text), key, item.result, text=text, original=original, loss=facts.loss)
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
-        """Note the form of a result, but not its lines. Duplicates, and results that can't be named, are
-        not noted."""
+        """Add a result that can be named and is no duplicate, without its lines."""
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
@@ -284,8 +283,8 @@ class EarlierTexts:
         return key not in self.so_far.ambiguous and self.so_far.lasting.get(key, False)
 
     def holds(self, facts: Facts) -> bool:
-        """Return whether the texts to which an earlier form refers still precede it and still show the lines
-        that the form leaves out."""
+        """Return whether an earlier form is still right: the texts that it names still come before it, and
+        still show the lines that it leaves out."""
         keys, lasting = list(map(bytes.fromhex, facts.referents)), self.so_far.lasting
         if STAGE not in facts.stages:
             return all(map(lasting.__contains__, keys))
@@ -362,11 +361,11 @@ class EarlierTexts:
                 *(text.key, name, text.text, original),
                 is_numbered=call.is_quoted and line_numbers.count_lines(text.text, call, original),
                 is_lossy=text.loss >= Loss.LOSSY,
-                # Lines can be numbered from the first line only if no line is missing.
+                # Counting from the first line is right only if no line is missing.
                 first=call.first_line if is_whole else 0,
             )
             if call.first_line and not is_whole:
-                # A model may look for these lines of the file in this result, although some are not in it.
+                # A model may look for any of these lines in this result, although the result lacks some.
                 printed = split_envelope(text.text if original is None else original)[1]
                 index.calls.note_lines(name, call.first_line, call.first_line + printed.count("\n"))
 

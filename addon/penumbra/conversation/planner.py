@@ -1,14 +1,13 @@
 """This module plans smaller forms for results and arguments of calls that were sent before.
 
-`superseded` plans for texts that a later call has made useless, if the savings are larger than the cost of a
-new cached prefix. Arguments of calls change only if the settings say so. They are planned after results,
-because everything after the first changed result is written to the cache again in any case. `to_fit` plans
-for the results of a request that is too large: after a refusal, over a budget, or over a learned limit. Plans
-are made before the request is rewritten, and are final.
+`superseded` plans for texts that a later call has made useless, if this saves more than the rewritten cache
+costs. Arguments of calls change only if the settings say so. Arguments are planned after results, because
+everything after the first changed result is written to the cache again in any case. `to_fit` plans for the
+results of a request that is too large: after a refusal, over a budget, or over a learned limit. Plans are
+made before the request is rewritten, and are final.
 
-A superseded text changes only if the model has answered it, Penumbra has decided about it, and no other
-result refers to it. Calls in signed messages don't change. Calls to which later reasoning is bound don't
-change either.
+A superseded text stays if the model has not answered it, Penumbra has not decided about it, or another result
+refers to it. Calls in signed messages stay. Calls to which later reasoning is bound also stay.
 """
 
 from __future__ import annotations
@@ -53,19 +52,18 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.store.decisions import Decision, Facts, referents
 
 SLACK = 0.85
-"""The fraction of its limit to which a request that is too large should shrink. Texts then don't change every
-turn."""
+"""A request above a limit is shrunk to this fraction of the limit, so that texts don't change every turn."""
 _LEAST = 400
-"""The size in bytes of the smallest superseded result that is shortened."""
+"""A superseded result of fewer bytes is not shortened."""
 _SMALL = 300
-"""The size in UTF-8 bytes up to which a result is not shortened to fit a request."""
+"""A result of at most this number of UTF-8 bytes is not shortened to make a request fit."""
 _ALONE = 400
-"""The smallest limit in bytes for a text that loses its references."""
+"""A text that loses its references may have at least this number of bytes."""
 _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
 """The members of signed messages."""
 _HEAD_BYTES = 40_000
-"""The number of bytes at the beginning of a body that are enough to tell whether the body is cached."""
+"""The first bytes of a body that are read to find out whether the body is long enough for a cache."""
 _log = logging.getLogger(__name__)
 
 
@@ -110,7 +108,7 @@ class SentText:
 
 
 class _Step(NamedTuple):
-    """A `_Step` is a limit either for the unread texts or for the others."""
+    """A `_Step` is a limit: for the unread texts if `unread` is true, otherwise for the other texts."""
 
     unread: bool
     limit: int
@@ -130,7 +128,8 @@ _STEPS = (
 
 
 def fitted(texts: Sequence[SentText], needed: Need) -> dict[int, str]:
-    """Return smaller forms, by the index of the text, until enough is saved or no further form is smaller."""
+    """Make texts smaller until enough is saved or no text can become smaller. Return the new forms by the
+    index of their text."""
     if needed.most:
         capped = ((text, text.within(needed.most)) for text in texts if len(text.sent) > needed.most)
         return {text.index: form for text, form in capped if form and size(form) < size(text.sent)}
@@ -201,7 +200,7 @@ class Planner:
 
     @cached_property
     def _newer(self) -> Mapping[int, Newer]:
-        """Return the calls that have superseded results, by the index of the result."""
+        """Return the superseding calls, by the index of the superseded result."""
         request, last = self.request, self.request.conversation.last_response
         results = [
             superseding.Result(
@@ -290,7 +289,7 @@ class Planner:
         if not replaceable:
             return Plan()
         decide = self._chooser(bound=self._is_bound(min(item.result.turn for item, _ in replaceable)))
-        # Making forms takes time. Forms are made only if the change to empty results would pay.
+        # Making forms takes time, so they are made only if even empty results would pay.
         best = decide([self._change(item, 0) for item, _ in replaceable])
         if not best.count:
             return Plan(line=best.line)
@@ -336,7 +335,8 @@ class Planner:
 
     @cached_property
     def _saved_after(self) -> Callable[[int], int]:
-        """Return a function that returns the number of tokens saved by the sent forms after an offset."""
+        """Return a function of an offset in the body. It returns the tokens that the sent forms of the
+        results after the offset save."""
         places: list[int] = []
         sums = [0]
         for item in self.request.items:
@@ -359,7 +359,7 @@ class Planner:
         return partial(cache_price.decide, price=price, turns=turns, cold=is_cold, bound=bound)
 
     def _is_bound(self, turn: int) -> bool:
-        """Return whether reasoning after this message is bound to the message and may not be dropped."""
+        """Return whether later reasoning is bound to this message and may not be dropped."""
         request = self.request
         if not adoption.binds(request.format, request.conversation.model):
             return False
@@ -367,7 +367,8 @@ class Planner:
         return request.conversation.last_thinking > turn and not drops
 
     def superseded_arguments(self, results: Plan) -> Plan:
-        """Return a plan for superseded arguments, to follow the plan `results`. Raises RedactionError."""
+        """Return a plan for superseded arguments. `results` is the plan for results. Raises
+        RedactionError."""
         if not self.request.settings.tool_compaction.arguments:
             return Plan()
         # The first of a call's results represents the call.
@@ -472,7 +473,8 @@ class Planner:
         return _plan(candidates)
 
     def _texts(self, most: int) -> list[SentText]:
-        """Return the results of more than `most` characters that may be cut, without repetitions."""
+        """Return the results that may be cut, without repetitions. If `most` is not 0, return only results of
+        more than `most` characters."""
         last = self.request.conversation.last_response
         texts: dict[bytes, SentText] = {}
         for index, item in enumerate(self.request.items):
@@ -492,8 +494,8 @@ class Planner:
         return list(texts.values())
 
     def _followers(self, chosen: Mapping[int, tuple[str, str]]) -> dict[int, tuple[str, str]]:
-        """Return the original and the new form of each text that refers to a chosen text. A new form has no
-        references, because they would lose their targets."""
+        """Return the original and a new form of each text that refers to a chosen text. The new form has no
+        references, because the chosen texts lose the lines to which they referred."""
         gone = {self.request.items[index].key for index in chosen}
         followers: dict[int, tuple[str, str]] = {}
         for index, item in enumerate(self.request.items):
@@ -506,7 +508,7 @@ class Planner:
         return followers
 
     def _alone(self, item: Item) -> tuple[str, str]:
-        """Return the original, and a form without references of about the size of the sent form."""
+        """Return the original of a text and a form of about the sent size, without references."""
         original, sent = self._original(item), self._sent(item)
         space = max(size(sent), _ALONE)
         if size(original) <= space:
@@ -517,7 +519,7 @@ class Planner:
 
 
 def end_of_seen(request: Request) -> int:
-    """Return the end of the part of the body that the provider has seen before."""
+    """Return the offset at which the messages end that the provider has seen before."""
     items = request.document.items(request.conversation.messages)
     last = min(max(request.conversation.last_response - 1, 0), len(items) - 1)
     return request.document.place(items[last])[1] if items else 0
@@ -527,7 +529,8 @@ def end_of_seen(request: Request) -> int:
 
 
 def argument_keys(request: Request) -> dict[bytes, Item]:
-    """Return the items of calls' results, by the keys of the decisions about the calls' arguments."""
+    """Return one item for each call with arguments. The keys are those of the decisions about the
+    arguments."""
     items: dict[bytes, Item] = {}
     seen: set[int] = set()
     for item in request.items:
