@@ -133,7 +133,7 @@ class LiveDecoding:
             return b""
 
     def end(self, rest: Callable[[], bytes]) -> bytes:
-        """End the stream, and return the delayed bytes from `rest`. A broken response has none."""
+        """End the stream, and return the delayed bytes from `rest`, or no bytes for a broken response."""
         return b"" if self._state.broken else rest()
 
 

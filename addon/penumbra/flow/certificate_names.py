@@ -35,7 +35,7 @@ class CertificateNames(Guarded):
 
     @staticmethod
     def limited(store: Any) -> Any:
-        """Return the store, changed to make certificates only for permitted names."""
+        """Make the store issue certificates only for permitted names, and return the store."""
         allowed = constraints_of(store.default_ca._cert)
         if allowed is not None:
             store.get_cert = partial(_limited, store.get_cert, allowed)

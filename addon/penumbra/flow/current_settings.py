@@ -96,7 +96,8 @@ class Engines:
         return EngineHandle(self.current, settings)
 
     def _replaced(self, old: _SharedEngine | None, made_with: EngineSettings) -> _SharedEngine:
-        """Return a new engine. If the old engine has a database at the same place, the new engine uses it."""
+        """Return a new engine, with the old engine's database if the place of the database has not
+        changed."""
         same = old is not None and old.engine.settings.database == made_with.database
         database = old.engine.database if old is not None and same else None
         shares = old is not None and old.engine.settings.shared == made_with.shared

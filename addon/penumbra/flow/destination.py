@@ -27,7 +27,7 @@ def host(flow: Flow) -> str:
 
 
 def secured(flow: Flow) -> tuple[str | None, ...]:
-    """Return the names in the server's and the client's TLS; empty unless both belong to one tunnel."""
+    """Return the names in the server's and the client's TLS; no names unless both belong to one tunnel."""
     request, server = flow.request, flow.server_conn
     is_tunnel = server.address is not None and tuple(server.address[:2]) == (request.host, request.port)
     # If there is no tunnel, the client's TLS may end at the proxy itself. The client may then use any name.

@@ -45,9 +45,9 @@ PRIORITY = 3.0
 _OWN_FRAME = "Penumbra: a frame of its own: the client has not sent it, and does not see it."
 _HIDDEN_FRAME = "Penumbra: this frame is hidden from the client."
 _WOULD = "penumbra_would"
-"""The name of the metadata of observed requests."""
+"""The name under which the flow of an observed request has its metadata."""
 NOT_OURS = -2.0
-"""A priority that no other view has. Of views with the same priority, mitmproxy 11 would compare the
+"""A priority that no other view has. If two views had the same priority, mitmproxy 11 would compare the view
 objects."""
 
 

@@ -73,7 +73,7 @@ def _guarded(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_end(error: BaseException) -> bool:
-    """Return whether the process or the hook's task ends. No caller then waits for the hook."""
+    """Return whether the error ends the process or the hook's task. No caller waits for the hook then."""
     if not isinstance(error, asyncio.CancelledError):
         return isinstance(error, _ENDS)
     with contextlib.suppress(RuntimeError):

@@ -30,7 +30,7 @@ class HiddenRequest:
     body: bytearray = field(default_factory=bytearray)
     """The bytes of the response that have arrived."""
     end: asyncio.Future[None] | None = None
-    """The future that is set when a replay ends."""
+    """A future that is set when the replay ends; None if nothing waits for the end."""
 
 
 # These ids belong to the process and not to the addon: a reload of the script makes a new addon while
@@ -40,12 +40,12 @@ _CLIENTS: set[str] = set()
 
 
 def watch(client: connection.Client) -> None:
-    """Note that hidden requests may be in progress when this client goes away."""
+    """Remember the id of this client, whose hidden requests must be cancelled when the client goes away."""
     _CLIENTS.add(client.id)
 
 
 def make(parent: http.HTTPFlow, state: FlowState, body: bytes, comment: str) -> http.HTTPFlow:
-    """Return the flow of a hidden request, linked to the client's flow, whose state is `state`."""
+    """Return the flow of a hidden request, linked to the client's flow `parent`."""
     flow = http.HTTPFlow(parent.client_conn, parent.server_conn)
     flow.request = parent.request.copy()
     for name in _NOT_REPEATED:
@@ -106,9 +106,9 @@ def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
 
 
 async def client_disconnected(client: connection.Client) -> None:
-    """Cancel the hidden requests of a client that has gone. Wait a moment before mitmproxy cancels the
-    upstream connections. From Python 3.12 on, the upstream's socket would stay open if a second cancellation
-    came while the first waits for a hook."""
+    """Cancel the hidden requests of a client that has gone. Wait a moment, because mitmproxy cancels the
+    upstream connections after this hook. From Python 3.12 on, the upstream's socket would stay open if a
+    second cancellation came while the first waits for a hook."""
     if client.id not in _CLIENTS:
         return
     _CLIENTS.discard(client.id)

@@ -1,8 +1,8 @@
 """This module allows only HTTP on connections to LLM hosts, except for local services and hosts that the
 operator excludes.
 
-mitmproxy would pass all bytes of a connection on unread if its first bytes did not look like a request. An
-example is half of a first line.
+If the first bytes of a connection did not look like a request, mitmproxy would forward all bytes unread. For
+example, half of a first line does not look like a request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penumbra.flow import destination, guarded
 from penumbra.flow.mitm import addon
 
 _UNREAD = (layers.TCPLayer, layers.UDPLayer, layers.DNSLayer, layers.RawQuicLayer)
-"""The layers that pass bytes on without a hook for HTTP."""
+"""The layers that forward bytes without a hook for HTTP."""
 _TLS = b"\x16\x03"
 _METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,40}")
 _LONGEST_LINE = 8_192
@@ -44,7 +44,8 @@ class OnlyHttp:
         self._is_provider = is_provider
 
     def next_layer(self, data: layer.NextLayer) -> None:
-        """Replace a layer that would pass bytes on unread. Scripts run before mitmproxy's choice."""
+        """Replace a layer that would forward bytes unread. mitmproxy itself would choose only after this
+        hook."""
         chooser = addon("nextlayer")
         if data.layer is None and chooser is not None:
             chooser.next_layer(data)
@@ -54,8 +55,8 @@ class OnlyHttp:
         names, is_tcp = _names(context), context.client.transport_protocol == "tcp"
         if is_tcp and starts_like_tls_record(data.data_client()):
             return  # The operator excludes these messages but still wants to see them.
-        # The operator lets connections pass unread by `ignore_hosts` (the layer then has no flow) or by these
-        # options.
+        # These options and `ignore_hosts` let the operator exempt connections from all reading. With
+        # `ignore_hosts`, the layer has no flow.
         unread = ctx.options.tcp_hosts if is_tcp else ctx.options.udp_hosts
         if getattr(chosen, "flow", chosen) is None or _is_named(names, unread):
             return

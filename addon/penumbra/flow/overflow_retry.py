@@ -1,8 +1,8 @@
 """If the provider refuses a request as too large or unacceptable, this module sends another request instead.
 
-Such a response is read before any of its bytes reach the client. Streams are delayed until their first events
-(`retry/first_events.py`) or for some seconds, and other responses until they are complete. If no other
-request could work, the client gets the first response, byte for byte.
+A response that may be a refusal is read before any of its bytes reach the client. Streams are delayed until
+their first events (`retry/first_events.py`) or for some seconds, and other responses until they are complete.
+If no other request could work, the client gets the first response, byte for byte.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penumbra.retry.retry import Retry
 from penumbra.wire import content_encoding
 
 _PATIENCE = 1.0
-"""The greatest number of seconds for which the head of a stream waits for the stream's first content."""
+"""The head of a stream waits for the stream's first content for at most this number of seconds."""
 _LARGE_BYTES = 100_000
 _LARGE_PATIENCE = 5.0
 """The number of seconds in place of `_PATIENCE` for large requests, which are refused more often and
@@ -50,7 +50,8 @@ def _patience(accepted: Accepted) -> float:
 
 @dataclass
 class WatchedRequest:
-    """A `WatchedRequest` is a request whose response may be a refusal, and the guard for the splice."""
+    """A `WatchedRequest` has the state of a request whose response may be a refusal. The splice uses this
+    object as its guard."""
 
     handle: EngineHandle
     incoming: Incoming
@@ -58,9 +59,9 @@ class WatchedRequest:
     patience: float
     """The number of seconds by which the beginning of a stream may be delayed; 0 for no delay."""
     count: int = 0
-    """The number of requests that were sent again."""
+    """The number of times that the request was sent again."""
     refusal: Refusal | None = None
-    """The refusal for which the request was last sent again; None if it was not."""
+    """The refusal after which the request was last sent again; None if the request was sent only once."""
     asked: bool = False
     """True if the splice delays responses until this module has checked them."""
     restored: bool = False
@@ -84,8 +85,8 @@ class WatchedRequest:
         return self.asked
 
     def error_in(self, response: HttpResponse, body: bytes) -> bytes | None:
-        """Return the part of a response that may be an error; None if the response is too large for an error
-        or can't be read."""
+        """Return the part of a response that may be an error. Return None if the response can't be read or is
+        larger than an error."""
         if self.events is not None and self.events.error:
             return self.events.error
         if response.status_code == 200 and len(body) > _SMALL_RESPONSE:
@@ -107,7 +108,7 @@ class OverflowRetry(Step):
         """The number of requests that were accepted in another form after a refusal."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Watch a request that may be refused for a reason that another request avoids."""
+        """Watch a request if a smaller or changed request could be accepted after a refusal."""
         if not retry.may_help(accepted):
             return
         if incoming.api.kind not in ("messages", "compact") or not accepted.request.conversation.messages:
@@ -182,7 +183,7 @@ class OverflowRetry(Step):
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 
     async def _replace(self, flow: Flow, state: FlowState, watched: WatchedRequest) -> None:
-        """Send further requests and read each response whole: the splice can't delay this response."""
+        """Send further requests. Each response is read completely, because the splice can't delay it."""
         response = flow.response
         assert response is not None
         body = response.raw_content or b""

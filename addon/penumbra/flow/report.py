@@ -434,7 +434,7 @@ def _put_back(accepted: Accepted) -> int:
 
 
 SECONDS = 5.0
-"""The seconds from a change of the figures to the write."""
+"""The seconds between a change of the figures and their write into the store."""
 
 
 class HistoryWriter:

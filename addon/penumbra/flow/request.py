@@ -81,7 +81,7 @@ class RequestWay:
             return
         headers = headers_of(request)
         says_json = recognise.claims_json(headers.get("content-type", ""))
-        # These headers may ask for no search or for no change.
+        # With one of these headers, the request may be exempt from the search or from changes.
         if SWITCH_HEADER in headers or request_path.HEADER in headers or sigv4.covers_body(headers):
             return
         if self.must_search(flow) and (says_json or destination.is_provider(flow, settings.hosts)):
@@ -95,7 +95,7 @@ class RequestWay:
         # Looking a header up in mitmproxy's headers takes longer than looking it up in a dict.
         headers = headers_of(flow.request)
         if request_path.is_ours(headers.get(request_path.HEADER, "")):
-            # This is a call to an external compressor. Another proxy has sent the call back to this proxy.
+            # The request is a call to an external compressor, and another proxy sent the call back here.
             del flow.request.headers[request_path.HEADER]
             return
         if (state := states.of(flow)) is not None and state.get(HiddenRequest) is not None:
@@ -160,7 +160,7 @@ class RequestWay:
         return True
 
     def _is_websocket(self, flow: Flow, state: FlowState, is_switched: bool) -> bool:
-        """Prepare a WebSocket, or send its client back to HTTP. Return whether no step is left."""
+        """Prepare a WebSocket, or send its client back to HTTP. Return True if no further step is needed."""
         request, settings = flow.request, state.handle.settings
         if settings.websocket == "pass":
             return False
@@ -236,7 +236,7 @@ class RequestWay:
             sign(request, state.handle.settings)
         self._reports.accepted(flow, state, state.handle, incoming, accepted)
 
-    # Requests that go on byte for byte
+    # Requests that are forwarded unchanged
 
     async def _observe(self, flow: Flow, state: FlowState, api: Api | None) -> None:
         settings = state.handle.settings
@@ -292,8 +292,8 @@ class RequestWay:
         return (is_read and self._current.settings.must_search) or self.must_search(flow)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:
-        """If the hook of a request raised, refuse the request if it had to be searched. Return whether the
-        exception has been logged."""
+        """Refuse a request whose hook raised, if the request had to be searched. Return whether the exception
+        has been logged."""
         settings = self._current.settings
         if flow.response is not None or flow.error is not None:
             return False
@@ -309,7 +309,7 @@ class RequestWay:
 
 
 def _check(state: FlowState, reason: str) -> None:
-    """Raise Unreadable if there is a reason why a request that must be searched is ambiguous."""
+    """Raise Unreadable if `reason` says why a request is ambiguous and the request must be searched."""
     if reason and state.handle.settings.must_search:
         raise Unreadable(reason)
 
@@ -339,8 +339,8 @@ _MOST_WARNINGS = 1_000
 
 
 class OtherRequests:
-    """An `OtherRequests` removes secrets from requests to LLM hosts that are no LLM calls or don't look like
-    LLM calls. The setting `unknown_paths` decides about unknown paths."""
+    """An `OtherRequests` removes secrets from a request to an LLM host if the path names no LLM call, or if
+    the body is no LLM call. The setting `unknown_paths` decides about unknown paths."""
 
     def __init__(self, handle: Callable[[], EngineHandle], signing: Signing, journal: Journal) -> None:
         """`handle` returns a handle on the rules for a frame that arrives now."""
@@ -350,7 +350,7 @@ class OtherRequests:
         self._warned: set[str] = set()
 
     async def request(self, flow: Flow, handle: EngineHandle, unfit: Api | None = None) -> None:
-        """Search a request. If the body is no call of the API that the path names, `unfit` is this API."""
+        """Search a request. `unfit` is the path's API if the body is no call of this API, otherwise None."""
         path = recognise.by_path(flow.request.path) if unfit is None else None
         settings = handle.settings
         if not settings.redact_secrets or not flow.request.raw_content or (path and path.passes):
@@ -412,7 +412,7 @@ class OtherRequests:
         except content_encoding.NotDecodable as error:
             too_large = isinstance(error, content_encoding.OverLimit)
             if too_large and files:
-                return  # The body may be as large as any file.
+                return  # The body is a file, and a file may have any size, so the request is sent on.
             raise (TooLarge if too_large else Unreadable)(f"its body: {error}") from None
         searched = await self._searched(flow, Body(data, kind, strict, files), handle)
         body = self._to_send(flow, data, searched, settings, known=not unknown)
@@ -452,8 +452,8 @@ class OtherRequests:
         )
 
     def _warn(self, flow: Flow, policy: str) -> None:
-        """Warn about an unknown path, once for each host and kind of path. A part that is long or contains
-        digits counts as an id, but not a version such as `v1`."""
+        """Warn about an unknown path, once for each host and kind of path. A kind of path has `*` in place of
+        ids: parts that are long or contain digits, except versions such as `v1`."""
         pattern = "/".join(
             "*" if _VARIABLE.fullmatch(part) else part for part in normal(flow.request.path).split("/")
         )

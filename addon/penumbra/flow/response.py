@@ -1,7 +1,7 @@
 """This module has the steps of a response on its way to the client, in order.
 
 The splice may delay a stream's first events, until the first step knows whether they are a refusal. A step
-can read a stream as it arrives (from `headers` on), and every complete response in `complete`.
+can read a stream as it arrives, beginning with `headers`, and every complete response in `complete`.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class EditedResponse:
     looped: HttpResponse | None = None
     """The response whose stream the tool loop reads; None if there is none."""
     live: bytearray | None = None
-    """The bytes that were sent so far, of a stream that is edited as it arrives."""
+    """The sent bytes of a stream that is edited as it arrives; None if there is no such stream."""
 
     def filters(self) -> list[Filter]:
         opened = self.restoration.open if self.restoration is not None else None
@@ -58,8 +58,8 @@ class ResponseEdits(Step):
     """A `ResponseEdits` edits the responses of flows with an `EditedResponse`."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Note the edits of the response to an accepted request. The secrets of the client's own request are
-        put back, even if another request is sent instead."""
+        """Store in the flow's state how the response to an accepted request must be edited. The secrets of
+        the client's own request are put back, even if another request is sent instead."""
         found, api = state.get(EditedResponse), FORMATS.get(accepted.request.api.format)
         restoration = found.restoration if found is not None else accepted.restoration
         scale = accepted.usage_scale if api is not None else None
@@ -115,7 +115,7 @@ class ResponseEdits(Step):
 
 
 def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
-    """Put the edited body into the flow. A live stream is already sent, so only mitmproxy's copy is set."""
+    """Put the edited body into the flow. If a live stream is already sent, only mitmproxy's copy changes."""
     if record.live is not None:
         response.data.content = bytes(record.live)
         return

@@ -52,16 +52,16 @@ class PenumbraTurnEndHook(commands.StartHook):
 
 @dataclass
 class PenumbraRefusedHook(commands.StartHook):
-    """The hook for a response, complete or with an error at its beginning, of which the client has got
-    nothing."""
+    """The hook for a response of which the client has got nothing. The response is complete, or begins with
+    an error."""
 
     refused: Refused
 
 
 KEEP_ALIVE_SECONDS = 5.0
 TURN_SECONDS = 0.005
-"""The number of seconds for which one connection may work, and the length in seconds of the pause after that.
-Other connections work in the pause."""
+"""After a connection has worked for this number of seconds, it pauses for the same time, so that other
+connections can work."""
 SMALLEST_PIECE, LARGEST_PIECE = 256, 4_096
 """The smallest and the greatest number of bytes that are read at once."""
 
@@ -306,12 +306,12 @@ class SpliceStream(HttpStream):
             state.spliced = False
             if state.body_to_send is not None and response is not None:
                 response.data.content = shown
-            # The connection may keep the stream in memory.
+            # The connection may keep this stream object in memory, so the stream drops what it refers to.
             self.session = self.running = None
 
     def passthrough(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Pass bytes on after a change of protocol. If one side of a WebSocket ends without a closing frame,
-        the other side also ends without one. mitmproxy would send the code of a regular end."""
+        """Forward bytes after a change of protocol. If one side of a WebSocket ends without a closing frame,
+        the other side also ends without a closing frame. mitmproxy would send the code of a regular end."""
         for command in super().passthrough(event):
             socket = self.flow.websocket
             is_broken = socket is not None and socket.close_code == CloseReason.ABNORMAL_CLOSURE
@@ -331,7 +331,7 @@ class SpliceStream(HttpStream):
         self.quiet &= not isinstance(event, ResponseData)
         yield from super().state_stream_response_body(event)
         if isinstance(event, ResponseData) and (yield from self._break_off()):
-            # The upstream may go on sending for a long time.
+            # The upstream could send bytes for a long time after the break, so its stream is reset.
             code = RequestProtocolError.code
             gone = RequestProtocolError(self.stream_id, "the response can't be read", code)
             yield SendHttp(gone, self.context.server)
@@ -356,7 +356,7 @@ class SpliceStream(HttpStream):
             yield from super().state_consume_response_body(event)
 
     def state_continue(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """Pass the continuation's events on as events of the first response."""
+        """Forward the continuation's events as events of the first response."""
         assert self.session is not None
         assert self.running is not None
         if isinstance(event, ResponseHeaders):
@@ -459,7 +459,7 @@ class SpliceHttpLayer(HttpLayer):
             client.alpn == b"h2" and isinstance(event, events.ConnectionEvent) and event.connection is client
         ):
             if isinstance(event, events.ConnectionClosed):
-                # No client waits for these requests any more.
+                # The client has gone, so its waiting requests are dropped.
                 self.waiting.clear()
             elif self.pause is not None:
                 self.waiting.append(event)

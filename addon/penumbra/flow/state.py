@@ -1,8 +1,8 @@
 """This module keeps the state of each flow in one object from the flow's request to the flow's end.
 
 Each step of a response (`Step`, in the order of `response.py`) keeps its own record in the state. This module
-does not know the classes of these records. The splice uses two of them as `Session` and `Guard`. The splice's
-hooks pass `TurnEnd` and `Refused` to the steps.
+does not know the classes of these records. The splice uses two of the records as `Session` and `Guard`. The
+splice's hooks pass `TurnEnd` and `Refused` to the steps.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.metrics.sessions import TurnRecord
 
 MOST_FLOWS = 10_000
-"""If there are more flows, the oldest are checked: mitmproxy may have missed their end."""
+"""If there are more flows, the oldest are checked, because mitmproxy may not have reported their end."""
 LONGEST = 86_400.0
-"""If there are too many flows, a flow counts as ended after this number of seconds. Younger flows stay:
-without the state, the client would see hidden parts of the response."""
+"""If there are more than `MOST_FLOWS` flows, a flow counts as ended after this number of seconds. Younger
+flows stay, because without the state a client would see hidden parts of the response."""
 T = TypeVar("T")
 
 
@@ -195,7 +195,7 @@ class Step:
     """A `Step` is one step of a response, with a record in the flow's state. The base class does nothing."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
-        """Note a request that will be sent. Only headers of the request may still change."""
+        """Take a request that will be sent. Only headers of the request may still change."""
 
     def headers(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """Decide how to read a response whose headers have arrived."""

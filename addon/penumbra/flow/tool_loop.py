@@ -1,4 +1,4 @@
-"""This module handles responses with possible calls of `expand_context`. Hidden requests answer the calls.
+"""This module handles responses that may contain calls of `expand_context`. Hidden requests answer the calls.
 
 A `LoopedResponse` is the state of such a response. `Turns` does the work between two turns, for HTTP and for
 WebSocket. If mitmproxy can be spliced (`splice.py`), the step `ToolLoopStep` continues responses as they
@@ -43,7 +43,8 @@ FALLBACK_ID = "PENUMBRA_SPLICE_UNAVAILABLE"
 
 @dataclass
 class LoopedResponse:
-    """A `LoopedResponse` is a response with possible injected calls, and the splice's session."""
+    """A `LoopedResponse` has the state of a response that may have injected calls. The splice uses this
+    object as its session."""
 
     handle: EngineHandle
     prepared: Prepared
@@ -105,7 +106,7 @@ async def beside(work: Callable[[], T], size: int) -> T:
 
 
 class Turns:
-    """A `Turns` goes from one turn of a response to the next, and reports the ended response."""
+    """A `Turns` ends each turn of a response, starts the next turn, and reports the complete response."""
 
     def __init__(self, journal: Journal, write: WriteEvent) -> None:
         """`write` takes an event."""
@@ -224,7 +225,7 @@ class Turns:
         add_note(flow, f"refused ({rule}), taken after {level} other request(s)")
 
     def later(self, work: Coroutine[Any, Any, None], handle: EngineHandle) -> None:
-        """Run work in the background with its own handle."""
+        """Run `work` in the background. A copy of `handle` stays open until the work ends."""
         own = handle.share()
 
         def ended(task: asyncio.Task[None]) -> None:

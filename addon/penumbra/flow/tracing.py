@@ -118,9 +118,9 @@ _PROVIDERS = {
     "mistral": "mistral_ai",
     "xai": "x_ai",
 }
-"""The conventions' names of providers that have another name in `rules/providers.yaml`."""
+"""The conventions' names of some providers, by the names in `rules/providers.yaml`."""
 _FAMILIES = {"gemini": "gcp.gen_ai", "bedrock": "aws.bedrock"}
-"""Names of providers by the family of the API, for hosts of unknown providers."""
+"""The conventions' name of a provider whose host is not known, by the family of the API."""
 _SAFE_NAME = re.compile(r"[\w./:@+-]{1,100}", re.ASCII)
 """The form of names of models and reasons that are recorded. Other texts may contain anything."""
 _BROKEN_OFF = "broken off"
@@ -171,7 +171,7 @@ def attributes(turn: TurnRecord) -> dict[str, Value]:
 
 
 def _response_model(turn: TurnRecord) -> str:
-    """Return the model that answered; empty if its name or the requested one may not be recorded."""
+    """Return the model that answered; empty if its name or the requested model's may not be recorded."""
     model = turn.ending.model
     return model if _SAFE_NAME.fullmatch(model) and not placeholder.PATTERN.search(turn.model) else ""
 

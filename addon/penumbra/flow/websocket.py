@@ -80,8 +80,8 @@ class WebSockets:
                 websocket_streams.put(message, frame)
 
     def failed(self, flow: Flow, error: BaseException) -> bool:
-        """If the hook of a client's frame raised, refuse the frame if it had to be searched. Return whether
-        the error has been logged."""
+        """Refuse a client's frame whose hook raised, if the frame had to be searched. Return whether the
+        error has been logged."""
         assert flow.websocket is not None
         message = flow.websocket.messages[-1]
         if not message.from_client or message.injected:
@@ -242,10 +242,10 @@ class WebSockets:
         """Return the request that a frame of the provider answers; None if no request waits."""
         if envelope.type == BEGIN:
             if stream.waiting and stream.waiting[0].begun and not stream.waiting[0].loop.rounds:
-                # A frame of an unknown type has ended the response before this one.
+                # A frame of an unknown type has ended the previous response.
                 stream.waiting.popleft().handle.end()
             if not stream.waiting and stream.latest is not None:
-                # After words of the client, the provider continues the last response without a new request.
+                # Words that the client adds during a response continue this response without a new request.
                 stream.waiting.append(self._waiting(stream.latest, self._handle()))
             if stream.waiting:
                 stream.waiting[0].begun = True
@@ -317,7 +317,7 @@ class WebSockets:
         loop: ToolLoop,
         broken: Broken,
     ) -> bool:
-        """If a continuation was refused as too large, send smaller texts. Return whether there were any."""
+        """Send smaller texts if a continuation was refused as too large. Return whether any were sent."""
         smaller = await self._turns.smaller(flow, looped, loop, broken.failure)
         request = stream.transcript.whole(smaller) if smaller is not None else None
         if request is None:
@@ -379,7 +379,7 @@ class WebSockets:
 
 
 def _began(socket: Socket, waiting: Waiting, latest: str) -> None:
-    """Note the id of a response or of its next turn. The client knows all turns by the first id."""
+    """Remember the id of a response or of its next turn. The client knows all turns by the first id."""
     asked = waiting.sending.asked if waiting.sending is not None else None
     if waiting.loop.rounds:
         first = waiting.loop.turns[0].response_id
@@ -397,7 +397,7 @@ def _described(flow: Flow, api: Api, frame: bytes) -> Incoming:
 
 
 def _steering() -> Api:
-    """Return the API for frames with the client's words during a response. These ask for no new response."""
+    """Return the API for frames that add a client's words during a response and request no new response."""
     return next(api for api in apis() if api.id == "openai-responses-count")
 
 

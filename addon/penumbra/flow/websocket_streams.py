@@ -131,8 +131,8 @@ class WebSocketRetry:
         return await retry.instead(engine, incoming, settings, sent, sending.count, status, refusal)
 
     async def settle(self, flow: Flow, sending: Sending) -> None:
-        """If another request was sent instead and the provider has accepted it, make the forms of results in
-        that request final."""
+        """Make the forms of the results in an accepted request final, if this request was sent instead of the
+        client's."""
         if sending.refusal is None or sending.settled:
             return
         sending.settled = True
@@ -183,7 +183,7 @@ class SocketStream:
     history: SocketHistory = field(default_factory=SocketHistory)
 
     def lose(self) -> None:
-        """Forget the history, because a request refers to messages that Penumbra does not know."""
+        """Forget the history: a request refers to messages that are unknown to Penumbra."""
         self.transcript.lose()
         self.history.lose()
         for waiting in self.waiting:
@@ -203,11 +203,11 @@ class Socket:
     api: Api
     streams: dict[str, SocketStream] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
-    """The ids of the latest turns, by the client's ids of the responses."""
+    """For each response, the id of its latest turn, by the id that the client knows."""
     names: dict[str, str] = field(default_factory=dict)
-    """The client's ids of responses, by the ids of the latest turns."""
+    """The reverse of `ids`: the id that the client knows, by the id of the latest turn."""
     begun_twice: dict[str, str] = field(default_factory=dict)
-    """The ids of responses that replaced refused responses, by the ids that the client has got."""
+    """The id of each response that replaced a refused response, by the id of the refused response."""
     is_open: bool = False
 
 
@@ -316,7 +316,7 @@ def opening_answered(flow: Flow, state: FlowState) -> None:
 
 
 def is_unread(flow: Flow, state: FlowState | None) -> bool:
-    """Return whether mitmproxy would pass all bytes after a response on without a hook."""
+    """Return whether mitmproxy would forward all bytes after a response without a hook."""
     if flow.response is None or flow.response.status_code != 101:
         return False
     reads = state is not None and (is_read(state) or state.handle.settings.websocket == "pass")

@@ -1,9 +1,9 @@
 """This module decides which requests may access the page. An allowed request has the link's token or a
-cookie, and a known host. No other web page has caused the request, except by a link to the page.
+cookie, and a known host. No other web page has caused the request, unless the user followed a link.
 
-Any web page can make its browser send requests here. A hostile page has no token. Its requests name its own
-host, even if that name resolves to this machine. The browser's headers show that another page has caused the
-request.
+A hostile web page can make a browser send requests here, but the page has no token. The requests name the
+hostile page's host, even if that name resolves to this machine. Headers of the browser show which page caused
+a request.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Access:
         )
 
     def _is_address(self, host: str) -> bool:
-        """Return whether a host is an IP address by which the page may be reached. An attacker can make a
-        name lead here, but not an address."""
+        """Return whether a host is an IP address with the page's port. An attacker can make a name resolve to
+        this machine, but can't redirect an address."""
         address, _, port = host.rpartition(":")
         if not self._port or port != str(self._port):
             return False
@@ -96,7 +96,7 @@ def token(key: bytes) -> str:
 
 
 def hosts(host: str, port: int) -> frozenset[str]:
-    """Return the names that the page on a port may have."""
+    """Return the hosts that a request to the page may name, each with the port."""
     bare = f"[{host}]" if ":" in host else host
     return frozenset(f"{name}:{port}".lower() for name in (bare, *_LOCAL))
 

@@ -115,7 +115,7 @@ class Contents:
         return {**self.process(), **overview.overview(self.journal)}
 
     async def _of_days(self, make: Callable[[dict[str, Record]], list[Record]]) -> list[Record]:
-        """Return the records that `make` makes of the days of the history, up to now."""
+        """Return the result of `make` for the days of the history, which include all figures up to now."""
         self.write()
         with self.handle() as handle:
             days = await asyncio.wrap_future(handle.engine.history.last(HISTORY_DAYS))

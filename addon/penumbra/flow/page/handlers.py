@@ -23,10 +23,10 @@ COOKIE = "penumbra_page"
 _log = logging.getLogger(__name__)
 _MOST_LISTENERS = 20
 _MOST_OF_ONE = 4
-"""The greatest number of streams of one browser. A browser opens only six HTTP/1.1 connections to a host."""
+"""The greatest number of open streams to one browser, which opens only six HTTP/1.1 connections to a host."""
 PAUSE, _ALIVE = 1.0, 15.0
-"""Shortest time in seconds between two events of a stream, and the time without events after which a comment
-is sent."""
+"""`PAUSE` is the shortest time in seconds between two events of a stream. After `_ALIVE` seconds without an
+event, a comment is sent."""
 _JSON, _PLAIN = "application/json", "text/plain; charset=utf-8"
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _HEADERS = {
@@ -123,7 +123,7 @@ class PageHandler(RequestHandler):
             _log.warning("Penumbra could not show the page: %s", errors.place(error))
 
     def send(self, kind: str, body: bytes | str, file: str = "") -> None:
-        """Answer with a body of this type. With `file`, the browser saves the body under that name."""
+        """Answer with `body` of the type `kind`. With `file`, the browser saves the body under that name."""
         self.set_header("Content-Type", kind)
         if file:
             self.set_header("Content-Disposition", f'attachment; filename="{file}"')

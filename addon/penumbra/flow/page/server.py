@@ -78,7 +78,7 @@ class PageServer:
     def close(self) -> None:
         if self._server is not None:
             self._server.stop()
-            # Browsers keep connections open, so they are closed here.
+            # Browsers keep connections open, so the server closes them here.
             for connection in list(self._server._connections):
                 connection.stream.close()
         self._server, self._page, self.port = None, None, 0
