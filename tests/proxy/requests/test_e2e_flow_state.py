@@ -79,13 +79,13 @@ def test_nothing_is_kept_of_flows_that_have_ended(
     assert eventually(nothing_is_kept), proxy.command("tests.kept")
     # A client leaves in the middle of its response, and of a hidden request.
     client = clients.http(proxy)
-    for steps in ([turn("Slow.", event_delay=0.2)], [turn(first_delay=2.0)]):
+    for steps in ([turn("Slow.", event_delay=0.2)], [turn(first_delay=0.2)]):
         upstream.script(Model(*steps))
         with API.opened(client, api_key):
             pass
-    upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("So.", first_delay=4.0)))
+    upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("So.", first_delay=3.0)))
     caller = API.caller(clients, proxy, api_key, False, stream=True)
-    caller.client = caller.client.with_options(timeout=2.0)
+    caller.client = caller.client.with_options(timeout=1.0)
     with pytest.raises(Exception, match=r"(?i)timed? ?out"):
         caller.say("What is in the log?")
     assert eventually(nothing_is_kept), proxy.command("tests.kept")
