@@ -40,7 +40,7 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
   rules    try rules on a command's output, and check them; see `penumbra rules --help`
   secrets  list the secrets of a text; see `penumbra secrets --help`
 
-  --version  of Penumbra, mitmproxy and Python
+  --version  print the versions of Penumbra, mitmproxy and Python
   -v         print mitmproxy's own lines about connections and flows, too
 
 Penumbra listens on 127.0.0.1:8080, or, for a program that it wraps, on a free port.

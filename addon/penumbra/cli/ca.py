@@ -175,17 +175,17 @@ usage: penumbra ca [show]
        penumbra ca trust
        penumbra ca remove
 
-  show    print its place, names, end and fingerprint
-  make    make one of Penumbra's own, which can sign for the domains of LLM hosts only
-  trust   explain how a system or a client trusts it, which `penumbra wrap` does not need
-  remove  delete Penumbra's own
+  show    print the CA's file, the hosts it may sign for, its expiry date and its fingerprint
+  make    make a CA of Penumbra's own, which can sign only for the domains of LLM hosts
+  trust   explain how a system or a client trusts the CA, which `penumbra wrap` does not need
+  remove  delete Penumbra's own CA
 
-  --again      replace the present one; its clients have to trust the new one
-  --host HOST  it signs for this host, too (globs allowed, as in penumbra_hosts); may be repeated
-  --any-host   it signs for all hosts, for penumbra_intercept=all
+  --again      replace the present CA; all clients must then trust the new CA
+  --host HOST  let the CA sign for this host, too (globs allowed, as in penumbra_hosts); may be repeated
+  --any-host   let the CA sign for all hosts, as penumbra_intercept=all needs
 
-Penumbra takes its own CA, or mitmproxy's in ~/.mitmproxy where there is only that; where there is none, the
-first start makes one.
+Penumbra uses its own CA. If only mitmproxy's CA exists, in ~/.mitmproxy, Penumbra uses that CA. If there is
+no CA, the first start makes one.
 """
 
 

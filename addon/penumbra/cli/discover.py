@@ -25,11 +25,11 @@ from penumbra.session_logs.log_entries import LogCounts
 USAGE = f"""\
 usage: penumbra discover [--since TIME] [--agent NAME] [--json] [--html FILE] [PATH …]
 
-Reads the session logs of coding agents and works out what Penumbra would have saved: by tool and command
-family, in tokens and at the prices of prompt caching; which kinds of secrets went out; the largest results.
+Reads the session logs of coding agents and prints what Penumbra would have saved, by tool and command family,
+in tokens and at the prices of prompt caching; the kinds of secrets that were sent; and the largest results.
 Nothing is changed, and nothing is sent. Ctrl-C shows the figures so far.
 
-  --since TIME   only requests of this time: 7d, 12h …
+  --since TIME   only requests of the last days or hours: 7d, 12h …
   --agent NAME   only {", ".join(agents.NAMES)}
   --json         print the figures for programs
   --html FILE    also write a page, without secrets, but with the beginning of the largest results

@@ -246,7 +246,7 @@ def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
 def past_the_proxy(environment: Mapping[str, str]) -> Iterator[Check]:
     """Check for variables, in this shell or in agents' settings, that make requests bypass the proxy."""
     checks = [*_variables(environment, ""), *_files(environment)]
-    yield from checks or [ok("environment", "nothing in the environment leads past the proxy")]
+    yield from checks or [ok("environment", "no variable makes clients bypass the proxy")]
 
 
 def _files(environment: Mapping[str, str]) -> Iterator[Check]:
@@ -381,9 +381,9 @@ def _trusted(folder: Path, environment: Mapping[str, str]) -> Iterator[Check]:
 USAGE = """\
 usage: penumbra doctor [--json]
 
-Checks versions, clock, settings, rules, store, port, CA certificate, whether clients trust it, and what in
-the environment leads past the proxy; one line each: `ok`, `note` (something should be done) or `BAD` (it
-can't start), and what helps. It changes nothing, and does not use the network.
+Checks versions, clock, settings, rules, store, port, the CA certificate, whether clients trust it, and
+variables that make clients bypass the proxy. Each check prints one line: `ok`, `note` (something should be
+done) or `BAD` (the proxy can't start), with the fix. Doctor changes nothing, and does not use the network.
 
 Exit code: 0, or 2 if something is BAD.
 """

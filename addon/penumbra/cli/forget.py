@@ -24,10 +24,10 @@ Lists the data that Penumbra keeps on this disk.
   --all  delete it: the store (decisions, shortened originals, hidden exchanges, learned limits, the history
          of days), the key it is sealed with, and the logs of wrapped programs' proxies
 
-The proxies that run here have to be stopped first. A conversation that goes on later sends its results as
-they come: the provider's cache is written again once, and thinking that is bound to the earlier form may be
-refused. The CA stays (`penumbra ca remove`), and so does all that others may use too, or that you have named:
-a shared store (penumbra_store), settings, rules, events, flows that mitmproxy has saved.
+The proxies that run here have to be stopped first. A conversation that continues later sends its results
+unchanged: the provider's cache is written again once, and thinking that is bound to the earlier form may be
+refused. The CA stays (`penumbra ca remove` deletes it). So does data that other programs may use, or whose
+place you have set: a shared store (penumbra_store), settings, rules, events, flows that mitmproxy has saved.
 
 Exit code: 0, or 1 if a proxy runs here or something can't be deleted.
 """

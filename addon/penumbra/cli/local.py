@@ -13,15 +13,15 @@ USAGE = """\
 usage: penumbra local NAME [arguments of mitmdump]
 
 Captures the connections of the programs whose name contains NAME (several with commas; a process id;
-`!NAME`: all but these), and tunnels all that goes to no LLM host. For apps that ignore proxies.
+`!NAME`: all but these), and tunnels connections to hosts of no LLM. This is for apps that ignore proxies.
 
-  Linux    kernel 6.8 or later, and root: mitmproxy asks for it by sudo. Not in containers, not in WSL
+  Linux    kernel 6.8 or later, and root rights, for which mitmproxy calls sudo. Not in containers, not in WSL
   macOS    asks once for a network extension, "Mitmproxy Redirector": System Settings, General, Login Items &
-           Extensions; then start it again
+           Extensions; then run `penumbra local` again
   Windows  an administrator's shell
 
-The app must trust the CA certificate, and be started after that: `penumbra ca trust` says how. An app that
-pins its certificates can't be read. HTTP/3, which can't be read, is switched off.
+The app must trust the CA certificate (`penumbra ca trust` explains how). Start the app after that. An app
+that pins its certificates can't be read. HTTP/3, which can't be read, is switched off.
 For a phone, or an app that is not captured: `penumbra proxy --mode wireguard` prints the settings of a
 WireGuard client, whose device then trusts the certificate of http://mitm.it.
 """

@@ -13,8 +13,8 @@ USAGE = """\
 usage: penumbra page [--help]
 
 Prints the link of the page with the figures, for each proxy that runs here. A link to penumbra.local is
-for a browser that goes through the proxy; --set penumbra_page=8765 at the start gives one that every browser
-of this machine can open. The link opens the page for everybody, and is the same after a restart.
+for a browser that goes through the proxy. With --set penumbra_page=8765 at the start, every browser of this
+machine can open the link. The link opens the page for everybody, and is the same after a restart.
 """
 
 

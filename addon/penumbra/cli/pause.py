@@ -17,8 +17,8 @@ USAGE = """\
 usage: penumbra pause [PORT]
        penumbra resume [PORT]
 
-While they are paused, the proxies that run here (or the one at PORT) let requests through as they come.
-Secrets are still taken out, unless that is switched off by name (penumbra_redact_secrets). A conversation
+Paused proxies (all that run here, or the one at PORT) send requests on unchanged. Secrets are still
+removed, unless penumbra_redact_secrets is off. A conversation
 under way keeps the forms that were sent before, and its hidden exchanges, since the provider has them in its
 cache, and binds thinking to them.
 

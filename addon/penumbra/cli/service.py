@@ -16,8 +16,9 @@ from penumbra.cli.command import Parser
 USAGE = """\
 usage: penumbra service [--systemd|--launchd] [-- arguments of `penumbra proxy`]
 
-Prints a unit that starts `penumbra proxy` when you log in, for systemd (Linux) or launchd (macOS): this
-system's unless one is named. Nothing is installed; the first lines say how to.
+Prints a unit that starts `penumbra proxy` when you log in, for systemd (Linux) or launchd (macOS).
+Without an option, the unit is for this system. Nothing is installed; the first lines of the unit explain how
+to install it.
 """
 _LABEL = "penumbra.proxy"
 

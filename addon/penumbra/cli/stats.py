@@ -24,10 +24,11 @@ USAGE = """\
 usage: penumbra stats [--tools | --report FILE] [--json]
 
 Prints the figures of the proxies that run here since their start, and those of the last seven days from the
-store: tokens and money saved less the costs, cache misses, originals asked for, secrets.
+store: saved tokens and money (minus costs), cache misses, requested originals, secrets.
 
-  --tools        print instead the tools of MCP servers that at least ten requests of a project declared in
-                 the last 30 days and no model called: their tokens, and the setting that removes them
+  --tools        print only unused tools of MCP servers, with their tokens and the setting that removes them.
+                 A tool is unused if at least ten requests of a project declared it in the last 30 days and
+                 no model called it
   --report FILE  write instead the last 30 days as one HTML file: savings with intervals, broken prefixes,
                  originals asked for, secrets, time; counts only, no content
   --json         print the figures for programs

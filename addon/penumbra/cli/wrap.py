@@ -211,9 +211,9 @@ usage: penumbra wrap [options] [--] PROGRAM [arguments of it]
 Runs a program, such as `claude` or `codex`, whose requests to LLM hosts go through Penumbra. All other
 connections are tunnelled, also those of programs that it starts. No configuration file is changed.
 
-  --set NAME=VALUE  an option of the proxy, as of `penumbra proxy`; may be repeated
+  --set NAME=VALUE  set an option of the proxy (`penumbra proxy --help` lists them); may be repeated
   --observe         change nothing, not even secrets; the line at the end shows the possible savings
-  --new             start a new proxy, even if one of Penumbra runs already
+  --new             start a new proxy, even if a proxy with Penumbra runs already
   --web             start mitmweb, which shows all requests
   --i-know          start mitmweb even if its version shows all clients' flows to each client
   --log FILE        write the proxy's log to FILE (default: ~/.local/state/penumbra/wrap.log)

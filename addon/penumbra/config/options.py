@@ -193,7 +193,8 @@ class Settings:
     min_bytes: int = row(
         512,
         size(0),
-        "Results up to this size get only the safe stages, and lose needless lines around their output.",
+        "Results up to this size are changed only by the safe stages, which here also remove needless lines "
+        "around an output.",
         group="Sizes, and what may be left out",
     )
     max_bytes: int = row(65_536, size(1), "Results above this size are not sent to an external compressor.")
@@ -213,8 +214,8 @@ class Settings:
     target_ratio: float | None = row(
         None,
         RATIO,
-        "The largest share of its original that a shortened result may keep, but at least 1,000 "
-        "bytes. Files that are read are exempt.",
+        "The greatest size of a shortened result, as a share of the original. 1,000 bytes are always "
+        "allowed. Files that are read are exempt.",
     )
     lossy: str = row(
         "auto",
@@ -225,8 +226,9 @@ class Settings:
     expand_from: int = row(
         10 * 1024,
         size(0),
-        "The size of a first request from which the model can ask from the start. Smaller "
-        "conversations get the tool later, when that pays. 0 means always from the start.",
+        "If the first request of a conversation has at least this size, the model can ask for "
+        "originals from the start. Smaller conversations get the tool later, when that pays. 0 means always "
+        "from the start.",
     )
     include_expand_hint: bool = row(
         True, FLAG, "Add a line to a shortened result that explains how to ask for the original."
@@ -279,7 +281,7 @@ class Settings:
     recover: str = row(
         "auto",
         choice("auto", "off"),
-        "Send a request that was refused as too large again, with smaller results: auto or off.",
+        "Send a request again, with smaller results, if it was refused as too large: auto or off.",
     )
     context_guard: str = row(
         "on",

@@ -164,7 +164,7 @@ class RequestReader:
             caller = incoming.credentials.caller(self._key, user)
             request = read.read(document, incoming.api, settings, caller, incoming.threshold, self.values)
             if request and ambiguity.is_ambiguous(request):
-                raise Unreadable("its body says something twice on the way to a tool's result")
+                raise Unreadable("its body has a repeated member on the path to a tool's result")
             if request is None:
                 return None
             model = request.conversation.model or model_in(incoming.path)

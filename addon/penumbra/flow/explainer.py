@@ -343,7 +343,7 @@ class FlowCommands:
     def switch(self, *, is_on: bool) -> None:
         """Begin or end a pause."""
         ctx.options.update(penumbra_pause="true" if is_on else "false")
-        _log.warning("Penumbra pauses: only secrets are taken out." if is_on else "Penumbra goes on.")
+        _log.warning("Penumbra pauses: only secrets are taken out." if is_on else "Penumbra has resumed.")
         self._changed()
 
     def _toggle(self) -> None:
@@ -411,7 +411,7 @@ class FlowCommands:
                     data = (await self._contents.table(table) or "").encode("utf-8", "replace")
                 await asyncio.to_thread(file.write, data)
         except Exception as error:
-            _log.error(f"Penumbra: {table} is not written to {path}: {place(error)}")
+            _log.error(f"Penumbra: {table} could not be written to {path}: {place(error)}")
         else:
             _log.info(f"Penumbra: {table} written to {path}")
 
@@ -422,7 +422,7 @@ class FlowCommands:
         self._texts.clear()
         self._memory.clear()
         _log.warning(
-            "Penumbra has forgotten all conversations. One that goes on sends earlier results "
-            "as they come: the provider's cache is written again once, and thinking that is bound to the "
-            "earlier forms may be refused."
+            "Penumbra has forgotten all conversations. A conversation that continues sends its earlier "
+            "results unchanged: the provider's cache is written again once, and thinking that is bound to "
+            "the earlier forms may be refused."
         )

@@ -148,7 +148,7 @@ class OverflowRetry(Step):
         refusal = watched.error_in(response, body)
         if refusal is None:
             return None
-        with errors.contained(_log, "Penumbra passes a refusal on", logging.WARNING):
+        with errors.contained(_log, "Penumbra forwards a refusal", logging.WARNING):
             return await retry.instead(
                 watched.handle.engine,
                 watched.incoming,
@@ -178,7 +178,7 @@ class OverflowRetry(Step):
         self._edits.sent(flow, state, watched.incoming, smaller)
         _log.info(
             f"Penumbra: {destination.shown(flow)} refused a request ({again.refusal.rule}, "
-            f"{again.refusal.kind}); sends it again with {before:,} -> {len(body):,} bytes"
+            f"{again.refusal.kind}); Penumbra sends it again, {before:,} -> {len(body):,} bytes"
         )
         return hidden_requests.make(flow, state, body, "takes the place of a refused request,")
 

@@ -448,7 +448,8 @@ class OtherRequests:
         flow.comment = "Penumbra: secrets redacted"
         counts = ", ".join(f"{rule} {count}" for rule, count in sorted(searched.counts.items()))
         _log.info(
-            f"Penumbra: {destination.shown(flow)}: redacted in another request: {counts or 'as before'}"
+            f"Penumbra: {destination.shown(flow)}: redacted in a request that is no LLM call: "
+            f"{counts or 'as before'}"
         )
 
     def _warn(self, flow: Flow, policy: str) -> None:

@@ -133,11 +133,15 @@ def _put_in(flow: Flow, response: HttpResponse, record: EditedResponse) -> None:
 async def _report(flow: Flow, record: EditedResponse) -> None:
     """Store the values that were put back, and report the edits of a response in the flow and the log."""
     if (restoration := record.restoration) is not None:
-        with errors.contained(_log, "penumbra: values of a response", logging.WARNING):
+        with errors.contained(
+            _log, "penumbra: the restored secrets of a response could not be stored", logging.WARNING
+        ):
             await restoration.keep()
         if restoration.calls:
             flow.metadata[_RESTORED] = len(restoration.used)
-            note = f"{restoration.calls} calls edit files with {len(restoration.used)} values put back"
+            note = (
+                f"{restoration.calls} calls edit files; {len(restoration.used)} secrets were restored in them"
+            )
             add_note(flow, note)
             _log.info(f"Penumbra: {destination.shown(flow)}: {note}")
     scale, real = record.scale, record.usage.real if record.usage is not None else {}

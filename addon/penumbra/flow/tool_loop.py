@@ -146,7 +146,10 @@ class Turns:
         step = loop.reanswered(await _texts(looped, portions.ask, limit))
         if step is None:
             return None
-        _log.info(f"Penumbra: {host} refused a hidden request ({refusal.rule}); asks with less")
+        _log.info(
+            f"Penumbra: {host} refused a hidden request ({refusal.rule}); "
+            "Penumbra sends it again with shorter texts"
+        )
         return step.request
 
     async def keep(self, looped: LoopedResponse, done: Done) -> None:

@@ -93,7 +93,7 @@ class WebSocketRetry:
         """Return whether to send another request. If so, the request is `sending.accepted`. `refusal` is the
         frame that ended the response before its first content."""
         made = None
-        with contained(_log, "Penumbra passes a refusal on", logging.WARNING):
+        with contained(_log, "Penumbra forwards a refusal", logging.WARNING):
             made = await self._made(flow, api, sending, refusal)
         if made is None or _tool(made.accepted) != _tool(sending.accepted):
             return False
@@ -103,7 +103,7 @@ class WebSocketRetry:
         sending.count += 1
         _log.info(
             f"Penumbra: {destination.shown(flow)} refused a request on a socket ({made.refusal.rule}, "
-            f"{made.refusal.kind}); sends it again with {before:,} -> {after:,} bytes"
+            f"{made.refusal.kind}); Penumbra sends it again, {before:,} -> {after:,} bytes"
         )
         return True
 

@@ -347,7 +347,7 @@ class _Search:
 
     def _document(self, document: Document) -> Searched:
         if self.strict and document.repeats(document.root) and "type" in document.repeated(document.root):
-            raise Unreadable("it says twice what it is")
+            raise Unreadable("its member `type` is repeated")
         return self.anywhere.redact(
             document, self.redact, with_calls=self.with_calls, policy=self.policy, scope=self.scope
         )

@@ -491,7 +491,9 @@ class DatabaseFile:
             _log.warning("%s: %s: %s", WARNING_ID, path, failure)
             return False
         why = unusable(error)
-        _log.warning("%s: %s: %s; it is %s now, and a new one begins", MOVED_ID, path, why, aside)
+        _log.warning(
+            "%s: %s: %s; the file was renamed to %s, and a new file was begun", MOVED_ID, path, why, aside
+        )
         if not isinstance(error, Foreign) or isinstance(error, Readable):
             with closing(sqlite3.connect(aside)) as file:
                 self.older = OlderRows.copied(file)
@@ -511,7 +513,7 @@ class DatabaseFile:
                 connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
             connection.close()
         self.renewals += 1
-        _log.warning("%s: %s: it was removed; a new one begins", MOVED_ID, path)
+        _log.warning("%s: %s: the file was removed, and a new file was begun", MOVED_ID, path)
 
     def _go_away(self, error: Exception) -> None:
         """Switch to memory. The file is tried again later, unless it can never be used."""
@@ -549,7 +551,12 @@ class DatabaseFile:
         self._drop_older()
         self._file = None
         self._forgotten.clear()
-        _log.warning("%s: %s: it can be written again, and %s rows were", WARNING_ID, self.path, f"{count:,}")
+        _log.warning(
+            "%s: %s: the file can be written again, and %s delayed rows were written",
+            WARNING_ID,
+            self.path,
+            f"{count:,}",
+        )
 
     def _write_new(self, memory: sqlite3.Connection, created: Collection[str]) -> int:
         file = self.connected()

@@ -70,7 +70,7 @@ def installation_key(path: Path | None) -> bytes:
         try:
             return _read(path)
         except _Unsafe as error:
-            _log.warning("%s: %s: %s; there is a new one now", WARNING_ID, path, error)
+            _log.warning("%s: %s: %s; a new key replaces it", WARNING_ID, path, error)
             _create(path, replace=True)
             return _read(path)
     except OSError as error:

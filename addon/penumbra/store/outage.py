@@ -268,8 +268,8 @@ def warnings(facts: Mapping[str, str], key: bytes, latest_key: bytes | None) -> 
         )
     if latest_key not in (None, key):
         lines.append(
-            f"{OTHER_KEY_ID}: a proxy with another penumbra_store_key was there: proxies with different "
-            f"keys share nothing, and send each other's conversations anew"
+            f"{OTHER_KEY_ID}: a proxy with another penumbra_store_key uses this store: proxies with "
+            f"different keys share nothing, and send each other's conversations anew"
         )
     return lines
 

@@ -393,7 +393,7 @@ class SharedStore:
         for method in self._returning:
             if (call := method()) is not None:
                 call()
-        _log.warning("%s: penumbra_store %s: it is back", WARNING_ID, self._where)
+        _log.warning("%s: penumbra_store %s: the store can be used again", WARNING_ID, self._where)
 
     async def _try(self, seconds: float) -> None:
         try:

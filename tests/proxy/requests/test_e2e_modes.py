@@ -238,7 +238,7 @@ def test_a_pause_passes_all_but_secrets_and_keeps_earlier_forms(paused_talk):
     assert got.body.count(b"waiter idle") == 200
 
     os.kill(process, signal.SIGUSR1)
-    assert eventually(lambda: "Penumbra goes on." in paused_talk.proxy.log())
+    assert eventually(lambda: "Penumbra has resumed." in paused_talk.proxy.log())
     again = paused_talk("again")
     again.calls(LOG)
     got, came = again.sent()
@@ -258,4 +258,4 @@ def test_a_pause_passes_all_but_secrets_and_keeps_earlier_forms(paused_talk):
     got, came = single.sent()
     assert got.body == came
     os.kill(process, signal.SIGUSR2)
-    assert eventually(lambda: paused_talk.proxy.log().count("Penumbra goes on.") == 2)
+    assert eventually(lambda: paused_talk.proxy.log().count("Penumbra has resumed.") == 2)

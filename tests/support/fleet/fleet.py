@@ -235,7 +235,7 @@ class Fleet:
 
 def _is_whole(log: str) -> bool:
     lines = [line for line in log.split("\n") if "PENUMBRA_STORE_UNAVAILABLE" in line]
-    return not lines or "it is back" in lines[-1]
+    return not lines or "the store can be used again" in lines[-1]
 
 
 @contextlib.contextmanager

@@ -105,7 +105,7 @@ def test_variables_that_lead_past_the_proxy_are_named(tmp_path, monkeypatch):
 
     monkeypatch.setenv("HOME", str(tmp_path))
     usual = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com", "NO_PROXY": "intranet,127.0.0.1"}
-    assert messages(usual) == ["ok    nothing in the environment leads past the proxy"]
+    assert messages(usual) == ["ok    no variable makes clients bypass the proxy"]
     settings = tmp_path / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text('{"env": {"HTTPS_PROXY": "http://corp:1", "no_proxy": ".anthropic.com"}}')

@@ -43,7 +43,7 @@ def test_a_full_disk_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         asyncio.run(export())
     assert [record.levelname for record in caplog.records if "Penumbra" in record.message] == ["ERROR"]
-    assert "turns is not written to /dev/full: OSError" in caplog.text
+    assert "turns could not be written to /dev/full: OSError" in caplog.text
 
 
 def test_a_reference_without_an_original_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ async def test_nothing_is_lost_while_it_cannot_be_written(
         assert not stores.database.file.failed
     lines = [one.getMessage() for one in caplog.records]
     assert [line.startswith(f"{WARNING_ID}: {path}: ") for line in lines] == [True, True]
-    assert "it can be written again" in lines[1]
+    assert "the file can be written again" in lines[1]
 
 
 @contextlib.contextmanager
@@ -221,7 +221,7 @@ async def test_a_removed_file_is_made_anew_and_used_rows_move_over(
         assert await stores.originals.get(b"s", "used") == "original"
         assert await stores.originals.get(b"s", "unused") is None
     (line,) = [one.getMessage() for one in caplog.records]
-    assert line == f"{MOVED_ID}: {path}: it was removed; a new one begins"
+    assert line == f"{MOVED_ID}: {path}: the file was removed, and a new file was begun"
 
 
 async def test_a_folder_that_is_gone_for_a_while_takes_nothing_along(tmp_path: Path) -> None:

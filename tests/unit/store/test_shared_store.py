@@ -189,7 +189,7 @@ async def test_memory_takes_over_during_an_outage_and_rows_are_written_later(
         assert one.delayed == 0
         assert await ledger(other).get([b"a", b"new", b"more"]) == {b"a": ONE, b"new": OTHER, b"more": OTHER}
     messages = [record.getMessage() for record in caplog.records if WARNING_ID in record.getMessage()]
-    assert len([line for line in messages if "it is back" in line]) >= 1
+    assert len([line for line in messages if "the store can be used again" in line]) >= 1
     assert len(messages) <= 4, "once for each proxy and end"
 
 
