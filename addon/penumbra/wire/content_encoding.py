@@ -1,8 +1,8 @@
 """This module decodes and encodes bodies with the content codings gzip, deflate, br and zstd.
 
 mitmproxy's own encoder is not used, because some versions need seconds for a megabyte of brotli. A small body
-can decode to a huge body, and codings can be nested. To limit memory and time, bodies are decoded in small
-steps, at most three codings are decoded, and each coding stops at a limit.
+can decode to a huge body. Bodies are therefore decoded in small steps and up to a limit, and at most three
+nested codings are decoded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import zstandard
 MOST_CODINGS = 3
 """The greatest number of nested codings of a body."""
 _PIECE = 65_536
-"""The greatest number of decoded bytes in one step, if the library accepts such a limit."""
+"""The greatest number of decoded bytes in one step, for libraries that accept such a limit."""
 _ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32
 """The number of encoded bytes in one step. A block of zstd has at least four bytes and decodes to up to 128
 KiB. A block of brotli has at least a few bytes and decodes to up to 16 MiB. zlib copies all bytes after a
@@ -136,7 +136,7 @@ class _Zlib:
         self._window = window
         self._inflate = zlib.decompressobj(window)
         self._is_followed = False
-        """True if bytes follow the last member. Clients ignore such bytes."""
+        """True if bytes follow the last gzip member. Clients ignore these bytes."""
 
     @property
     def is_complete(self) -> bool:
@@ -150,7 +150,7 @@ class _Zlib:
         while data and not self._is_followed:
             if self._inflate.eof:
                 if not (self._has_members and data[:1] == b"\x1f"):
-                    # Zeros that follow as padding are ignored.
+                    # Zeros after a member are padding and are ignored.
                     self._is_followed = bool(data.strip(b"\0")) or not self._has_members
                     return
                 self._inflate = zlib.decompressobj(self._window)
@@ -214,7 +214,7 @@ class _Brotli:
             yield bytes(self._state.process(data))
             return
         plain = self._state.process(data, output_buffer_limit=_PIECE)
-        # A call may return only a part of the output, so it is repeated until no output is left.
+        # One call may return only a part of the output, so the call is repeated until no output is left.
         while plain or not self._state.can_accept_more_data():
             yield bytes(plain)
             if self._state.is_finished():
@@ -269,7 +269,7 @@ _ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 Decode = Callable[[bytes], bytes]
-"""A function that decodes the next bytes. After a NotDecodable, each later call raises the error again."""
+"""A function that decodes the next bytes. After the first NotDecodable, each call raises NotDecodable."""
 
 SUPPORTED = tuple(_STEPS)
 MOST_BYTES = 64 * 1024 * 1024

@@ -6,11 +6,11 @@ in a range.
 
 If an object has a key twice, the last value counts, as in nearly every JSON parser.
 
-Reading a value ignores edits, but not amendments. An *amendment* replaces a value by another document.
+Edits have no effect on later reads. An *amendment* replaces a value by another document, and later reads
+return the new value.
 
 The first items of an array may come from an earlier document with the same bytes (`remember`). A computation
-over the items then continues after the known items (`computed`). The known items still have offsets in this
-document.
+over the items then continues after the known items (`computed`).
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _VALUE = msgspec.json.Decoder(Raw)
 _STRING = msgspec.json.Decoder(str)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TOKEN = re.compile(rb'[{}\[\]]|"(?:[^"\\]|\\.)*+"|[^ \t\n\r{}\[\],:"]++', re.DOTALL)
-"""A bracket, a string or another value without parts."""
+"""This pattern matches a bracket, a string, or another value without parts."""
 _MOST_LEVELS = 16
-"""Greatest average number of times that each byte of a text is parsed level by level."""
+"""The greatest total size of the containers that are parsed one by one, as a multiple of the text's size."""
 _LEAST_OPENED = 2_000_000
-"""The number of bytes that may be parsed level by level even in a small text."""
+"""Up to this total size in bytes, containers are parsed one by one in every text."""
 _PLACE = itemgetter(0, 1)
 
 
@@ -73,7 +73,7 @@ class Edit(NamedTuple):
 
 
 class Edits(list[Edit]):
-    """An `Edits` is a list of edits that do not overlap, in the order in which they were made."""
+    """An `Edits` is a list of edits, in the order of their making. The edits do not overlap."""
 
     def __init__(self, edits: Iterable[Edit] = ()) -> None:
         super().__init__(edits)
@@ -83,12 +83,11 @@ class Edits(list[Edit]):
     def overlap(self, start: int, end: int) -> bool:
         """Return whether an edit overlaps the range from `start` to `end`."""
         last = self.last_before(end)
-        # The edits do not overlap. The last edit before `end` is therefore also the edit that ends last.
+        # Edits do not overlap, so of the edits before `end`, the last to begin is also the last to end.
         return last is not None and last[1] > start
 
     def last_before(self, end: int) -> tuple[int, int] | None:
-        """Return the range of the last edit that begins before an offset, or None. The sorted ranges are
-        kept, because this method is called before each of many edits."""
+        """Return the range of the last edit that begins before an offset, or None."""
         noted = len(self._places)
         if noted > len(self) or (noted and self[noted - 1] is not self._noted):
             self._places, noted = [], 0
@@ -126,8 +125,8 @@ class Saved:
 
 @dataclass(slots=True)
 class Document:
-    """A `Document` is a JSON text with its edits. Its values are `Raw` views. A `Raw` argument must come from
-    a method of the document, because its address gives its offset."""
+    """A `Document` is a JSON text with its edits. Its values are `Raw` views. The address of a `Raw` gives
+    its offset, so a `Raw` argument must come from a method of the document."""
 
     data: bytes
     edits: Edits = field(default_factory=Edits)
@@ -143,12 +142,12 @@ class Document:
     _base: int = field(init=False, repr=False, default=0)
     """Memory address of `_text`; 0 until an offset is needed. Most events of streams need none."""
     _spared: int = field(init=False, repr=False, default=0)
-    """The number of bytes that are not parsed."""
+    """The number of bytes in the known prefix, which are not parsed."""
     _opened: int = field(init=False, repr=False, default=0)
     """The total bytes of all containers that were parsed, and of the known prefix."""
     _objects: dict[int, tuple[Raw, dict[str, Raw]]] = field(init=False, repr=False, default_factory=dict)
     _arrays: dict[int, tuple[Raw, list[Raw]]] = field(init=False, repr=False, default_factory=dict)
-    """The parsed containers by identity. A request is read several times."""
+    """The parsed containers, by the `id()` of their `Raw`. A request is read several times."""
     _made: dict[Callable[[Document], Any], Any] = field(init=False, repr=False, default_factory=dict)
     _contained: dict[bytes, bool] = field(init=False, repr=False, default_factory=dict)
     _array: Raw | None = field(init=False, repr=False, default=None)
@@ -157,7 +156,7 @@ class Document:
     """The remembered items of `_array`; None if there are none."""
     _about: dict[tuple[Any, int], tuple[Raw, Any]] = field(init=False, repr=False, default_factory=dict)
     _amended: dict[int, tuple[int, Document]] = field(init=False, repr=False, default_factory=dict)
-    """End and new document of each amended value, by the offset of the value."""
+    """Maps the offset of each amended value to the end of the value, and to the new document."""
 
     @classmethod
     def begun(cls, data: bytes, name: str, memory: PrefixMemory, scope: bytes, known: Known) -> Document:
@@ -212,8 +211,8 @@ class Document:
         return self._base
 
     def _parsed_whole(self, value: Raw) -> bool:
-        """If the parsed containers are together far larger than the text, as in very deep nesting, parse
-        everything in this container and return True."""
+        """If the total size of the parsed containers is too great, as in very deep nesting, parse everything
+        in this container and return True."""
         view = memoryview(value)
         self._opened += len(view)
         if self._opened <= max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
@@ -243,7 +242,7 @@ class Document:
         return made
 
     def remember(self, array: Raw | None, memory: PrefixMemory, scope: bytes) -> None:
-        """Take the first items of an unread array from `memory`, and store further items there."""
+        """Take the first items of an array from `memory`, and store the array's further items in `memory`."""
         if array is None or self._structure is not self.data or self._amended or array is self._array:
             return
         known, items = self.known, self.items(array)
@@ -292,10 +291,10 @@ class Document:
         return state
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
-        """Return the result of `make` for a value. The result is kept and must depend only on the value."""
+        """Return the result of `make` for a value. The result is stored and must depend only on the value."""
         key = make, id(value)
         if key not in self._about:
-            # Keeping the value prevents another object from getting the same `id`.
+            # The value is also stored, because otherwise another object could get the same `id`.
             self._about[key] = value, make(self, value)
         made: T = self._about[key][1]
         return made
@@ -345,11 +344,9 @@ class Document:
         """Return whether an object has two members of the same name; False for other values."""
         document, value = self._read_in(value) if self._amended else (self, value)
         members = document.members(value)
-        # An object without white space consists of two braces and of its members. A member has a name, two
-        # quotes, a colon, a value and, except for the last member, a comma.
+        # This is the length of an object with these members and without white space.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
-        # An object with white space, or with escapes or non-ASCII letters in names, is longer, so its members
-        # are checked one by one.
+        # White space, escapes and other letters also make it longer, so the members are checked.
         return bool(members) and len(memoryview(value)) != least and not are_all_members(value, members)
 
     def repeated(self, value: Raw) -> frozenset[str]:
@@ -373,7 +370,7 @@ class Document:
         return self.string(value) or ""
 
     def texts(self, members: Mapping[str, Raw], *names: str) -> list[str]:
-        """Return the texts of the members with these names; an empty text for a member that is no string."""
+        """Return the texts of the members with these names. A member that is no string has an empty text."""
         if self._amended or self._structure is not self.data:
             return [self.text_of(members.get(name)) for name in names]
         values = [members.get(name) for name in names]
@@ -388,7 +385,7 @@ class Document:
         return None if value is None else decode(self.source(value))
 
     def source(self, value: Raw) -> bytes:
-        """Return the bytes of a value in the document, including amendments."""
+        """Return the bytes of a value. Amendments replace original bytes."""
         # The `Raw` of a value that contains the known prefix lacks the prefix.
         is_whole = self.known is None or (value is not self.root and value is not self._array)
         if is_whole and not self._amended and self._structure is self.data:
@@ -399,7 +396,7 @@ class Document:
         return self._as_amended(start, end) if self._amended else self.data[start:end]
 
     def came(self, value: Raw) -> bytes:
-        """Return the original bytes of a value, without amendments."""
+        """Return the original bytes of a value."""
         start, end = self.place(value)
         return self.data[start:end]
 
@@ -419,14 +416,15 @@ class Document:
         return self._as_amended(0, len(self.data)) if self._amended else self.data
 
     def place(self, value: Raw) -> tuple[int, int]:
-        """Return the range of a value in the document. A part of an amended value has that value's range."""
+        """Return the range of a value in the document. For a part of an amended value, return that of the
+        whole."""
         start, end = self._place(value)
         if self._amended and not self._holds(start):
             return next((begin, stop) for begin, (stop, inner) in self._amended.items() if inner.has(value))
         return start, end
 
     def _place(self, value: Raw) -> tuple[int, int]:
-        """Return the range of a value in the text, or a range outside if the value is of another document."""
+        """Return the range of a value in the text. The value of another document has a range outside."""
         address = int(ffi.cast(POINTER, ffi.from_buffer(value)))
         size = len(memoryview(value))
         start = address - self._address
@@ -455,7 +453,7 @@ class Document:
         return 0 <= start < len(self.data)
 
     def _read_in(self, value: Raw) -> tuple[Document, Raw]:
-        """Return the document that contains the current form of a value, and the value in that document."""
+        """Return the document (this one or an amendment) with the current form of a value, and this form."""
         start, _ = self._place(value)
         if not self._holds(start):
             owner = self._owner(value)
@@ -481,7 +479,7 @@ class Document:
         return b"".join((*pieces, self.data[at:end]))
 
     def part(self, value: Raw, start: int, end: int) -> tuple[int, int]:
-        """Return the range, in the document, of the characters `start` to `end` of a string."""
+        """Return the bytes of the document in which the characters `start` to `end` of a string are."""
         first, last = self.place(value)
         raw = self.data[first + 1 : last - 1].decode("utf-8")
         places = [spelled(raw, at) for at in (start, end)]
@@ -497,8 +495,8 @@ class Document:
         return memoryview(value)[0] == BRACE
 
     def is_filled(self, value: Raw) -> bool:
-        """Return whether a value is an object or an array that is not `{}` or `[]`, or that may have an
-        amendment."""
+        """Return whether a value is an object or array that is not empty. With amendments, each counts as
+        such."""
         view = memoryview(value)
         return view[0] in (BRACE, BRACKET) and (len(view) > 2 or bool(self._amended))
 
@@ -518,7 +516,7 @@ class Document:
         return Saved(tuple(self.edits), inner)
 
     def restore(self, saved: Saved) -> None:
-        """Undo all edits and amendments made after `saved`."""
+        """Undo the edits and amendments that were made after `saved`."""
         self.edits[:] = saved.edits
         self._amended = {begin: (stop, inner) for begin, stop, inner, _ in saved.amended}
         for _, _, inner, edits in saved.amended:
@@ -589,17 +587,17 @@ class Document:
         owner.edits.append(Edit(*member_of(owner._structure, *owner._place(value)), b""))
 
     def render(self) -> bytes:
-        """Return the document with its edits and amendments; without any, the `data` object itself."""
+        """Return the document with its edits and amendments; the `data` object itself if there are none."""
         edits = [*self.edits, *self._amendments()] if self._amended else self.edits
         if not edits:
             return self.data
         return edited(self.data, edits)
 
     def _amendments(self) -> Iterator[Edit]:
-        """Yield edits that insert the amended values, unless another edit replaces the whole range."""
+        """Yield an edit for each amended value, unless another edit already replaces the whole value."""
         for begin, (stop, inner) in self._amended.items():
             last = self.edits.last_before(stop)
-            # `render` raises for other overlaps.
+            # Edits that overlap a part of the range make `render` raise.
             if last is None or last[0] > begin or last[1] < stop:
                 yield Edit(begin, stop, inner.render())
 
@@ -609,8 +607,7 @@ def _exact(document: Document, value: Raw) -> Any:
 
 
 def _starts(items: list[Raw], data: bytes, base: int) -> Iterator[int]:
-    """Yield the offsets of an array's items in a text. `base` is the memory address of the text. The address
-    is needed only for the first item, and for items with white space before them."""
+    """Yield the offsets of an array's items in a text. `base` is the memory address of the text."""
     at = -1
     for item in items:
         start = at + 1

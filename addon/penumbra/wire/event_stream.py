@@ -1,8 +1,8 @@
 """This module splits Amazon's binary event streams into messages, and keeps the exact bytes of each message.
 
 A message has two lengths with a checksum, headers, a payload, and a checksum of the whole message. botocore
-reads and checks messages, but cannot write them. After invalid bytes the beginning of the next message is
-unknown. The invalid bytes and all later bytes are therefore passed on unchanged.
+reads and checks messages, but cannot write them. After invalid bytes, no further message can be found, so all
+bytes from there on are forwarded unchanged.
 
 botocore is an optional dependency. Only modules that need it import this module.
 """
@@ -32,9 +32,9 @@ class StreamMessage:
 
     raw: bytes
     data: bytes | None
-    """The payload; None if the bytes are not a valid message."""
+    """The payload; None for bytes that are not a valid message."""
     event: str = ""
-    """The type of the event; empty for an exception and for invalid bytes."""
+    """The type of the event; empty for exceptions and invalid bytes."""
     exception: str = ""
 
     @property

@@ -1,8 +1,8 @@
 """This module splits streamed responses into events, and keeps the exact bytes of each event.
 
 A stream consists of server-sent events, lines of JSON, items of a JSON array, or Amazon's binary events
-(`event_stream.py`). The `raw` bytes of all events together equal the stream. After an event that exceeds a
-limit, all bytes are passed on as they arrive.
+(`event_stream.py`). The `raw` bytes of all events together equal the stream. If an event exceeds a limit, its
+bytes and all later bytes are forwarded as they arrive.
 
 Lines of server-sent events may end with LF, CRLF or CR. If a chunk ends with the CR of a blank line, an LF
 may follow. The reader waits for this LF only if the line before ended with CRLF. Otherwise the reader returns
@@ -56,8 +56,8 @@ class Reader(Protocol):
 
 
 def is_stream(content_type: str, path: str) -> bool:
-    """Return whether a response is a stream, by its content type and its request's path. Gemini streams a
-    JSON array unless the client asks for server-sent events."""
+    """Return whether a response is a stream. The content type, or the path of the request, shows this. Gemini
+    streams a JSON array unless the client asks for server-sent events."""
     kind = content_type.lower()
     if any(name in kind for name in _STREAMS):
         return True
@@ -108,7 +108,7 @@ class _Splitter(ABC, Generic[P]):
     """A reader that keeps the bytes of an incomplete piece. The time is linear in the number of bytes."""
 
     def __init__(self, limit: int = MOST_EVENT_BYTES) -> None:
-        """After a piece of more than `limit` bytes, the reader passes all bytes on as they arrive."""
+        """If a piece exceeds `limit` bytes, its bytes and all later bytes are returned as they arrive."""
         self.limit = limit
         self._passing = False
         self._buffer = bytearray()
@@ -142,7 +142,7 @@ class _Splitter(ABC, Generic[P]):
 
     @abstractmethod
     def _rest(self, data: bytes, *, is_part: bool) -> P:
-        """Return the last bytes of the stream, or a part of a long piece, as a piece."""
+        """Return bytes that are no complete piece as a piece. `is_part` is true after the limit."""
 
 
 class SseReader(_Splitter[SseEvent]):
@@ -278,7 +278,7 @@ class ArrayItem:
     """True if the bytes belong to an item that is too long, or come after such an item."""
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the bytes in `raw` with the item replaced by other JSON."""
+        """Return `raw` with other JSON in place of the item."""
         return self.raw[: len(self.raw) - len(self.data or b"")] + data
 
     def opening(self) -> bytes:

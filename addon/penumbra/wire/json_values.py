@@ -33,7 +33,7 @@ class NotJson(ValueError):
 def encode(value: Any) -> bytes:
     """Return a value as compact JSON. Lone surrogates in strings become escapes."""
     try:
-        # The copy frees orjson's buffer. The buffer can be eight times as long as the text.
+        # A copy, because orjson's buffer, which can be eight times as long, would stay in memory.
         return bytes(memoryview(orjson.dumps(value)))
     except (TypeError, orjson.JSONEncodeError):
         return json.dumps(value, separators=(",", ":")).encode("ascii")
@@ -53,9 +53,8 @@ def decode(data: bytes | memoryview) -> Any:
 
 
 def exact(data: bytes) -> Any:
-    """Return the value of a JSON text that orjson or Python's `json` would write with the same bytes; None
-    for other texts. No object in such a text has two members of one name, and orjson writes its numbers with
-    the same bytes."""
+    """Return the value of a JSON text if orjson or Python's `json` would write the value with the same bytes;
+    None for other texts. Texts with a repeated member or a number such as `1e5` are other texts."""
     try:
         value = orjson.loads(data)
         is_exact = orjson.dumps(value) == data
@@ -66,7 +65,7 @@ def exact(data: bytes) -> Any:
 
 
 def spelled(raw: str, at: int) -> int:
-    """Return the offset, in the JSON string `raw`, of character `at` of the decoded string."""
+    """Return where in the JSON string `raw` the character with index `at` of the decoded string begins."""
     if "\\" not in raw:
         return at
     decoded = 0
@@ -83,8 +82,7 @@ def are_all_members(value: Raw, members: Mapping[str, Raw]) -> bool:
     data, at = bytes(value), 0
     for member in members.values():
         between, source = _BETWEEN_MEMBERS.match(data, at), bytes(member)
-        # If two members have the same name, the first is not in `members`. Comparing the bytes finds this
-        # case.
+        # If a name is repeated, `members` lacks the first of its members, and the bytes are not equal.
         if between is None or not data.startswith(source, between.end()):
             return False
         at = between.end() + len(source)
@@ -92,7 +90,7 @@ def are_all_members(value: Raw, members: Mapping[str, Raw]) -> bool:
 
 
 def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the range of a member with its key and one comma. The member's value is at `start` to `end`."""
+    """Return the range of a member, with one comma, whose value is at `start` to `end`."""
     start = _string_start(data, _before(data, start, SPACE + b":") - 1)
     before = _before(data, start, SPACE)
     if data[before - 1 : before] == b",":
@@ -107,14 +105,14 @@ def member_of(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def _before(data: bytes, at: int, skipped: bytes) -> int:
-    """Return the offset after the last byte before `at` that is not one of `skipped`."""
+    """Go back from `at` over the bytes in `skipped`, and return the offset of the first of them."""
     while at > 0 and data[at - 1] in skipped:
         at -= 1
     return at
 
 
 def _after(data: bytes, at: int) -> int:
-    """Return the offset of the first byte from `at` on that is not white space."""
+    """Return the offset of the first byte that is not white space, beginning at `at`."""
     while at < len(data) and data[at] in SPACE:
         at += 1
     return at

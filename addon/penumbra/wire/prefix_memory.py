@@ -3,12 +3,12 @@
 Most clients send their whole conversation with every request, so most messages are known from earlier
 requests. If an array begins with the bytes of a long remembered prefix, the prefix is not parsed again.
 Computations continue from the states that are stored with the prefix. A state depends only on the bytes and
-on the computation's inputs, so the memory never changes a result.
+on the inputs of the computation, so the result is the same as without the memory.
 
-Each array has two prefixes: a prefix that the last request has repeated, and a longer prefix that the next
-request will probably repeat. Clients often change the last items, for example to move cache breakpoints. A
-scope never sees the arrays of another scope, and takes at most half of the memory. The least recently used
-array is dropped first.
+Each array has two prefixes: one that the last request repeated, and a longer one that the next request will
+probably repeat. Clients often change the last items, for example to move cache breakpoints. A scope (a hash)
+separates callers: its arrays are used for this scope only, and take at most half of the memory. The least
+recently used array is dropped first.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _MOST_ARRAYS = 16
 _LAST = 3
 """The number of items at the end of a new array that the next request may change."""
 _MOST_STATES = 2
-"""The greatest number of states of one computation at one prefix. These states have different inputs."""
+"""The greatest number of states of a computation at one prefix. Each state has other `inputs`."""
 _IDLE_SECONDS = 1_800.0
 """Seconds without use after which an array is dropped."""
 _MOST_DROPPED = 4
-"""The greatest number of idle arrays that one request drops. More would delay the request."""
+"""The greatest number of idle arrays that are dropped during one request, because dropping takes time."""
 _LONGEST_HEAD = 200_000
-"""The greatest number of bytes before an array that are stored with it."""
+"""If more bytes are before an array, these bytes are not stored."""
 LEAST_SPARED = 20_000
 """The smallest number of bytes in a prefix that `first` returns."""
 _LAST_ADDRESS = 1 << 64
@@ -62,9 +62,9 @@ class Computation(NamedTuple, Generic[S]):
     copy: Callable[[S], S]
     """A function that copies a state, so that both copies can continue."""
     key: Hashable
-    """The identity of the computation. There are only a few keys."""
+    """The name of the computation. There are only a few computations."""
     inputs: Hashable = None
-    """Further inputs. If keys, inputs and bytes are equal, the results are equal."""
+    """Further inputs. Equal keys, inputs and bytes give equal results."""
     fits: Callable[[S], bool] | None = None
     """A function that returns whether the computation can continue from a state; None if it always can."""
 
@@ -101,9 +101,9 @@ class Prefix:
     states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
     """The states of each computation, by its key."""
     state_sizes: dict[Hashable, int] = field(default_factory=dict)
-    """Approximate bytes of each computation's states, by its key."""
+    """Approximate bytes of the states in `states`, by the same key."""
     contained: dict[bytes, bool] = field(default_factory=dict)
-    """Maps each text that was searched for to whether the prefix contains it."""
+    """Maps a text to True if the prefix contains the text, and to False if not."""
     _places: list[tuple[int, int, int]] | None = None
     """Start address, end address and offset of each segment, sorted by address."""
 
@@ -119,8 +119,8 @@ class Prefix:
         )
 
     def offset(self, address: int) -> int | None:
-        """Return the offset of the value at a memory address, counted from the first item; None outside of
-        the prefix."""
+        """Return the offset from the first item of the value at a memory address; None if it is not in the
+        prefix."""
         if not self.segments:
             return None
         last = self.segments[-1]
@@ -149,7 +149,7 @@ class _Array:
     """The text of the request before the first item; empty if the text is long."""
     count: int = 0
     tail: tuple[int, tuple[int, ...]] = 0, ()
-    """The index of an item, and the hashes of this item and all later items."""
+    """The index of an item, and hashes: one of this item, and one of each later item."""
     used: float = 0.0
     weight: int = 0
 
@@ -158,7 +158,7 @@ class _Array:
         # The objects parsed from an item may be as large as the item's text.
         size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
         for key in self.likely.states.keys() | self.sure.states.keys():
-            # A state shares objects with the state that it continues. Only the larger state counts.
+            # The two states of a computation share objects, so only the larger state counts.
             size += VALUE_BYTES + max(self.sure.state_sizes.get(key, 0), self.likely.state_sizes.get(key, 0))
         return size
 
@@ -210,7 +210,7 @@ class PrefixMemory:
         return len(self._arrays)
 
     def first(self, scope: bytes, data: bytes) -> Known | None:
-        """Return the longest remembered prefix of an unparsed text; None without one of at least
+        """Return the longest remembered prefix in an unparsed text; None if no prefix has at least
         `LEAST_SPARED` bytes."""
         heads = {head for head, _, _ in self._listed(scope) if head and data.startswith(head)}
         found = filter(None, (self.at(scope, data, len(head)) for head in heads))
@@ -218,7 +218,7 @@ class PrefixMemory:
         return None if known is None or known.prefix.size < LEAST_SPARED else known
 
     def at(self, scope: bytes, data: bytes, start: int) -> Known | None:
-        """Return the longest prefix of a text's array whose first item is at `start`; None if unknown."""
+        """Return the longest remembered prefix whose first item is at `start`; None if there is none."""
         best: Known | None = None
         for _, sure, likely in self._listed(scope):
             ends = [start]
@@ -233,7 +233,7 @@ class PrefixMemory:
         return best
 
     def _listed(self, scope: bytes) -> list[tuple[bytes, Prefix, Prefix]]:
-        """Return `head`, `sure` and `likely` of a scope's arrays. The last used array comes first."""
+        """Return `head`, `sure` and `likely` of each array of a scope. The last used array comes first."""
         with self._lock:
             return [(each.head, each.sure, each.likely) for each in reversed(self._scopes.get(scope, ()))]
 
@@ -264,7 +264,7 @@ class PrefixMemory:
             return likely
 
     def _array(self, scope: bytes, prefix: Prefix, hashes: Sequence[int]) -> tuple[_Array, bool]:
-        """Return the array that has this prefix, or a new one, and whether the array is new."""
+        """Return the array that has this prefix, or a new array; and whether all its items are new."""
         for array in reversed(self._scopes.get(scope, ())):
             if prefix.items and prefix in (array.sure, array.likely):
                 return array, False
@@ -308,7 +308,7 @@ class PrefixMemory:
         array.weight = 0
 
     def keep(self, scope: bytes, prefix: Prefix, computation: Computation[S], state: S) -> None:
-        """Store a computation's state at a prefix. If there are too many, the oldest state is dropped."""
+        """Store the state of a computation at a prefix. The oldest of too many states is dropped."""
         kept = KeptState(computation.inputs, state, state_size(state))
         with self._lock:
             before = prefix.states.get(computation.key, ())
@@ -340,7 +340,7 @@ def state_size(state: Any) -> int:
 
 
 class Remembered(NamedTuple):
-    """A `Remembered` is an array in a document whose first items are in a `PrefixMemory`."""
+    """A `Remembered` is an array of a document. The first items of the array are in a `PrefixMemory`."""
 
     memory: PrefixMemory
     scope: bytes
@@ -371,7 +371,7 @@ class Remembered(NamedTuple):
         return state
 
     def contains(self, data: bytes, text: bytes) -> bool:
-        """Return whether a text occurs in the document. Results are kept, so callers should use few texts."""
+        """Return whether a text occurs in the document. Results are stored, so callers use few texts."""
         start, likely, before = self.starts[0], self.likely, self.found
         if text not in likely.contained:
             # A shorter prefix may have been searched before.

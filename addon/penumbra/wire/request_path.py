@@ -1,4 +1,4 @@
-"""This module normalises the host and path of a request, and recognises Penumbra's own calls by a header.
+"""This module normalises the host and path of a request, and recognises calls of Penumbra itself.
 
 A normalised path is used only to recognise API calls and is never sent. Servers normalise paths in different
 ways. This module decodes escapes several times, and removes parameters and empty and relative segments. An
@@ -80,10 +80,10 @@ def is_this_machine(host: str) -> bool:
 @remembered(1_024)
 def normal(path: str) -> str:
     """Return the path with its escapes decoded. Query, fragment, parameters, empty and relative segments, and
-    the final slash are removed. Bytes that are not UTF-8 become U+FFFD, and so do their escapes."""
+    the final slash are removed. Bytes and escapes that are not UTF-8 become U+FFFD."""
     try:
         data = path.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # The path has surrogates that do not represent bytes.
+    except UnicodeEncodeError:  # The path has surrogates that stand for no byte.
         data = path.encode("utf-8", "surrogatepass")
     path = data.decode("utf-8", "replace")
     path = _QUERY.split(path, maxsplit=1)[0]

@@ -1,8 +1,8 @@
 """This module checks and makes signatures of requests to Amazon Web Services (Signature Version 4).
 
-The signature covers the body, so Penumbra needs the keys to change a signed request. `AwsKeys.made` returns
-whether a request was signed with these keys. Then `AwsKeys.sign` can sign the request again with another
-body. No function here reads the clock.
+The signature covers the body, so Penumbra needs the keys to change a signed request. If a request was signed
+with these keys (`AwsKeys.made`), `AwsKeys.sign` can sign the request again with another body. No function
+here reads the clock.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class AwsKeys:
 
     def sign(self, request: Signable, date: str = "") -> dict[str, str]:
         """Return the headers with a new signature for this request. `date` is the time of sending, such as
-        20260131T120000Z. If `date` is empty, the time of the old signature is used. That time is valid for a
-        few minutes. Signed headers that the request no longer has are left out. The result is empty if the
-        request has no signature of this key id: servers that check no signatures accept any."""
+        20260131T120000Z; empty for that of the old signature, which is valid for a few minutes. Signed
+        headers that the request no longer has are left out. The result is empty if the request has no
+        signature of this key id."""
         match = self._match(request)
         if match is None:
             return {}
@@ -75,7 +75,7 @@ class AwsKeys:
         return {**new, "authorization": f"AWS4-HMAC-SHA256 {signed}"}
 
     def _match(self, request: Signable) -> re.Match[str] | None:
-        """Return the parts of a request's signature; None if it has none of this key id."""
+        """Return the parts of the signature; None if the request has no signature of this key id."""
         match = _AUTHORIZATION.fullmatch(request.headers.get("authorization", ""))
         return match if match is not None and match["id"] == self.id else None
 
