@@ -107,10 +107,10 @@ class Conversations:
         revised: bool = False,
         life: float = 0.0,
     ) -> None:
-        """Note that a request of this conversation is sent. The request declares the injected tool `tool`, or
-        no such tool while `waits` is true. The provider caches the request for `life` seconds at most.
-        `start` is the key that `past` describes. The state under this key has no tool. `is_new` is true if
-        `past` has just found no state, so that this call looks only in memory.
+        """Store the state after a request of this conversation. The request declares the injected tool
+        `tool`, or no such tool while `waits` is true. The provider caches the request for `life` seconds at
+        most. `start` is the key that `past` describes. The state under this key has no tool. `is_new` is true
+        if `past` has just found no state, so that this call looks only in memory.
 
         A state is usually written at most once a minute. It is written at once if `waits` is true, if `tool`,
         `waits` or `life` has changed, or if decisions replaced earlier ones (`revised`). `Stores.written`
@@ -129,7 +129,7 @@ class Conversations:
         await self._table.put(due, in_background=True)
 
     async def answered(self, key: bytes) -> None:
-        """Note the end of a response. The provider has used its cache until then."""
+        """Store the time at which a response ended. The provider has used its cache until then."""
         if (entry := await self._entry(key)) is not None:
             self._table.note({key: replace(entry, seen=self.clock())})
 

@@ -268,7 +268,7 @@ class Database:
         self.file.forget(names)
         self._run(lambda connection: connection.execute("PRAGMA secure_delete = ON"))
         self._run(delete)
-        # VACUUM fails while another process reads. Deleted rows are overwritten nevertheless.
+        # VACUUM fails while another process reads. `secure_delete` has already overwritten the rows.
         with suppress(sqlite3.DatabaseError):
             self.file.connected().execute("VACUUM")
             self.file.connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -283,8 +283,8 @@ class Database:
                     raise
 
     def _write(self, works: Sequence[Work[object]], added: int) -> None:
-        """Run background work and raise nothing. A piece that fails stops the others only if the file fails.
-        `added` is the number of bytes of all background work so far."""
+        """Run background work and raise nothing. If one piece of work fails, the other pieces still run,
+        unless the file fails. `added` is the number of bytes of all background work so far."""
         words = "penumbra: something could not be remembered"
 
         def all_of_it(connection: sqlite3.Connection) -> None:

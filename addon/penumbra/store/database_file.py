@@ -4,7 +4,7 @@ While the file fails, a warning with a constant id is logged, and rows in the fi
 are written to the file as soon as that is possible. A damaged file, or a file of another program, is renamed.
 A new file then takes its place. A removed file is replaced, too. Rows of the old file are copied to the new
 file when a request needs them. Rows of a format that this release can't read are dropped. Only the user can
-read the file, and a folder that is made for the file.
+read the file. If the file's folder is made, only the user can read the folder, too.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _STEP_ROWS = 500
 _STEP_BYTES = 4_000_000
 _STEP_PAGES = 1_000
 _EXPIRY_SECONDS = 60
-"""Seconds between two scans of a table for expired rows. Look-ups ignore expired rows, and a scan takes the
-time of a write."""
+"""Seconds between two scans of a table for expired rows. Scans can be rare, because look-ups ignore expired
+rows. Each scan takes as long as a write."""
 _SPARE = 10
 """If a file exceeds its size limit, rows are deleted until one page in ten is free, so that the next writes
-delete none."""
+need not delete rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ _CHECKED_BYTES = 32_000_000
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOG_BYTES = 4_000_000
 _LOG_SHARE = 8
-"""The size limit of the write-ahead log is that of the file divided by this number, but `_LOG_BYTES` at
-most."""
+"""The size limit of the write-ahead log is the file's limit divided by this number, and at most
+`_LOG_BYTES`."""
 
 
 class Foreign(Exception):
@@ -308,7 +308,8 @@ class OlderRows:
         """Return the rows of a file that can't be opened for writing. Rows in the write-ahead log are left
         out if SQLite can't create the files to read it."""
         has_log = path.with_name(f"{path.name}-wal").exists()
-        # An immutable connection takes no lock. SQLite keeps closed files open while a lock is held.
+        # An immutable connection takes no lock. After `close`, SQLite would keep the file open while another
+        # connection of this process has a lock on the file.
         for options in ("mode=ro", "mode=ro&immutable=1") if has_log else ("mode=ro&immutable=1",):
             address = f"{path.absolute().as_uri()}?{options}"
             try:
@@ -398,7 +399,7 @@ class DatabaseFile:
         return self._tables.keys()
 
     def look_after(self) -> None:
-        """Begin a new file if the open file was removed, or use a failed file again if possible."""
+        """Begin a new file if the open file was removed, or use a failed file again if it can be written."""
         if self.failed:
             if time.monotonic() >= self._tried + self._pause:
                 self._come_back()
@@ -423,22 +424,21 @@ class DatabaseFile:
         return True
 
     def forget(self, names: Collection[str]) -> None:
-        """Drop the rows of earlier files. While the file fails, also note that its rows of these tables must
-        be deleted."""
+        """Drop the rows of earlier files. While the file fails, also remember the tables, whose rows are
+        deleted once the file can be written."""
         if self.failed:
             self._forgotten.update(names)
         self._drop_older()
 
     def end(self) -> None:
-        """Write new rows to the file if possible, and close it."""
+        """Try to write new rows to the file, and close the file."""
         if self.failed:
             self._come_back()
         self._close()
 
     def _opened(self) -> sqlite3.Connection:
-        """Open the connection. If two processes start for the first time at once, the file may be locked
-        while the other process sets the journal mode. SQLite does not wait then, so the opening is tried
-        again."""
+        """Open the connection. If two processes make the file at the same time, one of them may lock the file
+        while setting the journal mode. SQLite does not wait for this lock, so the opening is repeated."""
         limit = time.monotonic() + (0 if self._is_returning else _BUSY_START)
         while True:
             try:

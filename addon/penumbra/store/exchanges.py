@@ -49,8 +49,8 @@ class PastResponse:
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Keys of the hidden exchanges before signed reasoning; empty except in a record under the key of a
-    signature."""
+    """Keys of the hidden exchanges before signed reasoning. Only records under the key of a signature have
+    such keys."""
     hidden: Hidden | None = None
     conversation: bytes = b""
     """Conversation of the response, to which references and originals belong."""
@@ -61,10 +61,11 @@ class PastResponse:
     """True if the request had neither tools nor a history and the response had no text. The next request then
     decides whether the injected tool is declared."""
     declared_at: bytes = b""
-    """Hash of the history up to the message before the declaration of the injected tool; empty if the tool is
-    declared with the others."""
+    """Hash of the history that precedes the injected tool's declaration; empty if the tool is declared with
+    the others."""
     held: tuple[ProviderResult, ...] = ()
-    """The latest results before the response, in order; empty except in a record under the response's id."""
+    """The latest results before the response, in order. Only a record under the response's id has these
+    results."""
 
 
 def text_hash(text: str) -> str:
@@ -95,8 +96,8 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
     """Return all keys of a response. Clients may leave out the ids of calls or the text beside calls, so
-    there are keys with and without each. `visible.item` is the id by which a request may refer to the
-    response."""
+    there are keys with and without ids, and with and without text. `visible.item` is the id by which a
+    request may refer to the response."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:

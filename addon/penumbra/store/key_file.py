@@ -1,9 +1,9 @@
 """This module reads and makes the installation's key, and derives the keys that seal rows and identify a
 shared store.
 
-The key is 32 random bytes in a regular file that only its owner can have read or written. Each table has its
-own key. Each record is bound to its table and row, so that no record can replace another. A record that can't
-be decrypted, because of another key or a change, counts as absent.
+The key is 32 random bytes in a regular file that only its owner could read or write. Each table has its own
+key. Each record is bound to its table and row, so that no record can replace another. A record that can't be
+decrypted, because of another key or a change, counts as absent.
 """
 
 from __future__ import annotations

@@ -32,17 +32,17 @@ _RECENT_SECONDS = 30.0
 
 
 class Reach(Enum):
-    """A `Reach` is the part of a store that can be used."""
+    """A `Reach` tells whether proxies can read and write a store."""
 
     WHOLE = "whole"
     FULL = "full"
-    """The store can be read and not written."""
+    """The store can be read but not written."""
     AWAY = "away"
 
 
 @dataclass(slots=True)
 class Outage:
-    """An `Outage` knows which part of the store can be used, and since when."""
+    """An `Outage` has the store's `Reach`, and the times of the latest outage."""
 
     clock: Callable[[], float] = time.monotonic
     reach: Reach = Reach.WHOLE
@@ -60,7 +60,7 @@ class Outage:
         return self.reach is Reach.AWAY
 
     def worsen(self, reach: Reach) -> bool:
-        """Note a failure and return whether it is new."""
+        """Store the `reach` after a failure, and return whether the reach has become worse."""
         self._tried = self.clock()
         if self.reach is reach or self.reach is Reach.AWAY:
             return False
@@ -85,7 +85,7 @@ class Outage:
         return self.clock() - self._tried < wait
 
     def improve(self, reach: Reach) -> None:
-        """Note the result of a try to reach the store."""
+        """Store the `reach` that the latest try has found."""
         self.reach = reach
         self._tried = self.clock()
         if reach is Reach.WHOLE:

@@ -64,8 +64,8 @@ class Originals:
 
 
 def key_of_before(ref: str) -> str:
-    """Return the reference of a stored number. If the original is a part of a file, the number counts the
-    file's lines before the part."""
+    """Return the reference under which a number is stored. If the original of `ref` is a part of a file, the
+    number counts the file's lines before the part."""
     return f"{ref} before"
 
 

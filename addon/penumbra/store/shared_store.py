@@ -50,9 +50,9 @@ _GRACE = 0.15
 """Seconds for which a store is not used after an outage, so that each proxy can first take back its failed
 writes."""
 _LOOK_SECONDS = 0.25
-"""The greatest number of seconds in which the store must answer if a request needs the answer."""
+"""The seconds within which the store must answer a try that a request waits for."""
 _LONGEST_LOOK = 0.75
-"""The greatest number of seconds that such a request waits to learn whether the store is back."""
+"""The greatest number of seconds that a request waits for a try to reach the store."""
 _TAKE_BACK = """
 for number, name in ipairs(KEYS) do
   local nonce, former = ARGV[2 * number], ARGV[2 * number + 1]
@@ -78,7 +78,7 @@ class StoreFigures:
     conflicts: int = 0
     """Number of decisions that another proxy had made first."""
     guessed: int = 0
-    """Number of results that another proxy had sent and whose form could not be looked up. Each of these
+    """Number of results that another proxy had sent in a form that could not be looked up. Each of these
     results may have changed a prefix that the provider had cached."""
 
 
@@ -87,7 +87,8 @@ class _Batch:
     done: asyncio.Future[list[Any] | None]
     commands: list[Command] = field(default_factory=list)
     afterwards: list[Command] = field(default_factory=list)
-    """Commands that are sent on the same connection if no answer comes."""
+    """Commands that are sent after a failure: on the same connection if no answer comes in time, otherwise on
+    another one."""
 
 
 class SharedStore:
@@ -122,7 +123,7 @@ class SharedStore:
         """Names of rows that other proxies may read although this proxy did not use their values."""
         self._wanted = asyncio.Event()
         self._trial: asyncio.Future[None] | None = None
-        """The try to reach the store that is running now."""
+        """The current try to reach the store; None if there is none."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._holders = 1
         self._returning: list[WeakMethod[Callable[[], None]]] = []
@@ -199,7 +200,7 @@ class SharedStore:
         return Seal(self._records, table)
 
     def name(self, table: str, key: bytes) -> bytes:
-        """Return the store's key of a value."""
+        """Return the name under which the store has the value of `key`."""
         digest = hashlib.blake2b(key, key=self._names, digest_size=16, person=table.encode()[:16])
         return _PREFIX + table.encode() + b":" + digest.digest()
 
@@ -250,7 +251,7 @@ class SharedStore:
 
     async def look_again(self) -> bool:
         """Return whether the store can be read. A store that is away is tried now, unless it was tried
-        recently. The caller's request depends on the decisions of other proxies."""
+        recently. Callers use this method if they can't do without the store."""
         if self.outage.reach is not Reach.AWAY:
             return True
         if self._trial is None:
@@ -313,7 +314,7 @@ class SharedStore:
         return None
 
     def _answer(self, batch: _Batch, sending: asyncio.Task[list[Any] | None]) -> None:
-        """Give the replies to the callers of `_ask`. A cancelled task, which may not have begun, has none."""
+        """Pass the replies to the callers of `_ask`. There are no replies if the task was cancelled."""
         self._round_trips -= 1
         error = None if sending.cancelled() else sending.exception()
         if error is not None:
@@ -407,7 +408,7 @@ class SharedStore:
             self.outage.worsen(Reach.AWAY)
 
     async def _tried(self, seconds: float) -> Reach:
-        """Return the part of the store that can be used. Raises `_FAILURES`."""
+        """Try the store, write the delayed rows, and return a `Reach`. Raises `_FAILURES`."""
         await self._check(seconds)
         reply, *_ = await self._replies(self._probes, seconds)
         while not isinstance(reply, Exception) and self._delayed:
@@ -503,7 +504,7 @@ def _shown(url: str) -> str:
 
 
 _INLINE, _INLINE_BYTES = 20, 64_000
-"""Number and bytes of values up to which packing and unpacking is done on the event loop."""
+"""The greatest number of values, and of their bytes, that are packed or unpacked on the event loop."""
 _MOST_DOUBTFUL = 10_000
 _LEAST_PRUNED = 1_000
 _EMPTY_SECONDS = 5.0
@@ -644,7 +645,7 @@ class SharedTable(KeyedValues[V]):
         return True
 
     async def _give_way(self, keys: Sequence[bytes], values: Mapping[bytes, V]) -> bool:
-        """Replace values by those that other proxies wrote first, and return whether both are equal."""
+        """Replace values by those that other proxies wrote first. Return whether no value has changed."""
         self.forget(keys)
         there = await self.get(keys)
         if unreadable := {key: values[key] for key in keys if key not in there}:
@@ -657,7 +658,7 @@ class SharedTable(KeyedValues[V]):
         return await self._rows(self.recent(keys))
 
     def _late(self, keys: Iterable[bytes]) -> None:
-        """Note keys whose values are in memory and are not written yet."""
+        """Remember keys whose values are in memory but not yet written."""
         self.unwritten.update(keys)
         if len(self.unwritten) > 2 * len(self._memory) + _LEAST_PRUNED:
             # A value that is not in memory is read from the store anyway, so its key is not needed here.

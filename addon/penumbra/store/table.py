@@ -83,7 +83,7 @@ class Table(KeyedValues[V]):
         and `Schema.passes` returns True for the value."""
         now = self._clock()
         if self._files != self._database.file.renewals:
-            # A new file has replaced the file with the rows of the values in memory.
+            # A new file has replaced the file that had the rows of the values in memory.
             self._files = self._database.file.renewals
             known = {key: entry.value for key, entry in self._memory.items()}
             self._database.submit(partial(self._write, known, now))
@@ -193,7 +193,7 @@ class Table(KeyedValues[V]):
         return values
 
     def _moved(self, keys: Sequence[bytes], there: Sequence[Row], connection: Connection) -> list[Row]:
-        """Copy the rows that this file lacks from an earlier file, and return those rows."""
+        """Copy rows of these keys from an earlier file if this file lacks them, and return the copies."""
         if self._database.file.older is None or len(there) == len(keys):
             return []
         known = {key for key, _, _ in there}
