@@ -202,14 +202,14 @@ def main(arguments: Sequence[str]) -> int:
     return {"show": _show, "trust": _trust, "remove": _remove}[asked]()
 
 
-def _make(wish: Namespace) -> int:
+def _make(asked: Namespace) -> int:
     folder = own_folder()
-    if ca_file(folder).exists() and not wish.again:
+    if ca_file(folder).exists() and not asked.again:
         raise Failure(f"there is one in {folder}: `penumbra ca make --again` makes another in its place")
     try:
-        make(folder, None if wish.any_host else wish.hosts)
+        make(folder, None if asked.any_host else asked.hosts)
     except TooWide as error:
-        key = "--host" if error.glob in wish.hosts else "providers.yaml"
+        key = "--host" if error.glob in asked.hosts else "providers.yaml"
         raise Failure(f"{key}: {error}; --any-host allows any host", code=WRONG) from None
     except OSError as error:
         raise Failure(f"no CA can be made in {folder} ({error.strerror or error})") from None

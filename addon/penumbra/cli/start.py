@@ -223,8 +223,8 @@ class _OtherPlainHttp:
             flow.response.stream = True
 
 
-class _Face:
-    """A `_Face` applies the arguments of one start to mitmproxy."""
+class _Setup:
+    """A `_Setup` applies the arguments of one start to mitmproxy."""
 
     def __init__(self, command: str, arguments: Sequence[str], starter: Starter) -> None:
         self.command = command
@@ -236,7 +236,7 @@ class _Face:
         self.addon.is_wrapped = starter.is_wrap
         self.quiet = Quiet()
 
-    def furnish(self, master: Master) -> None:
+    def add_to(self, master: Master) -> None:
         """Add Penumbra's addon where mitmproxy adds scripts, and set Penumbra's defaults."""
         _add_after(master, "proxyserver", self.addon)
         if self.starter.is_wrap:
@@ -271,7 +271,7 @@ class _Face:
         message = worded(message)
         raise Failure(f"{self.command}: {message} (`penumbra {self.command} --help` names all)", code=2)
 
-    def settled(self, args: argparse.Namespace) -> dict[str, Any]:
+    def checked(self, args: argparse.Namespace) -> dict[str, Any]:
         """Check all options before anything is opened, and return the options to set. Raises Failure."""
         words = list(args.filter_args)
         if words and not words[0].startswith(FILTER_BEGINNINGS):
@@ -354,7 +354,7 @@ class _Done(Exception):
 
 def start(command: str, arguments: Sequence[str], *, starter: Starter | None = None) -> int:
     """Run mitmdump or mitmweb, and return its exit code. Raises Failure."""
-    face = _Face(command, arguments, starter or Starter())
+    setup = _Setup(command, arguments, starter or Starter())
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Each line must reach a file or a pipe at once.
         sys.stdout.reconfigure(line_buffering=True)
@@ -362,17 +362,17 @@ def start(command: str, arguments: Sequence[str], *, starter: Starter | None = N
     class Dump(dump.DumpMaster):
         def __init__(self, opts: options.Options) -> None:
             super().__init__(opts)
-            face.furnish(self)
+            setup.add_to(self)
 
     class Web(WebMaster):
         def __init__(self, opts: options.Options) -> None:
             super().__init__(opts)
-            face.furnish(self)
+            setup.add_to(self)
 
     # mitmproxy prints this name at the beginning of its errors about options.
     sys.argv[0] = "penumbra"
     try:
-        tools.run(Web if command == "web" else Dump, face.parser, face.arguments, face.settled)
+        tools.run(Web if command == "web" else Dump, setup.parser, setup.arguments, setup.checked)
     except _Done as done:
         return int(done.args[0] or 0)
     except OSError as error:
@@ -383,7 +383,7 @@ def start(command: str, arguments: Sequence[str], *, starter: Starter | None = N
             # in use.
             return WRONG
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    face.starter.ended(totals.record(face.addon.journal))
+    setup.starter.ended(totals.record(setup.addon.journal))
     return 0
 
 
