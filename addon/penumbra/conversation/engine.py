@@ -3,8 +3,8 @@
 `process` handles failures. `_accept` tries again with redaction alone, and `_send` tries again if the
 store has changed. `_send_once` lists the steps.
 
-If rewriting fails, the request is sent with redaction alone. If redaction raises, the request is not sent.
-Large bodies are read and rewritten in a worker thread.
+If rewriting fails, secrets are removed and nothing else changes. If redaction raises, the request is not
+sent. Large bodies are read and rewritten in a worker thread.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 _TRIES = 4
 _BACKGROUND = workers.WorkOwner("", b"")
-"""The owner of work that no request waits for."""
+"""The owner of background work, for which no request waits."""
 _PROJECTS = 4_096
 _PROJECT_CHARACTERS = 32
 _SEPARATORS = re.compile(r"[\\/]+")
@@ -81,7 +81,7 @@ class StoreAway(Exception):
 
 
 class _Unsettled(Exception):
-    """Raised if another proxy has decided first, or if the store may have lost a decision."""
+    """Raised if another proxy has decided about a text first, or if the store may have lost a decision."""
 
 
 class Engine:
@@ -148,7 +148,7 @@ class Engine:
     # The steps of a request, in order
 
     async def process(self, incoming: Incoming, settings: Settings) -> Accepted | Refused | None:
-        """Return the request that is sent or its refusal; None if the body is sent as it is."""
+        """Return the request that is sent, or its refusal; None if the body is sent unchanged."""
         started = time.perf_counter()
         try:
             accepted = await self._accept(incoming, settings, self._turn(incoming))
@@ -189,10 +189,10 @@ class Engine:
     async def _send(
         self, incoming: Incoming, settings: Settings, turn: Turn, retry: Plan | None = None
     ) -> Accepted | None:
-        """Take a request through the steps. Take the steps again if the store returned too little or
-        another proxy decided first. After some tries, the request gets the forms that it would get without
-        a store. `retry` has the new forms, not yet recorded, for a refused request. Raises StoreAway,
-        RuntimeError if all tries fail, and the exceptions of the steps."""
+        """Take a request through the steps. Repeat the steps if the store failed or another proxy decided
+        first. The last repetition uses the forms that the request would get without a store. `retry` has the
+        new forms for a refused request. Raises StoreAway, RuntimeError if all repetitions fail, and the
+        exceptions of the steps."""
         refuses = settings.store_away == "refuse"
         for attempt in range(_TRIES):
             failures, whole = self.stores.failures, self.stores.is_whole and attempt < _TRIES - 1
@@ -253,8 +253,8 @@ class Engine:
             return None
 
     def _without_unbound(self, incoming: Incoming, inputs: Inputs, prepared: Prepared | None) -> str:
-        """Drop reasoning that is bound to another prefix, if `limits.drop` is true. Return the new value of
-        the header `anthropic-beta`; empty if the header stays."""
+        """If `limits.drop` is true, drop reasoning whose prefix has changed. Return the new value of the
+        header `anthropic-beta`; empty if the header stays."""
         document = inputs.request.document
         if not (inputs.state.limits.drop and adoption.may_drop(incoming.api.format, document)):
             return ""
@@ -360,7 +360,7 @@ class Engine:
         new = {key: made for key, made in accepted.rewritten.decisions.items() if key not in planned}
         over = new.keys() & inputs.past.keys()
         tool = prepared.tool if prepared else ""
-        # The writes share a round trip. If another proxy has decided first, the next try repeats all of them.
+        # All writes take one round trip. If another proxy has decided first, `_send` repeats them all.
         is_settled, *_ = await asyncio.gather(
             self.stores.decisions.settle(new, over, unasked=not inputs.is_recorded),
             conversations.sent(
@@ -388,8 +388,8 @@ class Engine:
         sent: Accepted,
         change: Callable[[Redact], Plan | bytes | None],
     ) -> Accepted | None:
-        """Return another request in place of a refused request; None if no other request would help. `change`
-        runs outside of the event loop and returns other forms of the results, a whole body, or None. Raises
+        """Return a request that replaces a refused request; None if no other request would help. `change`
+        runs outside of the event loop. It returns new forms of results, a whole body, or None. Raises
         RedactionError and the exceptions of `_send`."""
         redact = await self.rules.redact(settings.redaction_failure)
         turn = self._turn(incoming)
@@ -447,13 +447,13 @@ class Engine:
         return (await turn.do(lambda: redact(text, ""), heavy=len(text) > self.settings.offload_bytes)).text
 
     def _turn(self, incoming: Incoming) -> Turn:
-        """Return the `Turn` of a request, in a queue that belongs to its client's address and credentials."""
+        """Return the `Turn` of a request. Requests with the same address and credentials share a queue."""
         owner = workers.WorkOwner(incoming.peer, incoming.credentials.scope(b""))
         return Turn(self.workers, owner, len(incoming.body))
 
 
 def _shared(settings: EngineSettings, there: SharedStore | None) -> SharedStore | None:
-    """Return the store that several proxies share, or None. `there` is a store that is already open."""
+    """Return the store that several proxies share, or None. `there` is that store if it is already open."""
     if there is not None:
         there.share()
         return there

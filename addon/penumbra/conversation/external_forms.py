@@ -1,9 +1,9 @@
 """This module chooses the results of a request that an external compressor shortens, and their forms.
 
-A result is not sent if its tool is skipped, its size or kind is unsuitable, or no part may be left out. For
-the other results a stored text is used, or a new text is requested. If no text arrives in time, the fallback
-becomes the form of the result. If the fallback is the pipeline or no change, `decide` treats the result like
-any other. External compressors are off by default.
+A result is not sent if its tool is skipped, its size or kind is unsuitable, or no part may be left out. The
+other results get a stored text, or the compressor is asked for a new one. If no text arrives in time, the
+result gets the fallback. If the fallback is the pipeline or no change, `decide` treats the result like any
+other. External compressors are off by default.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from penumbra.store.stores import Stores
 from penumbra.wire.document import Document
 
 LIMIT = 2_000
-"""The greatest number of characters of the question that are sent. Longer questions lose their beginning."""
+"""The greatest length in characters of the question. A longer question loses its beginning."""
 _KINDS = (None, "text", "input_text")
 
 
@@ -92,10 +92,9 @@ def without_injected(text: str) -> str:
 _QUOTED = frozenset({"read", "edit", "write"})
 _NO_CAP = 1 << 62
 _CHAIN_BYTES = 8_192
-"""The greatest size in bytes of a result that is left to the pipeline, if the pipeline and a strategy are in
-use."""
+"""If the pipeline and a strategy are in use, results up to this size in bytes are left to the pipeline."""
 _INTENT, _ARGUMENT = 1_000, 400
-"""The limits in characters for the purpose of a call and for one argument in it."""
+"""The greatest lengths in characters of a call's purpose, and of one argument in the purpose."""
 _MOST_MISFITS = 100
 """The greatest number of hosts that the log names."""
 _log = logging.getLogger(__name__)
@@ -103,7 +102,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A `_Pending` is a result that a strategy is to shorten."""
+    """A `_Pending` is a result that a strategy will shorten."""
 
     key: bytes
     output: ToolOutput
@@ -115,8 +114,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Selector:
-    """A `_Selector` chooses the results of one request that are sent to a strategy, and the forms of these
-    results."""
+    """A `_Selector` chooses which results of one request are sent to a strategy, and chooses their forms."""
 
     inputs: Inputs
     strategy: Strategy
@@ -130,7 +128,7 @@ class _Selector:
         return self.inputs.request.settings
 
     def pending(self) -> tuple[list[_Pending], dict[bytes, Asked]]:
-        """Return the results for a strategy, and the reasons why the others are not sent. Raises
+        """Return the results for a strategy and, by key, why each other result is not sent. Raises
         RedactionError."""
         request, pending, others = self.inputs.request, list[_Pending](), dict[bytes, Asked]()
         for item in undecided(request, self.inputs.past):
@@ -173,7 +171,7 @@ class _Selector:
 
     @property
     def _in_chain(self) -> bool:
-        """Return whether the pipeline shortens the input of the strategy, without its final cut."""
+        """Return whether the pipeline shortens a text before the strategy does."""
         return self.settings.strategy.startswith("pipeline")
 
     def _shorten(self, output: ToolOutput, clean: Redact) -> Shortened:
@@ -188,7 +186,7 @@ class _Selector:
 
     @property
     def overhead(self) -> str:
-        """Return the prefix of a text that was shortened with loss."""
+        """Return the prefix of forms with loss; empty if there are no references."""
         references = self.inputs.references
         return references.overhead() if references is not None else ""
 
@@ -199,11 +197,11 @@ class _Selector:
         return settings.lossy != "off" and (self.inputs.references is not None or settings.lossy == "on")
 
     def instead(self, pending: _Pending) -> str:
-        """Return the text that is sent if there is no response. A response must be smaller than this text."""
+        """Return the text that is sent without a strategy, whose text must be smaller."""
         return (self.overhead if pending.base.loss is Loss.LOSSY else "") + pending.base.text
 
     def asked(self, pending: _Pending, outcome: Outcome) -> Asked:
-        """Return the outcome of asking about a result."""
+        """Return the form of a result and how the strategy answered."""
         if outcome.text is not None:
             return Asked(outcome.how, self._lossy(pending, outcome.text, self.strategy.name))
         if self.settings.fallback_strategy == "simple" and not self._in_chain:
@@ -216,7 +214,6 @@ class _Selector:
         return replace(pending.base, text=text, loss=Loss.LOSSY, stages=(*pending.base.stages, stage))
 
     def answers(self, pending: Sequence[_Pending], outcomes: Sequence[Outcome]) -> dict[bytes, Asked]:
-        """Return the outcome for each result, by key."""
         return {one.key: self.asked(one, got) for one, got in zip(pending, outcomes, strict=True)}
 
     def asks(self, pending: Sequence[_Pending]) -> list[Job]:
@@ -273,7 +270,7 @@ class ExternalForms:
         self._http = Http(listening)
         self._closing: asyncio.Task[None] | None = None
         self._misfits: set[str] = set()
-        """Hosts that were already logged because their clients have no credential that could pay."""
+        """Hosts whose clients have no credential that could pay. Each of these hosts was logged."""
 
     def close(self) -> None:
         """End all calls."""
@@ -283,8 +280,8 @@ class ExternalForms:
             self._closing = asyncio.get_running_loop().create_task(self._http.close())
 
     async def forms(self, incoming: Incoming, inputs: Inputs, work: Work) -> dict[bytes, Asked]:
-        """Return the outcome for each result that was considered, by key; empty without a working compressor.
-        Raises RedactionError."""
+        """Return the outcome for each considered result, by key; empty without a working compressor. Raises
+        RedactionError."""
         words = "Penumbra asks no external compressor about a request"
         with errors.contained(_log, words, logging.WARNING, (RedactionError,)):
             return await self._forms(incoming, inputs, work)
@@ -338,7 +335,7 @@ def _cleaned(clean: Redact, text: str) -> str:
 
 
 def intent(arguments: Any) -> str:
-    """Return the purpose of a call in one line: its arguments, with long arguments cut."""
+    """Return the purpose of a call in one line: its arguments, each cut to a length."""
     if isinstance(arguments, dict):
         parts = [f"{name}: {_short(value)}" for name, value in arguments.items()]
         return "; ".join(parts)[:_INTENT]
@@ -351,7 +348,7 @@ def _short(value: Any) -> str:
 
 
 def _reader(request: Request) -> Model:
-    """Return the model that reads the results, with the prices of the model's cache if known."""
+    """Return the model that reads the results, with the prices of its cache if they are known."""
     model = request.conversation.model
     try:
         price = cache_price.of_request(request.api.format, model, request.document)

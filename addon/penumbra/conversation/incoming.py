@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """An `EngineSettings` has the settings that make an engine. If one of them changes, a new engine is
-    made. Sizes are bytes, times are seconds."""
+    """An `EngineSettings` has the settings of an engine. If a setting changes, a new engine is made. Sizes
+    are bytes, times are seconds."""
 
     database: Path | None
     """The file of the database; None to keep everything in memory."""
@@ -45,7 +45,7 @@ class EngineSettings:
     page_bytes: int
     """The size of a page of an original that the model asks for."""
     user_rules: Loaded | None
-    """Rules of the user's own file; None without a file."""
+    """The rules in the user's own file; None without a file."""
     gitleaks_only: bool
     secrets_allow: tuple[str, ...]
     rules: str
@@ -56,7 +56,7 @@ class EngineSettings:
 
     @classmethod
     def of(cls, settings: Settings, user_rules: Loaded | None = None) -> EngineSettings:
-        """Return the part of the settings that makes an engine."""
+        """Return the settings of an engine, out of all settings."""
         return cls(
             database=database_path(settings),
             shared=shared_place(settings),
@@ -115,13 +115,13 @@ class Accepted(Struct, frozen=True):
     line: str = ""
     """Changes to the conversation as a whole, for a log."""
     cold_turn: ColdTurn | None = None
-    """The unchanged part of the request, if forms or tools changed because the cache is cold."""
+    """The size of the unchanged prefix, if a cold cache let forms or tools change; otherwise None."""
     hidden: Mapping[str, int] = {}
     """Secrets newly found outside of tool results, by rule."""
     betas: str = ""
     """New value of the header `anthropic-beta`; empty if the header stays."""
     restoration: Restoration | None = None
-    """Values that may be put back into the response; None if there are none."""
+    """Secrets that may replace their placeholders in the response; None if there are none."""
     bounds: Bounds = NOT_KNOWN
     """The limits for originals that the model gets after this turn."""
     usage_scale: UsageScale | None = None
@@ -133,7 +133,7 @@ class Accepted(Struct, frozen=True):
     project: str = ""
     """A short name of the conversation's folder; empty if no request has named one."""
     plan: Plan | None = None
-    """The forms of a retry, which are recorded only after the provider has accepted the retry."""
+    """The forms of a retry, recorded after the provider has accepted it; None for other requests."""
 
     @property
     def conversation(self) -> bytes:

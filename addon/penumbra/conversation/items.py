@@ -1,8 +1,8 @@
-"""This module has the texts of a request that may change, and makes their keys in the ledger of decisions.
+"""This module has the texts of a request that may change, and makes the keys of decisions about them.
 
-An `Item` is a text of a tool result that may be shortened. From a `Searched`, such as user text that may
-be a result, only secrets are removed. Decisions about both are remembered, so that a rewritten prefix
-stays the same.
+An `Item` is a text of a tool result that may be shortened. From a `Searched`, such as user text that may be a
+result, only secrets are removed. All these decisions are remembered, so that a rewritten prefix stays the
+same.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class Keys:
     """A `Keys` makes the items of one request."""
 
     possession: bytes
-    """The key of a caller's hashes. Requests of other callers therefore find no decision."""
+    """The key of all hashes, different for each caller, so that no caller finds the decisions of another."""
     opening: bytes
     """A hash of the first words of the conversation."""
 
     @classmethod
     def of(cls, possession: bytes, opening: str) -> Keys:
-        """Return the keys of a conversation that begins with the words `opening`."""
+        """Return the `Keys` of a conversation that begins with the words `opening`."""
         data = opening.encode("utf-8", "surrogatepass")
         return cls(possession, hashlib.blake2b(data, digest_size=16).digest())
 
     def item(self, document: Document, before: bytes, result: ResultText) -> Item | None:
-        """Return the item of a result's text; None without text. `before` is a hash of all earlier calls."""
+        """Return a result's text as an `Item`; None without text. `before` is a hash of all earlier calls."""
         text = document.string(result.value)
         if text and result.part is not None:
             text = text[slice(*result.part)]
@@ -90,7 +90,7 @@ class Searched:
     command: str | None = None
     """The command that printed the text; None if the arguments of `call` have the command."""
     part: tuple[int, int] | None = None
-    """The range of characters of the value that is the text; None for the whole value."""
+    """The range of the text among the characters of the value; None if the text is the whole value."""
 
     def redacted(self, document: Document, redact: Redact) -> Decision:
         """Return the text without its secrets. Raises RedactionError."""
@@ -106,13 +106,12 @@ class Searched:
         return hint(parts.decoded_arguments(document, self.call)) if self.command is None else self.command
 
     def edit(self, document: Document, decision: Decision) -> None:
-        """Replace the text by its decided form."""
         if decision.text is not None:
             put(document, self.value, self.part, decision.text)
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
-        """Return whether a value without a decision keeps its secrets. A value that the provider has not seen
-        does not keep them (see `adoption.keeps_secrets`)."""
+        """Return whether a value without a decision keeps its secrets, as in `adoption.keeps_secrets`. A
+        value that the provider has not seen loses them."""
         return self.turn <= conversation.last_response and adoption.keeps_secrets(
             adopt, self.turn, conversation, format_name
         )
@@ -145,7 +144,7 @@ class Members(Searched):
 
     def keeps_secrets(self, adopt: str, conversation: Conversation, format_name: str) -> bool:
         if self.block.answered:
-            # Reasoning in the same message may follow the result.
+            # Reasoning after the result may be in the same message, so the turn before counts.
             return adoption.keeps_secrets(adopt, self.turn - 1, conversation, format_name)
         return Searched.keeps_secrets(self, adopt, conversation, format_name)
 
@@ -159,7 +158,7 @@ def put(document: Document, value: Raw, part: tuple[int, int] | None, text: str)
 
 
 def for_program(item: Item) -> Searched:
-    """Return an item for a result that a program reads. Only its secrets are removed."""
+    """Return a result that a program reads. Only its secrets are removed."""
     result = item.result
     return Searched(result.value, result.call, result.turn, item.key, item.text)
 
@@ -193,8 +192,8 @@ def read_searched(
     passages: Iterable[Passage],
     scope: bytes,
 ) -> tuple[Searched, ...]:
-    """Return the values of a conversation from which only secrets are removed. `blocks` are parts of results,
-    each with the index of its message. `passages` are parts of the user's text that may be results."""
+    """Return the values that change only by losing their secrets. `blocks` are parts of results, each with
+    the index of its message. `passages` are parts of the user's text that may be results."""
     searched: list[Searched] = []
     for turn, block in blocks:
         call = conversation.calls.get(block.call_id)

@@ -1,10 +1,10 @@
 """This module decides whether a request declares the injected tool. A small conversation may begin without
 the tool.
 
-Every later request repeats the declaration. In a small conversation, the declaration can cost more than
-the tool saves. A conversation that begins small therefore gets no tool, and no forms that need the tool,
-until the tool saves more than it costs. Tools come first in the cached prefix, so after a late declaration
-the whole prefix is written to the cache again.
+Every later request repeats the declaration. In a small conversation, the declaration can cost more than the
+tool saves. A conversation that begins small therefore gets no tool until the tool saves more than it costs.
+Until then, it gets no forms that need the tool. Tools come first in the cached prefix, so after a late
+declaration the whole prefix is written to the cache again.
 
 Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), so that the cached prefix stays.
 With these APIs, the tool is declared as soon as shortening with loss saves more than the declaration costs.
@@ -42,7 +42,7 @@ from penumbra.store.decisions import Decision
 LINE = "rewrote the tools: from now on originals can be asked for"
 """The log line for a late declaration."""
 _LITTLE = 1_024
-"""The size in tokens of the smallest prefix that is expensive to write to the cache again."""
+"""A prefix of fewer tokens is cheap to write to the cache again."""
 table = partial(rules.table, "inline_tools.yaml")
 
 
@@ -59,14 +59,13 @@ def is_documented(format_name: str, host: str, model: str, betas: str) -> bool:
 
 
 def is_inline(incoming: Incoming, request: Request) -> bool:
-    """Return whether the injected tool, when needed, is declared after a message of this conversation."""
+    """Return whether this conversation may get the injected tool by a declaration after a message."""
     host, betas = incoming.host.rpartition(":")[0], incoming.headers.get("anthropic-beta", "")
     is_known = is_documented(request.format, host, request.conversation.model, betas)
     return is_known and not _needs_at_once(incoming, request)
 
 
 def _needs_at_once(incoming: Incoming, request: Request) -> bool:
-    """Return whether a conversation already needs the tool in its first request."""
     settings = request.settings
     return bool(
         settings.lossy == "on"
@@ -80,7 +79,7 @@ def _needs_at_once(incoming: Incoming, request: Request) -> bool:
 
 
 def may_wait(incoming: Incoming, inputs: Inputs) -> bool:
-    """Return whether the conversation has no injected tool yet because it does not need the tool."""
+    """Return whether the conversation has no injected tool yet, because no form needs the tool."""
     request, state = inputs.request, inputs.state
     if is_inline(incoming, request):
         return not shows_references(request, inputs.past)
@@ -102,8 +101,8 @@ def is_due(
     is_inline: bool = False,
     reopened: frozenset[bytes] = frozenset(),
 ) -> bool:
-    """Return whether a conversation without the tool gets the tool with this request. Raises RedactionError.
-    `past` has the earlier decisions. Decisions about the keys in `reopened` may change."""
+    """Return whether this request gives the tool to a conversation without the tool. `past` has the earlier
+    decisions. Forms of results with keys in `reopened` may change. Raises RedactionError."""
     conversation = request.conversation
     last = conversation.last_response
     if is_inline:
@@ -111,7 +110,7 @@ def is_due(
             return False
         new = [item for item in request.items if item.result.turn > last]
         if any(past[item.key].facts.ref for item in new if item.key in past):
-            # The client has sent this request before, and the response was lost.
+            # An unread result has a reference, so this request was sent before, and its response was lost.
             return True
         unread = [item for item in new if item.key not in past]
         unread += [item for item in request.items if item.key in reopened]
@@ -130,7 +129,7 @@ def is_due(
     seen = len(request.document.text()) / BYTES_PER_TOKEN - unseen - gone
     least_cached = max(price.minimum, _LITTLE)
     if seen < least_cached:
-        # No prefix is cached yet. The declaration can wait for the first request that is cached.
+        # No prefix is cached yet. The tool is declared with the first request that is long enough.
         return seen + unseen >= least_cached
     once = seen * (price.write - price.read) + _declaration() * price.write
     unread = [item for item in request.items if item.result.turn > last and item.key not in past]
@@ -138,7 +137,7 @@ def is_due(
 
 
 def shows_references(request: Request, past: Mapping[bytes, Decision]) -> bool:
-    """Return whether the model has read a reference that stays in the request."""
+    """Return whether the model has already read a reference in this request."""
     last = request.conversation.last_response
     unread = {item.key for item in request.items if item.result.turn > last}
     return not unread.issuperset([key for key, decision in past.items() if decision.facts.ref])
@@ -154,7 +153,7 @@ def _declaration() -> int:
 def _saves_more(
     request: Request, items: Sequence[Item], redact: Callable[[str, str], Redacted], least: float
 ) -> bool:
-    """Return whether the tool would save more than `least` tokens in these results. Raises RedactionError."""
+    """Return whether the tool would save more than `least` tokens in these items. Raises RedactionError."""
     if sum(len(item.text) for item in items) <= least:
         return False
     settings = request.settings

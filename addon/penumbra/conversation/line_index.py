@@ -1,8 +1,8 @@
 """This module has the line index of a conversation. The index finds a line in the conversation's earlier
 texts: forwarded results and arguments of calls.
 
-Some lines depend on a legend or heading: values of a pattern, rows of a table, hits below the name of
-their file. Below another heading, such a line means something else, so it does not count as a line of the
+Some lines depend on a legend or heading: values of a pattern, rows of a table, hits below the name of their
+file. Such a line would mean something else below another heading, so it does not count as a line of the
 output. Lines that Penumbra has written don't count either.
 """
 
@@ -65,8 +65,8 @@ def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]
 
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
-    """Return the number of each line in the original, counted from 1 and rising. The number is that of the
-    first equal line after the previous line's place; 0 if there is none."""
+    """Return, for each line, the number of the equal line in the original, counted from 1. Numbers rise from
+    line to line. A line without an equal line after the previous place gets 0."""
     wanted = {line.rstrip() for line in lines if line is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for position in range(len(original) - 1, -1, -1):
@@ -85,14 +85,14 @@ def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]
 
 
 def _numbers_from(first: int, text: str, count: int) -> list[int]:
-    """Return the numbers of `count` lines: 0 for lines of the envelope; `first` and up for the others."""
+    """Return the numbers of `count` lines: 0 for each line of the envelope, others count from `first`."""
     head, _, tail = split_envelope(text)
     before, after = head.count("\n"), tail.count("\n")
     return [*[0] * before, *range(first, first + count - before - after), *[0] * after]
 
 
 LEAST_CHARACTERS = 12
-"""The smallest number of characters, without blanks around them, in a line that is looked up by itself."""
+"""A line with fewer characters, apart from the blanks around them, is not looked up by itself."""
 
 
 def is_telling(line: str) -> bool:
@@ -101,22 +101,22 @@ def is_telling(line: str) -> bool:
 
 
 _LONGEST_TIMED = 1_000
-"""The length in characters of the longest line in which times are looked for."""
+"""Times are not looked for in a line with more characters."""
 _TIME = re.compile(
     r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
     r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
     r"|\b[0-9]+(?:\.[0-9]+)? ?(?:ms|s|m|h|us|µs|ns)\b(?: ?[0-9]+(?:\.[0-9]+)? ?(?:ms|s|m)\b)?"
 )
-"""A time of day, a date with it, or a duration."""
+"""A time of day (perhaps with a date), or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""A sign of a time. A search for this sign is faster than a search for a time."""
+"""Every time contains this. A search for it is faster than a search for a time."""
 _SOME_TIME_SIGN = Linear(_TIME_SIGN.pattern.encode())
-"""A wider form of `_TIME_SIGN`, for whole texts."""
+"""It finds at least the lines with a `_TIME_SIGN`, in all lines of a text at once."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
     r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
 )
-"""The words of a line whose times are the purpose of the command."""
+"""Words of lines whose times are what the command was run for, such as benchmarks."""
 
 
 def _timeless(line: str) -> str:
@@ -151,9 +151,9 @@ class EarlierText(NamedTuple):
 
 _START = attrgetter("start")
 _MOST_PLACES = 24
-"""The greatest number of places of a line that are returned. These are the latest places."""
+"""At most this number of places of a line is returned, the latest ones."""
 _MOST_STEPS = 96
-"""The greatest number of places that are examined. In some of them, other blanks may be around the line."""
+"""At most this number of places of a line is examined. At some, the blanks around the line differ."""
 
 
 @dataclass(slots=True)
@@ -165,9 +165,9 @@ class LineIndex:
     _latest: dict[str, int] = field(default_factory=dict)
     """The latest position of each line among the lines of all texts, by the line without blanks around it."""
     _before: dict[int, int] = field(default_factory=dict)
-    """For each position of a line that occurred before, the line's previous position."""
+    """The previous position of a repeated line, by its position."""
     _timed: set[str] = field(default_factory=set)
-    """The lines that have times, with their times removed."""
+    """The lines with times, without the times."""
     _facts: set[bytes] = field(default_factory=set)
     _unread: list[Sequence[str | None]] = field(default_factory=list)
     """Texts whose facts have not been extracted yet."""
@@ -196,9 +196,9 @@ class LineIndex:
         first: int = 0,
         has_numbers: bool = True,
     ) -> None:
-        """Add a text of the call that was noted last in `calls`. `original` and `is_numbered` are as in
-        `read`. `is_lossy` is true if the text lacks a part of the result. `first` is the file's line number
-        of the first line, if the call names a line and the lines have no numbers."""
+        """Add a text of the last call in `calls`. `original` and `is_numbered` are as in `read`. `is_lossy`
+        is true if the text lacks a part of the result. `first` is the number of the first line in its file,
+        if the call names it; otherwise 0."""
         lines, output, numbers = self.read(text, original, is_numbered=is_numbered)
         if not is_argument:
             self._unread.append(output if is_lossy else lines)
@@ -234,12 +234,12 @@ class LineIndex:
         return not self._latest
 
     def found(self, bare: Sequence[str]) -> list[int]:
-        """Return the positions of the telling lines in `bare` that an earlier text has."""
+        """Return the positions in `bare` of the long enough lines that an earlier text has."""
         latest = self._latest
         return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 
     def places(self, line: str) -> list[tuple[EarlierText, int]]:
-        """Return the latest places of a line, the latest first. A place is a text and a position."""
+        """Return places of a line, the latest first. A place is a text and a position in it."""
         places: list[tuple[EarlierText, int]] = []
         position = self._latest.get(line.strip(), -1)
         for _ in range(_MOST_STEPS):
@@ -266,17 +266,15 @@ class LineIndex:
 
 
 class LineIndexes:
-    """A `LineIndexes` keeps the line indexes of active conversations, by a hash of their texts. Only one
-    request at a time uses an index."""
+    """A `LineIndexes` keeps the line indexes of active conversations. Only one request uses an index."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._indexes: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
 
     def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
-        """Remove and return the index that has the most of these texts, counted from the first text, and the
-        number of its texts. Return a new index if there is none. `hashes` has, for each text, a hash of this
-        text and all earlier texts."""
+        """Remove and return the index with the most of these texts from the first on, and their number.
+        Return a new index if there is none. Each of `hashes` is of a text and all earlier texts."""
         with self._lock:
             for count in range(len(hashes), 0, -1):
                 index = self._indexes.pop(hashes[count - 1], None)
@@ -285,8 +283,8 @@ class LineIndexes:
         return LineIndex(), 0
 
     def keep(self, text_hash: bytes, index: LineIndex, characters: int) -> None:
-        """Keep an index of the texts with this hash and number of characters, unless they alone exceed the
-        limit. Above the limit, the least recently used indexes are dropped."""
+        """Keep an index by the hash of its texts, unless their `characters` alone exceed the limit. Above a
+        limit, the least recently used indexes are dropped."""
         if characters > CHARACTERS:
             return
         with self._lock:

@@ -31,11 +31,11 @@ from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 
 _CHARACTERS = 64_000
-"""The number of characters after which older texts are not read."""
+"""After this number of characters, older texts are not read."""
 _OLDEST = 0.3
-"""The weight of a name that was used long ago. The name that was used last has weight 1."""
+"""The weight of the oldest names. The latest names have weight 1."""
 _ESCAPE = re.compile(r"(?<!\\)\\++[a-z]")
-"""An escaped control character in JSON, also in JSON within a JSON string."""
+"""The escape of a control character such as a newline, in JSON or in JSON within a JSON string."""
 
 
 class Mentions:
@@ -44,9 +44,9 @@ class Mentions:
     def __init__(self) -> None:
         self._places: list[tuple[int, Raw]] | None = None
         self._read: dict[int, tuple[list[str], int]] = {}
-        """The names in each text and its number of characters, by the text's offset in the body."""
+        """For each text, by its offset in the body: its names, and the number of characters read."""
         self._last: tuple[int, Mapping[str, float]] = -1, {}
-        """The number of texts before the result that was asked for last, and the names in these texts."""
+        """What `before` returned last, after the number of texts before the result."""
 
     def before(
         self, document: Document, wire: ApiFormat, conversation: Conversation, result: ResultText
@@ -96,7 +96,6 @@ class Request(Struct, frozen=True):
     structured: Structured = msgspec.field(default_factory=Structured)
     mentions: Mentions = msgspec.field(default_factory=Mentions)
     caller: Caller = msgspec.field(default_factory=lambda: Caller(b""))
-    """The caller, with the conversation if it is known."""
     uncalled: frozenset[str] = frozenset()
     """The ids of the calls that are missing from the request although the request has their results."""
     chain: Chain = msgspec.field(default_factory=Chain)
@@ -130,7 +129,7 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A `Plan` is a set of decisions about a request as a whole, made before the request is rewritten."""
+    """A `Plan` has decisions that are made before the request is rewritten."""
 
     decisions: Mapping[bytes, Decision] = field(default_factory=dict)
     originals: Mapping[str, str] = field(default_factory=dict)
@@ -179,6 +178,6 @@ class Rewritten:
     decisions: Mapping[bytes, Decision]
     """New decisions."""
     originals: Mapping[str, str]
-    """The redacted originals of the texts that got a reference in this request, by reference."""
+    """The redacted originals of texts that got a reference in this request, by that reference."""
     is_cut: bool = False
     """True if the body as a whole was cut. The body then lacks some results in `shown`."""

@@ -1,9 +1,9 @@
 """This module removes secrets from the texts outside of tool results.
 
 The system text and the user's texts are searched for earlier secrets of the caller. All rules apply to texts
-that may contain tool results: the texts of a request without tools and calls, and messages with a
-transcript (`rules/user_results.yaml`). With `penumbra_redact_scope=all`, all rules apply to all texts,
-including the model's texts and the arguments of calls.
+that may contain tool results: messages with a transcript (`rules/user_results.yaml`), and all texts of a
+request without tools and calls. With `penumbra_redact_scope=all`, all rules apply to all texts, including the
+model's texts and the arguments of calls.
 
 The first decision about a text is final, even if the text had no secret.
 """
@@ -31,7 +31,7 @@ from penumbra.wire.json_values import encode
 from penumbra.wire.prefix_memory import Computation
 
 _LEAST = 10
-"""The size in bytes of the smallest JSON of a text in which a rule could recognise a secret."""
+"""A text whose JSON has fewer bytes is too short for a secret."""
 
 
 class Extent(Enum):
@@ -86,8 +86,8 @@ def _extent(request: Request, prompt: Prompt) -> Extent:
 
 
 def _key(request: Request, extent: Extent) -> hashlib.blake2b:
-    """Return the hash with which all keys begin. A search of all texts has another hash, so that it does not
-    take over the decisions of a narrower search."""
+    """Return the hash with which all keys begin. With `Extent.ALL`, the hash is another one, so that no
+    decision of a narrower search is found."""
     key = hashlib.blake2b(key=request.caller.owner[:64], digest_size=16, person=b"outside")
     key.update(b"all\0" if extent is Extent.ALL else b"\0")
     opening = request.conversation.opening.encode("utf-8", "surrogatepass")
@@ -142,9 +142,9 @@ def search(
     by_rules: Redact,
     by_values: Redact,
 ) -> tuple[Request, Outside]:
-    """Remove secrets from the request's texts by earlier and new decisions. Raises RedactionError. Returns
-    the request and the new decisions. If a text has changed, the request is read again. `by_rules` redacts by
-    all rules, and `by_values` redacts only the caller's earlier secrets."""
+    """Remove secrets from the request's texts by earlier and new decisions. Return the request, read again if
+    a text has changed, and the new decisions. `by_rules` redacts by all rules. `by_values` redacts only the
+    caller's earlier secrets. Raises RedactionError."""
     document, amended = request.document, False
     decisions: dict[bytes, Decision] = {}
     counts: Counter[str] = Counter()
@@ -163,8 +163,8 @@ def search(
 
 
 def _is_kept(request: Request, text: OutsideText) -> bool:
-    """Return whether a text without a decision keeps its secrets. The provider must already have the text. In
-    addition, either `adopt` is `raw`, or the provider would refuse later reasoning if the text changed."""
+    """Return whether a text without a decision keeps its secrets. The provider must have the text already.
+    Also, `adopt` must be `raw`, or a change of the text must make the provider refuse later reasoning."""
     settings, conversation = request.settings, request.conversation
     if settings.redact_scope == "all" or text.turn > conversation.last_response:
         return False
@@ -174,8 +174,8 @@ def _is_kept(request: Request, text: OutsideText) -> bool:
 
 
 def _decided(document: Document, value: Raw, redact: Redact) -> Decision:
-    """Return the JSON of a value without its secrets. A string remains a string. An object or array is
-    redacted as JSON text, so that rules see the names of its members."""
+    """Return a decision with the JSON of a value without its secrets. A string remains a string. An object or
+    array is redacted as JSON text, so that rules see the names of its members."""
     source = document.source(value)
     is_string = document.is_string(value)
     if not is_string and source[:1] not in (b"{", b"["):

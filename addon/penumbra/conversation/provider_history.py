@@ -1,9 +1,9 @@
 """This module finds the results in histories that the provider stores. Later results may refer to them.
 
-A response is remembered with the results before it, by its id and its credential. A later request may
+A response is remembered by its id and credential, together with the results before it. A later request may
 continue the response. A provider may drop parts of a history: everything before a compaction, and results
-that `context_management`, `truncation` or a plugin clears. If a request allows this, no result refers to
-a result of the history.
+that `context_management`, `truncation` or a plugin clears. If a request allows this, no result refers to a
+result of the history.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from penumbra.store.exchanges import ProviderResult
 from penumbra.wire.document import Document
 
 _COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "context_compaction"}
-"""Types of the items and content blocks that replace all earlier ones."""
+"""Types of items and content blocks that stand for all earlier items."""
 _BEGINNINGS = (b'"compaction', b'"context_compaction')
 _THINKING_ONLY = "clear_thinking_"
-"""The beginning of the types of edits that drop only reasoning."""
+"""Edits whose type begins with this drop only reasoning."""
 _PLUGIN = "context-compression"
 """OpenRouter's plugin that removes messages from the middle of a conversation, as `transforms` does."""
 _DROPPING = ("truncation", "transforms", "context_management", "plugins")
-"""The members that may ask for less than the whole history."""
+"""The members with which a request may ask the provider to drop parts of the history."""
 _NESTED = "additionalModelRequestFields"
 """The member with the parameters that Bedrock passes to the model's own API."""
 
 
 def keeps_results(document: Document) -> bool:
-    """Return whether no member of the request lets the provider drop results of the history."""
+    """Return whether the provider must keep all results of the history, apart from compactions."""
     return document.once(_keeps_results)
 
 
@@ -90,7 +90,7 @@ def _is_compaction(document: Document, message: Raw) -> bool:
 
 
 MOST = 128
-"""The greatest number of a history's results that are remembered. These are the latest results."""
+"""At most this number of a history's results is remembered, the latest ones."""
 _MORE = (ProviderResult(b"", b"", "", "", complete=False),)
 """The value for a history whose results are unknown."""
 _REFUSED = (
@@ -102,8 +102,8 @@ _UNKNOWN = "Penumbra knows of one only what came with this credential and with t
 
 
 def results_before(request: Request, prepared: Prepared | None) -> tuple[ProviderResult, ...]:
-    """Return the results of the history before a request. Raises OverrideError if the request names a session
-    and the results are not certain."""
+    """Return the results that the provider stored before a request. Raises OverrideError if the request names
+    a session and Penumbra may not know all these results."""
     if not is_elsewhere(request.document):
         return ()
     is_sure = keeps_all(request.document, request.conversation.messages)
@@ -114,7 +114,7 @@ def results_before(request: Request, prepared: Prepared | None) -> tuple[Provide
 
 
 def _wants_duplicates(request: Request) -> bool:
-    """Return whether the request names a session. Its results may then have been sent earlier."""
+    """Return whether the request names a session and may refer to its results."""
     settings = request.settings
     if not (settings.session_id and settings.dedup and settings.shortens):
         return False
@@ -127,14 +127,14 @@ def results_after(
     before: tuple[ProviderResult, ...],
     name: Callable[[str, Any], str],
 ) -> tuple[ProviderResult, ...]:
-    """Return the latest results that the provider has after its response, in order. `before` are the results
-    of the history before the request. `name` returns the name of a call of a tool with these arguments."""
+    """Return the latest results of the history after the response, in order. `before` are the results before
+    the request. `name` returns the name of a call, given its tool and its arguments."""
     if rewritten.is_cut or not keeps_all(request.document, request.conversation.messages):
         return _MORE
     # An id that occurs twice does not identify a text.
     times = Counter(entry.item.result.call_id for entry in rewritten.shown)
     results = [entry for entry in rewritten.shown if entry.item.digest]
-    # A result with several texts counts once.
+    # Several texts of one result count as one result.
     numbered = groupby(enumerate(results), lambda numbered: numbered[1].item.result.call_id or numbered[0])
     new = [next(texts)[1] for _, texts in numbered][-MOST:]
     later = []

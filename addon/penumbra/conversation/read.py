@@ -88,7 +88,7 @@ def _with_results(request: Request, content: _Read) -> Request:
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
-    """Return the request with the calls that its body lacks although the body has their results."""
+    """Return the request with these calls. The body lacks the calls, but has their results."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
         replace(result, call=calls.get(result.call_id, result.call))
@@ -128,7 +128,7 @@ def _overridden(
 
 @dataclass(slots=True)
 class _SoFar:
-    """A `_SoFar` has the values in the first messages."""
+    """A `_SoFar` has what was read in the first messages."""
 
     user_text: Passages
     results: Results
@@ -146,7 +146,7 @@ class _SoFar:
     def add(
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
     ) -> list[ResultText]:
-        """Read the next value, which contains these messages. Return the texts of the value's results."""
+        """Read the next value, which contains these messages. Return the texts of its results."""
         passages = self.user_text.add(document, value, turn)
         texts = [text for message in messages for text in self.results.add(message)]
         found = items.with_user_text(document, passages, texts)
@@ -172,7 +172,7 @@ _SIZED = attrgetter("results", "links", "texts", "items", "for_programs", "block
 
 
 class _Read(NamedTuple):
-    """A `_Read` has the values in all messages of a request."""
+    """A `_Read` has what was read in all messages of a request."""
 
     conversation: Conversation
     found: _SoFar
@@ -180,7 +180,7 @@ class _Read(NamedTuple):
 
 
 def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
-    """Read the messages of a request. `possession` is the key of the items' hashes."""
+    """Read the messages of a request. `possession` is as in `Keys`."""
     prompt, opening = wire.prompt(document), wire.opening(document)
     listed, keys = document.items(prompt.place), Keys.of(possession, opening)
     links = prefix_hash.links(document)
@@ -199,7 +199,7 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
         read = document.computed(prompt.place, len(listed), computation, step)
         chain = read.links.chain()
     else:
-        # A value that is no list of messages may be the only message.
+        # If the value is no list, it may be the only message.
         read, chain = begin(), prefix_hash.read(document, prompt.place)
         make = partial(keys.item, document, chain.calls[0])
         for value in document.listed(prompt.place):

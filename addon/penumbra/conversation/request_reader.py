@@ -1,8 +1,8 @@
 """This module reads a request, and the state of its conversation from the store.
 
-With Anthropic's message threads, the provider stores a conversation. Requests have only new messages, and a
-response can be continued once. If the operator wants whole histories, such requests are refused with the
-API's own error for unsupported threads. Clients then send the whole conversation.
+With Anthropic's message threads, the provider stores a conversation. Requests then have only the new
+messages, and a response can be continued once. If the operator wants whole histories, requests with a thread
+get the API's own error for unsupported threads. Clients then send the whole conversation.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 LONG = 30_000
-"""The size in bytes of the smallest body of which only the part after a known prefix is read."""
+"""Bodies of fewer bytes are read as a whole, even after a known prefix."""
 _THREADS = "Requests with `thread` are not supported here; send the full conversation without `thread`."
 _GO_ON_WITHOUT = ("claude-cli/",)
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 def _identified(incoming: Incoming, request: Request) -> Request:
     """Return the request with the conversation to which it belongs.
 
-    Values that are put back are remembered for the session's name as the client sent it, before redaction.
+    Secrets that responses may get back are remembered by the session's name before its redaction.
     """
     wanted, caller = request.settings.session_id, request.caller
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
@@ -122,8 +122,7 @@ class RequestReader:
         new = size if known is None else size - (known.end - known.start)
         heavy = workers.is_heavy(new, size, settings.offload_bytes)
         work = partial(turn.do, heavy=heavy, size=workers.cost(new, size))
-        # If decisions are not recorded, a decision that depends on earlier secrets might differ in the next
-        # turn.
+        # An unrecorded decision must be the same in the next turn, so it must not depend on earlier secrets.
         credential = turn.caller.credential if is_recorded else b""
         found = await work(partial(self._read, incoming, settings, scope, known, credential))
         if found is None:
@@ -207,11 +206,11 @@ class RequestReader:
         return Stored(state, keys, found, responses)
 
     async def _responses(self, incoming: Incoming, request: Request) -> KnownResponses | None:
-        """Return stored facts about a request's responses; None if the request can't have the tool."""
+        """Return stored facts about a request's responses; None if no injected tool is allowed."""
         if incoming.api.kind not in ("messages", "count_tokens"):
             return None
         if request.document.members(request.conversation.messages):
-            # The conversation is a single message without a list, so nothing can follow it.
+            # The conversation is one message outside of a list, so no message can follow.
             return None
         format_name = incoming.api.format + ("_socket" if incoming.socket else "")
         with errors.contained(_log, "penumbra: no originals can be asked for in a request"):
@@ -241,7 +240,7 @@ class RequestReader:
     async def _with_past(
         self, incoming: Incoming, request: Request, stored: Stored, redact: Redact, *, is_recorded: bool
     ) -> Inputs:
-        """Return the request with the state of its conversation."""
+        """Return the request with its earlier decisions and the state of its conversation."""
         if not is_recorded and await self._stores.lacks(stored.decisions, rewrite.answered(request)):
             stored = await self._look(incoming, request)
         state, keys = stored.state, stored.keys
@@ -283,5 +282,5 @@ def _with_texts(incoming: Incoming, request: Request, credential: bytes) -> tupl
 
 
 def _distinguished(request: Request, credential: bytes) -> bytes:
-    """Return the credential if it distinguishes the caller, otherwise empty bytes."""
+    """Return the credential; empty if it does not distinguish the caller from others."""
     return b"" if request.caller.is_open else credential

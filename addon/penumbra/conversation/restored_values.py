@@ -1,10 +1,10 @@
 """This module implements `penumbra_restore_secrets`. With this option, the model can edit files that
 contain secrets.
 
-In a response, placeholders become values after all other processing. In the next request, the values
-become placeholders before all other processing, so that the provider gets no value. The values are known
-from the tool results that clients send again. If a client no longer sends a result, `store/records.py`
-still knows the place of its value in the arguments, but not the value.
+In a response, placeholders become values after all other processing. In the next request, the values become
+placeholders before all other processing, so that the provider gets no value. The values are known from the
+tool results that clients send again. If a client no longer sends a result, the store has the place of its
+value in the arguments, but not the value (`store/records.py`).
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ from penumbra.wire.document import Document, Edit, edited
 _MEMORY = 16_384
 """The greatest number of calls whose edits are kept in memory."""
 _SURE = 12
-"""The smallest number of characters in a value that is searched for outside of the strings in edits."""
+"""Shorter values are searched for only in the strings of edits."""
 _NEVER = sys.maxsize
 _ELSEWHERE = frozenset({"previous_response_id", "conversation", "thread"})
-"""The members of a request that refer to earlier turns. Only the provider has these turns."""
+"""With one of these members, the request continues turns that only the provider has."""
 _log = logging.getLogger(__name__)
 
 Scanner = Callable[[str, str], Scan]
-"""A function that searches a text for secrets. The second argument is a hint. Raises RedactionError."""
+"""A function that searches a text for secrets. The second argument is a path or command. Raises
+RedactionError."""
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class Restoration:
-    """A `Restoration` contains the values that one response may get, and the values that it got."""
+    """A `Restoration` has the values that may be put back into one response, and those that were."""
 
     format: str
     conversation: bytes
@@ -65,17 +66,17 @@ class Restoration:
     """The `declared` argument of `restorer.edited`."""
     past: Restorations
     used: dict[str, str] = field(default_factory=dict)
-    """The values that the response got, by placeholder."""
+    """The values that were put back, by placeholder."""
     _noted: dict[bytes, Stretches] = field(default_factory=dict)
     _sent: set[str] = field(default_factory=set)
 
     @property
     def calls(self) -> int:
-        """The number of different calls that got values."""
+        """The number of different calls into which values were put back."""
         return len(self._sent)
 
     def open(self, tool: str, *, freeform: bool = False) -> Restorer | None:
-        """Return a restorer for the arguments of a call; None if they may get no values."""
+        """Return a restorer for the arguments of a call; None if no values may be put into them."""
         opened = restorer_of(tool, self.values, self.folder, self.declared, freeform=freeform)
         if opened is not None:
             opened.note = self._note
@@ -95,11 +96,11 @@ class Restoration:
         self.past.note(noted)
 
     async def keep(self) -> None:
-        """Store the places of the values that the response got."""
+        """Store the places of the values that were put back."""
         await self.past.put(self._noted)
 
     def concealed(self, content: bytes) -> bytes:
-        """Return a response that the client got, with its values replaced by placeholders."""
+        """Return a sent response with placeholders in place of the values."""
         return swept(content, self.used)
 
 
@@ -112,7 +113,8 @@ class RestoredValues:
         self._redactor = redactor
         self._vault = Vault()
         self._edits: LRUCache[bytes, tuple[Edit, ...]] = LRUCache(_MEMORY)
-        """Edits that replace values by placeholders, by `_call_key`, with offsets in the arguments."""
+        """For each call, by `_call_key`, the edits that replace values by placeholders. The offsets are in
+        the call's arguments."""
 
     async def conceal(self, request: Request) -> bool:
         """Replace values by placeholders in the arguments of past calls. Return whether there were any
@@ -137,8 +139,8 @@ class RestoredValues:
 
     @staticmethod
     def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
-        """Return the key of a call's edits. The edits depend on the arguments and on the results before the
-        call, so the key contains the call's turn."""
+        """Return the key of a call's edits. They depend on the call's arguments and on earlier results, so
+        the key is a hash of the arguments and the turn."""
         digest = hashlib.blake2b(document.source(call.arguments), key=conversation, digest_size=16)
         digest.update(b"\0%d" % call.turn)
         return digest.digest()
@@ -160,7 +162,7 @@ class RestoredValues:
                 self._learn(request, conversation, known, scan)
             return {key: list(leaves(request.document, call.arguments)) for key, call in calls.items()}
 
-        # A thread does this work, because after a restart it may cover a whole conversation.
+        # After a restart, the work may be about a whole conversation, so a thread does it.
         found = await asyncio.to_thread(work)
         past = await self._past.get(_key(conversation, leaf.text) for each in found.values() for leaf in each)
         hide = scan is not None
@@ -177,7 +179,8 @@ class RestoredValues:
         past: Mapping[bytes, Stretches],
         hide: bool,
     ) -> tuple[dict[bytes, tuple[Edit, ...]], dict[bytes, Stretches]]:
-        """Return the edits of calls, and the new places to store. Values are searched for with `hide`."""
+        """Return the edits of calls, and new places to store. Without `hide`, only stored places are
+        edited."""
         decided: dict[bytes, tuple[Edit, ...]] = {}
         fresh: dict[bytes, Stretches] = {}
         for key, call in calls.items():
@@ -194,7 +197,8 @@ class RestoredValues:
         return decided, fresh
 
     def redacting(self, request: Request, redact: Redact) -> Redact:
-        """Return a function that calls `redact`, then redacts values of the conversation's other results."""
+        """Return a function that redacts a text by `redact`, and then the secrets that other results of the
+        conversation have."""
         values = self._values(request).every()
         values = {mark: value for mark, value in values.items() if len(value) >= _SURE}
         if not values:
@@ -285,7 +289,7 @@ def _declared_paths(request: Request) -> dict[str, str]:
 
 
 def _first_move(request: Request) -> int:
-    """Return the turn of the first call that may have changed the working folder."""
+    """Return the turn of the first call that may have changed the working folder, or `_NEVER`."""
     document = request.document
     if not _ELSEWHERE.isdisjoint(document.members(document.root)):
         # The request may lack calls of earlier turns that have changed the folder.
@@ -298,6 +302,6 @@ def _first_move(request: Request) -> int:
 
 
 def _key(conversation: bytes, text: str) -> bytes:
-    """Return the key under which the places of values in a string are stored."""
+    """Return the key of the places in a string where values were put back."""
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, key=conversation, digest_size=16, person=b"penumbra restore").digest()

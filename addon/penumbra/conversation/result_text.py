@@ -62,7 +62,7 @@ def original(request: Request, item: Item, redact: Redact) -> str:
 
 
 def lines_before(call: Call, text: str) -> int:
-    """Return the number of the file's lines before an output without numbers; 0 if the call names no line."""
+    """Return the number of lines of the file that come before the output; 0 if the call names no line."""
     return call.first_line - 1 - split_envelope(text)[0].count("\n") if call.first_line else 0
 
 
@@ -74,7 +74,7 @@ def pair(request: Request, item: Item, sent: str, redact: Redact) -> tuple[str, 
 
 
 Renew = Callable[[Prepared, Collection[str]], Awaitable[Collection[str]]]
-"""A `Renew` marks the originals of references as used, and returns the references without an original."""
+"""A `Renew` marks originals as used, and returns the references that have no original."""
 Work = Callable[[Callable[[], str]], Awaitable[str]]
 """A `Work` does a caller's work outside of the event loop, after the work of earlier callers."""
 
@@ -82,7 +82,7 @@ Work = Callable[[Callable[[], str]], Awaitable[str]]
 def comparing(
     references: References, request: Request, past: Mapping[bytes, Decision], redact: Redact
 ) -> References:
-    """Return references that know the texts in the request. No two of these texts share a reference."""
+    """Return references that know the texts in the request, so that no two texts get the same reference."""
 
     @cache
     def items() -> dict[str, Item]:
@@ -134,8 +134,8 @@ class Carried:
         self, conversations: Conversations, renew: Renew, prepared: Prepared
     ) -> Mapping[str, str]:
         """Mark the originals of an accepted request as used. Return the originals that the request's scope
-        lacks, by reference. A scope lacks originals that were stored long ago or in the scope of another
-        login. Only texts in the request itself are returned: no caller may get the originals of another."""
+        lacks, by reference: they were stored long ago, or with another login. Only texts in the request
+        itself are returned, since no caller may get the originals of another."""
         if prepared.earlier:
             await conversations.inherit(prepared.earlier, prepared.caller.conversation)
         missing = await renew(prepared, self._entries.keys() - self._new.keys())

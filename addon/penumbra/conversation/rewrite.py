@@ -1,7 +1,7 @@
 """This module makes the sent body from a request that was read.
 
-`compose` plans smaller forms that pay and gives every result its form (`rewrite`). Then it shrinks a request
-that is too large or asks for a summary. These functions do no I/O and may run outside of the event loop.
+`compose` plans smaller forms that pay and gives every result its form (`rewrite`). `compose` then shrinks a
+request that is too large or asks for a summary. All this may run outside of the event loop.
 
 The forms of the first messages' results are remembered with their edits. In the next turn, these forms are
 valid if the results and the decisions are the same.
@@ -36,10 +36,10 @@ from penumbra.wire.prefix_memory import Computation
 T = TypeVar("T")
 _KEY = attrgetter("key")
 _PAUSE_SECONDS = 240.0
-"""The length in seconds of a pause after which the cache may be cold. Sent forms may then change."""
+"""After a pause of this number of seconds, the cache may be cold, so that sent forms may change."""
 _CALL_ID = attrgetter("result.call_id")
 _ITEM_BYTES = 1_000
-"""The rough size in bytes of a result's entry, apart from the form."""
+"""The rough size in bytes of what is remembered about a result, apart from its form."""
 
 
 @dataclass(slots=True)
@@ -54,11 +54,11 @@ class Forms:
     turns: list[int] = field(default_factory=list)
     """The index of the message of each edit."""
     starts: list[int] = field(default_factory=list)
-    """The offsets of the messages at the time of the edits."""
+    """The offsets of the messages that the edits assume."""
     size: int = 0
     """Approximate bytes of the edits."""
     unedited: int = 0
-    """The number of remembered edits that are not made in this document yet."""
+    """The number of remembered edits that this document still lacks."""
     settled: int = 0
     """The number of entries at the beginning of `shown` that are not new."""
 
@@ -128,7 +128,7 @@ def rewrite(
         request, line_indexes, edited_calls, inputs.provider_results, inputs.clean, inputs.show, inputs.shown
     )
     decider = Decider(inputs, earlier)
-    # A form is remembered if it depends only on the result's earlier decision and on earlier messages.
+    # A form is remembered if only the result's earlier decision and earlier messages determine it.
     is_bound = inputs.references is not None or inputs.stays_bound
     may_remember = is_bound and not (inputs.planned or inputs.reopened) and earlier.is_simple
     shown = _remembered(inputs, decider) if may_remember else []
@@ -183,7 +183,7 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
 
 
 def undecided(request: Request, past: Mapping[bytes, Decision]) -> list[Item]:
-    """Return the items about which `rewrite` would decide."""
+    """Return the items for which `rewrite` would choose a new form."""
     inputs = Inputs(request, past, lambda text, hint: Redacted(text), None)
     decider = Decider(inputs, EarlierTexts(request, LineIndexes()))
     items: list[Item] = []
@@ -225,7 +225,7 @@ def keys(request: Request, state: ConversationState) -> dict[bytes, None]:
 
 
 def start(request: Request) -> bytes:
-    """Return the common key of all conversations with the same first result; empty if there is no result."""
+    """Return a key that all conversations with the same first result share; empty without a result."""
     return b"start" + request.items[0].key if request.items else b""
 
 
@@ -241,8 +241,8 @@ def edits_arguments(request: Request, state: ConversationState) -> bool:
 
 
 def is_heavy(request: Request, past: Mapping[bytes, Decision], state: ConversationState) -> bool:
-    """Return whether decisions about a request take long. This is so if many bytes have no decision in
-    `past`, or if old decisions may change after a refusal or a pause."""
+    """Return whether decisions about a request take long: if many bytes have no decision in `past`, or if old
+    decisions of a large request may change after a refusal or a pause."""
     size, most = len(request.document.data), request.settings.offload_bytes
     if state.limits != LearnedLimits() or (state.idle or 0.0) > _PAUSE_SECONDS:
         return size > most
@@ -256,7 +256,7 @@ def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[
 
 
 def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tuple[Rewritten, str]:
-    """Return the request as it is sent, and a line about the changes to the conversation as a whole. Raises
+    """Return the request that is sent, and a log line about changes outside of new results. Raises
     RedactionError. `retry` has the new forms for a refused request; None if the request is sent for the first
     time."""
     request, past, state = inputs.request, inputs.past, inputs.state
@@ -297,8 +297,8 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
 
 
 def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:
-    """Return a smaller body for a request for a summary that is too large; None for other requests. The limit
-    is lower if the request has no cached prefix."""
+    """Return a smaller body if a request asks for a summary and is too large, otherwise None. A request
+    without a cached prefix has a lower limit."""
     if request.api.kind not in ("messages", "compact") or not may_shorten(request.settings):
         return None
     # The request's document is already read, and very few requests are for a summary.
@@ -310,7 +310,7 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     space = size
     if not summary.shares_cache:
         space = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
-    # These limits are in tokens. The size that clients expect (`window.believed`) is not one of them.
+    # `window.believed` is missing here, because it is only what clients expect.
     limit = min(filter(None, (limits.tokens, limits.window, window.tokens)), default=0)
     if 0 < limit < len(body):
         # A token has more than one byte, so most requests need no count.

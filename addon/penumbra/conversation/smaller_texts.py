@@ -5,8 +5,8 @@ stays JSON: an object gets `truncated` and `originalLength`, and an array keeps 
 have the number of missing characters.
 
 `superseded` and `trimmed` are for texts that a later call has made useless. The keys of JSON stay, and a list
-with sizes and hashes replaces large values. Of the other outputs of commands, `superseded` keeps some
-critical lines and the last line.
+with sizes and hashes replaces large values. Of other outputs of commands, only some critical lines and the
+last line stay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penumbra.wire.json_values import NotJson, decode
 from penumbra.wire.json_values import encode as encode_json
 
 _SHORT = 80
-"""The size in bytes of the largest value that no marker replaces."""
+"""No marker replaces a value of at most this number of bytes."""
 _TRIES = 4
 
 
@@ -81,7 +81,7 @@ def _object(document: Document, text: str, limit: int) -> str | None:
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():
-        # If the object already has members with these names, no second pair is added.
+        # An object that already has members with these names gets no second ones.
         notes = {}
     sources = {key: document.source(value) for key, value in members.items()}
     by_size = sorted(sources, key=lambda key: (-len(sources[key]), key))
@@ -125,7 +125,7 @@ def _length(document: Document, value: Raw) -> int:
 
 
 def _fitting(text: str, space: int) -> bytes | None:
-    """Return the JSON of a text, cut so that the JSON has at most `space` bytes; None if that fails."""
+    """Cut a text, and return its JSON in at most `space` bytes; None if that fails."""
     limit = space - 2
     for _ in range(_TRIES):
         form = _plain(text, limit) if limit >= selection.LEAST else None
@@ -185,7 +185,7 @@ _ACCOUNT = "_tool_compaction"
 _OUTCOME_LINES = 6
 _OUTCOME_CHARACTERS = 300
 _PLACEHOLDERS = {b'"': encode_json(_OMITTED), b"[": b"[]", b"{": b"{}"}
-"""The replacements of values by type. With them, the arguments still fit their schema."""
+"""Replacements of values by type. With them, the arguments still match their schema."""
 
 
 def superseded(
@@ -194,8 +194,8 @@ def superseded(
     """Return the form of a superseded result; None if the form would not be smaller.
 
     `names` identify the call, and `newer` is the id of the later call. `written` is true if the later call
-    wrote the file in the result. A JSON object loses its members of more than `limit` bytes. With `runs`, the
-    first and the last critical lines and the text's last line stay.
+    wrote the file that the result shows. A JSON object loses its values of more than `limit` bytes. With
+    `runs`, critical lines and the last line of a text stay.
     """
     if (members := _members(text)) is not None:
         trimmed_members = trimmed(encode_json(members), limit, typed=False)
@@ -223,7 +223,7 @@ def _outcome(text: str) -> list[str]:
 
 
 def _members(text: str) -> dict[str, Any] | None:
-    """Return the members of a JSON object; None if writing them again would lose anything."""
+    """Return the members of a JSON object; None for other texts, or if JSON of the members would differ."""
     if text.lstrip()[:1] != "{":
         return None
     try:
@@ -239,8 +239,7 @@ def trimmed(
 ) -> bytes | None:
     """Return a JSON object in which a list of sizes and hashes replaces the values of more than `limit`
     bytes. Return None if the object would not be smaller. The values of the keys `keep` stay. `ref` is the
-    reference by which the model can ask for the original. With `typed`, an empty value of the same type
-    replaces a value."""
+    reference by which the model can ask for the original. With `typed`, replacements keep the type."""
     try:
         document = Document(source)
     except NotJson:

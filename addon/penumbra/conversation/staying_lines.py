@@ -1,9 +1,9 @@
 """This module finds the lines of a repeated text that stay, because later turns need them in this place.
 
 In an output, failures stay with the lines next to them. The outcome of a run, acknowledged changes and
-findings of linters also stay. A heading stays if a line below it stays, so that no hit is read under another
-file's name. In a file, the units next to a change stay, up to a limit (`FileUnits`), because edits mostly
-quote lines near a change.
+findings of linters also stay. A heading stays if a line below it stays. Otherwise a hit would seem to be in
+another file. In a file, edits mostly quote lines near a change, so the units next to a change stay, up to a
+limit (`FileUnits`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penumbra.compress.failure_lines import failing
 from penumbra.compress.stages import search_hits
 
 _LONGEST_HEADING = 400
-"""The length in characters of the longest line that may be a heading."""
+"""A longer line, in characters, is no heading."""
 _PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
 _HEADINGS = (
     r"(?:[=#_*~-]{2,}>?|==>) +\S.*",
@@ -34,11 +34,11 @@ _HEADING = re.compile("|".join(f"({form})" for form in _HEADINGS))
 _FIRST = frozenset("=#_*~-FPSD<dI+@")
 """First characters of headings."""
 _OPENING = re.compile(rf"\S.*:|{_PATH}")
-"""A title that ends with a colon, or a path, above a list of lines in another form."""
+"""A path, or a title that ends with a colon. A line that matches `_BELOW` must follow."""
 _BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
-"""The beginnings of lines that are listed below such a heading."""
+"""The beginnings of lines below an `_OPENING`."""
 _QUOTING = frozenset({"glob", "list", "web"})
-"""The categories of calls that quote texts, in addition to reads and searches."""
+"""Categories of calls that quote texts, apart from reads and searches."""
 _QUOTING_FAMILIES = frozenset(
     {"paths", "listing", "tree", "git-diff", "git-log", "git-stat", "git-lines", "git-blame"}
 )
@@ -56,8 +56,8 @@ class StayingLines:
     """A `StayingLines` has the lines of one text that stay, and its headings."""
 
     positions: Sequence[int] = ()
-    """The positions of the lines with a failure, a change, an outcome or a finding, and of the lines next to
-    a failure, in order."""
+    """The positions of the lines that stay, in order: lines with a failure, a change, an outcome or a
+    finding, and lines next to a failure."""
     headings: Sequence[Sequence[int]] = ()
     """The positions of the headings of each form, in order."""
     filled: Sequence[int] = ()
@@ -89,8 +89,7 @@ class StayingLines:
             yield start, end
 
     def heading(self, start: int, end: int) -> int | None:
-        """Return the last heading from `start` to `end` whose lines continue after `end`; None if there is
-        none."""
+        """Return the last heading from `start` to `end` that has lines after `end`; None if there is none."""
         needed = (self._heading(form, start, end) for form in self.headings)
         return max((position for position in needed if position is not None), default=None)
 
@@ -107,7 +106,7 @@ class StayingLines:
 
 
 def _headings(lines: Sequence[str]) -> list[list[int]]:
-    """Return positions of the headings of each form that occurs."""
+    """Return the positions of headings, a list for each form that occurs."""
     places: list[list[int]] = [[] for _ in range(len(_HEADINGS) + 1)]
     for position, line in enumerate(lines):
         if not line or len(line) > _LONGEST_HEADING or line[0] in " \t":
@@ -124,9 +123,9 @@ _CONTAINER = re.compile(
     r"(?:[\w@(<>\[\]\"',.:-]+[ \t]+){0,6}?(?:class|interface|impl|trait|struct|enum|object"
     r"|record|extension|protocol|namespace|module|mod)\b|(?:describe|suite|context)\b"
 )
-"""An unindented line that contains units. The units are indented by one level."""
+"""An unindented line above units that are indented by one level, such as `class A:`."""
 _LONGEST_CONTAINER = 200
-"""The number of characters at the beginning of such a line that are examined."""
+"""The number of characters at the beginning of a line that `_CONTAINER` examines."""
 _LEAST_MARGIN = 6
 _MOST_MARGIN = 30
 """The smallest and the greatest number of lines that stay on each side of a change."""
@@ -134,7 +133,7 @@ _MOST_MARGIN = 30
 
 @dataclass(frozen=True, slots=True)
 class FileUnits:
-    """A `FileUnits` has the units of a file or a part of it, such as functions, methods and classes."""
+    """A `FileUnits` has the functions, methods, classes and other units of a file or of a part of a file."""
 
     start: int
     """The position of the file's first line in its text."""
@@ -145,13 +144,13 @@ class FileUnits:
 
     @classmethod
     def of(cls, text: str, lines: Sequence[str], numbers: Sequence[int]) -> FileUnits:
-        """Return the units in the lines of a text. `numbers` are the line numbers, with 0 for a line that is
-        not from the file; empty if the text has no numbers."""
+        """Return the units in the lines of a text. `numbers` has the number of each line, 0 for a line that
+        is not from the file; it is empty if the text has no numbers."""
         return cls(*_file_lines(text, lines, numbers), list(_beginnings(lines)))
 
     def repeated(self, start: int, end: int) -> tuple[int, int]:
-        """Return the range of repeated lines that a reference may hide. The lines at the borders stay.
-        Next to new text, the unit stays, up to `_MOST_MARGIN` lines."""
+        """Return the range of repeated lines that a reference may hide. The first and the last repeated line
+        stay, and next to new text also the unit, up to `_MOST_MARGIN` lines."""
         return (
             self.start + 1 if start <= self.start else max(start + 1, self._end_of_unit(start)),
             self.end - 1 if end >= self.end else min(end - 1, self._start_of_unit(end)),
@@ -169,8 +168,8 @@ class FileUnits:
 
 
 def _beginnings(lines: Sequence[str]) -> Iterator[int]:
-    """Yield the lines that begin a unit. A blank line is before such a line. The line is not indented; within
-    a container, it may be indented by one level."""
+    """Yield the positions of lines that begin a unit: the first line that is not blank, and lines after a
+    blank line. Below a container, such a line may be indented by one level, otherwise not at all."""
     level, is_container, is_below_blank = 0, False, True
     for position, line in enumerate(lines):
         bare = line.lstrip()
@@ -188,8 +187,8 @@ def _beginnings(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
-    """Return the range of the numbered lines. If no line is numbered, return the range of the output without
-    the lines of the envelope and the blank lines at its end."""
+    """Return the range of the numbered lines. If no line is numbered, return the range of the output, without
+    its envelope and without blank lines at the end."""
     if numbers:
         numbered = [position for position, number in enumerate(numbers) if number]
         return numbered[0], numbered[-1] + 1

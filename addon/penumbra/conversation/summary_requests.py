@@ -26,12 +26,11 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, decode, encode
 
 BUDGET = 120 * 1024
-"""The smallest limit in bytes for the messages' JSON, unless a limit in tokens demands less."""
+"""A budget for messages has at least this number of bytes, unless a limit in tokens demands less."""
 MESSAGE_BYTES = 8_000
-"""The size in bytes of a message's texts above which the texts are cut."""
+"""A message with more bytes of text gets its texts cut."""
 _SHORTENED = 2_900
-"""The total size in bytes to which the texts of a larger message are cut. Each text may have at least
-`_LEAST_TEXT` bytes."""
+"""The texts of a larger message get this number of bytes together, but at least `_LEAST_TEXT` each."""
 _LEAST_TEXT = 400
 _ARGUMENTS = 3_000
 _NOTE = 8_000
@@ -47,7 +46,7 @@ class Compaction:
 
     id: str
     shares_cache: bool
-    """True if the request is the conversation with one more message. The prefix is then cached."""
+    """True if the request is the whole conversation and one more message. Its prefix is then cached."""
     prompted: bool
     """True if the last message asks for the summary."""
 
@@ -76,8 +75,8 @@ def recognise(
             or any(matches(text, rule) for text in texts)
         ):
             prompted = "path" not in rule
-            # With another system prompt, or with calls but no tools, the prefix is not the conversation's
-            # prefix.
+            # With another system prompt, or with calls but no tools, it begins otherwise than the
+            # conversation.
             own = _begins(_system(document, prompt), rule.get("system", ()))
             declares = any(document.items(array) for array in prompt.tools)
             own = own or not (declares or not any(message.of(Kind.CALL) for message in prompt.messages))
@@ -150,7 +149,7 @@ class _Message:
     calls: frozenset[str]
     results: frozenset[str]
     text: str
-    """The text of a user's message; empty for other messages."""
+    """The text, if the message is the user's; otherwise empty."""
     leads: bool
     """True for a system or developer message. Such messages at the beginning stay."""
     is_prompt: bool
@@ -159,9 +158,8 @@ class _Message:
 
 def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) -> bytes | None:
     """Return a request for a summary with its messages cut to about `budget` bytes of JSON. Return None if
-    the provider stores the history or nothing would be saved. With `prompted`, the last message stays, and
-    so do the calls whose results it contains. Reasoning is left out, except in the last messages if the
-    API needs it. Raises NotJson."""
+    the provider stores the history or nothing would be saved. With `prompted`, the last message stays, with
+    the calls that it answers. Reasoning goes, unless the API needs it there. Raises NotJson."""
     document, wire = Document(body), REQUESTS[format_name]
     items = document.items(wire.prompt(document).place)
     if len(items) < 2 or size_of(document, format_name) <= budget or is_elsewhere(document):
@@ -177,7 +175,7 @@ def bound(body: bytes, format_name: str, budget: int, *, prompted: bool = True) 
     ends = [messages[n].source for n in final]
     thinking = document.members(wire.thinking(document))
     if document.string(thinking.get("type")) != "enabled":
-        # With thinking, the API needs reasoning before the calls of the last message.
+        # With thinking, the API needs the reasoning before the calls that the last message answers.
         ends[:-1] = [form for source in ends[:-1] if (form := _without_reasoning(wire, source))]
     leads = [messages[n].source for n in range(first)]
     space = budget - sum(map(len, [*leads, *ends])) - _NOTE
@@ -223,7 +221,7 @@ def _groups(messages: Sequence[_Message]) -> list[range]:
 
 
 def _read(wire: ApiFormat, source: bytes, programs: frozenset[str]) -> _Message:
-    """Read a message and shorten it. `programs` has the calls whose results are read by programs."""
+    """Read and shorten a message. `programs` has the calls whose results only programs read."""
     document = Document(source)
     message = wire.message(document, document.root)
     own = _texts_of(document, message.parts)

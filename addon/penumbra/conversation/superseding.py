@@ -1,10 +1,10 @@
-"""This module finds superseded results. A later call has repeated the call of such a result, or has
-written the file that the result shows.
+"""This module finds superseded results. A result is superseded if a later call repeats its call, or writes
+the file that the result shows.
 
-Calls are grouped by tool and by the values of identifying arguments. The latest result of a group stays
-whole, and older results are superseded. By default all arguments identify a call; fields may be named for
-a tool. With `tool_only`, the calls of a tool without named fields are one group. Unread results are never
-superseded, failed results supersede no other result, and excluded tools are ignored.
+Calls with the same tool and the same identifying arguments are a group. The latest result of a group stays
+whole, and older results are superseded. By default all arguments identify a call; the settings may name some
+of them for a tool. With `tool_only`, the calls of a tool without named fields are one group. Unread results
+are never superseded, failed results supersede no other result, and excluded tools are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOOL_ONLY = "__tool_only__"
 _WRITES = ("edit", "write")
 """The categories of calls whose results only acknowledge a change. Such results are never superseded."""
 _LONG = 200
-"""The length in characters of the longest name of a group. A hash replaces a longer name."""
+"""A hash replaces a group's name with more characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Newer:
 
     @property
     def of_result(self) -> bool:
-        """Return whether the result is superseded, and not only the arguments of its call."""
+        """Return whether the result itself is superseded, and not only its call's arguments."""
         return self.category not in _WRITES
 
 
@@ -81,7 +81,7 @@ def newer_calls(results: Sequence[Result], parameters: ToolCompaction) -> dict[i
 
 
 def group(result: Result, parameters: ToolCompaction) -> str:
-    """Return the key of the group of calls in which later results supersede earlier ones."""
+    """Return the name of a result's group. Later results of a group supersede earlier ones."""
     arguments = _spelled_alike(result.arguments)
     fields = parameters.tool_identifier_fields.get(result.tool)
     if fields is not None:
@@ -96,7 +96,7 @@ def group(result: Result, parameters: ToolCompaction) -> str:
 
 
 def _spelled_alike(arguments: Any) -> Any:
-    """Return the arguments with paths in one spelling."""
+    """Return the arguments with one spelling for each path."""
     if not isinstance(arguments, Mapping):
         return arguments
     paths = {key: arguments[key] for key in tool_rules().arguments.path if key in arguments}

@@ -7,8 +7,8 @@ The next piece is from the caller with the smallest request, because a small req
 least. Every fourth piece is from the caller that has waited longest, so that large requests also proceed.
 Only one large piece runs at a time, because Python computes in one thread at a time.
 
-A request is a `Turn` of its caller and may have several pieces. After the first piece, the other pieces of
-the request come before the work of other requests. Otherwise all requests would end late.
+A request is a `Turn` of its caller and may have several pieces. After its first piece, a request's other
+pieces come before the work of other requests. Otherwise all requests would end late.
 """
 
 from __future__ import annotations
@@ -33,22 +33,21 @@ _SWITCH_SECONDS = 0.0005
 _M_ARENA_MAX = -8
 """The constant of `malloc.h`."""
 _ELDEST = 4
-"""One of this number of pieces is from the caller that has waited longest."""
+"""Of this many pieces, one is from the caller that has waited longest."""
 _MOST_COMPARED = 64
-"""The number of addresses that are compared, and the number of callers at each address. Those that have
-waited longest are compared."""
+"""At most this many addresses, and callers at each address, are compared, beginning with the longest wait."""
 _LARGE = 1 << 20
 """The size in bytes of the smallest large piece."""
 _BEGUN = -1
-"""The size that is assumed for further pieces of a request, so that they come first."""
+"""The size of a request's later pieces in comparisons, so that they come first."""
 _KNOWN = 8
-"""The number of known bytes that take at most as much time as one new byte."""
+"""This number of known bytes takes at most the time of one new byte."""
 _CLOSED = "the threads have ended"
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
-    """Return whether a body of `whole` bytes, of which `new` are unknown, costs more than `most` new bytes.
-    The event loop must not process such a body."""
+    """Return whether a body is too much work for the event loop: `whole` bytes, of which `new` are unknown,
+    that cost more than `most` new bytes."""
     return new > most or whole > _KNOWN * most
 
 
@@ -61,13 +60,13 @@ def share_heap() -> None:
     """Make all threads allocate from one heap. With glibc, a thread can't use free memory in the heaps of
     other threads. This function must be called before any thread starts."""
     if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
-        # Other C libraries don't have the function.
+        # C libraries other than glibc lack `mallopt`.
         with suppress(AttributeError, OSError):
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 class WorkOwner(NamedTuple):
-    """A `WorkOwner` is the caller to whose queue a piece of work belongs."""
+    """A `WorkOwner` is a caller, whose work has a queue of its own."""
 
     peer: str
     """The address of the client."""
@@ -93,8 +92,8 @@ class _Peer:
     under_way: set[bytes] = field(default_factory=set)
 
     def next(self, *, eldest: bool, only_small: bool) -> bytes | None:
-        """Return the caller with the smallest piece or, with `eldest`, the longest wait; None if no caller
-        waits."""
+        """Return the caller with the smallest piece; with `eldest`, the caller that has waited longest.
+        Return None if no caller waits."""
         ready = (
             caller
             for caller, pieces in self.waiting.items()
@@ -128,8 +127,8 @@ class Workers:
         return self._threads.submit(work)
 
     async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:
-        """Do a caller's work when its turn comes. `size` is the cost in bytes. `begun` is true if an earlier
-        piece of the request was done. Raises RuntimeError after `close`, and the exceptions of `work`."""
+        """Do work in a thread when its turn comes. `size` is the cost in bytes. `begun` is true after the
+        first piece of a request. Raises RuntimeError after `close`, and the exceptions of `work`."""
         if self._is_closed:
             raise RuntimeError(_CLOSED)
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -219,10 +218,10 @@ class Turn:
         self._workers, self._size = workers, size
 
     async def do(self, work: Callable[[], T], *, heavy: bool = True, size: int = 0) -> T:
-        """Do work in a thread; at once if it is not `heavy`. `size` is the cost in bytes, by default the
-        size of the request."""
+        """Do `heavy` work in a thread, other work at once. `size` is the cost in bytes, by default the size
+        of the request."""
         return await self._workers.run(self.caller, work, size=size or self._size) if heavy else work()
 
     async def go_on(self, work: Callable[[], T], *, heavy: bool) -> T:
-        """Do further work of the request, before the work of other requests."""
+        """Do later work of the request, before the work of other requests."""
         return await self._workers.run(self.caller, work, size=self._size, begun=True) if heavy else work()
