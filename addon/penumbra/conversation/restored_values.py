@@ -33,7 +33,7 @@ from penumbra.redaction.redact_calls import Redact
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.restore import restorer
 from penumbra.redaction.restore.restorer import Folder, Restorer, Values, Vault, exact, restorer_of
-from penumbra.redaction.restore.value_places import Leaf, found, leaves, replaced, sent_stretches, swept
+from penumbra.redaction.restore.value_places import Leaf, edits_of, found, leaves, replaced, sent_stretches, swept
 from penumbra.store.decisions import KNOWN_VALUE, Decision, Facts
 from penumbra.store.records import Restorations, Stretches
 from penumbra.store.stores import Stores
@@ -186,14 +186,14 @@ class RestoredValues:
         for key, call in calls.items():
             before = [item.key for item in request.items if item.result.turn < call.turn]
             values = self._vault.values(conversation, before).every() if hide else {}
-            edits: list[Edit] = []
+            places: list[tuple[Leaf, Stretches]] = []
             for leaf in leaves[key]:
                 name = _key(conversation, leaf.text)
                 stretches = past.get(name, ())
                 if not stretches and (stretches := found(leaf.text, values)):
                     fresh[name] = stretches
-                edits += leaf.edit(stretches)
-            decided[key] = _relative(request.document, call, edits, values)
+                places.append((leaf, stretches))
+            decided[key] = _relative(request.document, call, edits_of(places), values)
         return decided, fresh
 
     def redacting(self, request: Request, redact: Redact) -> Redact:

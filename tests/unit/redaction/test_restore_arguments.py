@@ -14,12 +14,21 @@ from hypothesis import strategies as st
 
 from penumbra.apis.formats import REQUESTS
 from penumbra.redaction import placeholder
-from penumbra.redaction.restore.value_places import Stretch, aligned, found, leaves, sent_stretches, swept
+from penumbra.redaction.restore.value_places import (
+    Stretch,
+    aligned,
+    edits_of,
+    found,
+    leaves,
+    sent_stretches,
+    swept,
+)
 from penumbra.store import records
 from penumbra.store.database import Database
 from penumbra.store.records import Restorations
 from penumbra.store.table import Table
 from penumbra.wire.document import Document
+from support import work_counts
 from support.bodies_with_secrets import BODIES
 from support.examples import examples
 
@@ -67,8 +76,8 @@ def put_in(value: Any) -> Any:
 def test_as_if_the_client_had_got_placeholders(client: str, shape: str, arguments: dict[str, Any]) -> None:
     body = SHAPES[shape](CLIENTS[client], put_in(arguments)).encode()
     document = Document(body)
-    for leaf in leaves(document, document.members(document.root)["a"]):
-        document.edits += leaf.edit(found(leaf.text, VALUES))
+    places = leaves(document, document.members(document.root)["a"])
+    document.edits += edits_of((leaf, found(leaf.text, VALUES)) for leaf in places)
     assert document.render() == SHAPES[shape](CLIENTS[client], arguments).encode()
 
 
@@ -79,9 +88,21 @@ def test_places_are_known_without_the_values(arguments: dict[str, Any]) -> None:
     written, sent = json.dumps(arguments), json.dumps(put_in(arguments))
     known = dict(sent_stretches(written, sent, VALUES))
     document = Document(json.dumps({"a": put_in(arguments)}).encode())
-    for leaf in leaves(document, document.members(document.root)["a"]):
-        document.edits += leaf.edit(known.get(leaf.text, ()))
+    places = leaves(document, document.members(document.root)["a"])
+    document.edits += edits_of((leaf, known.get(leaf.text, ())) for leaf in places)
     assert document.render() == json.dumps({"a": arguments}).encode()
+
+
+@pytest.mark.parametrize("nested", [False, True], ids=["an object", "JSON in a string"])
+def test_each_string_is_read_once(nested: bool) -> None:
+    def replace(count: int) -> None:
+        arguments = {"s": [VALUE] * count}
+        document = Document(json.dumps({"a": json.dumps(arguments) if nested else arguments}).encode())
+        places = leaves(document, document.members(document.root)["a"])
+        document.edits += edits_of((leaf, found(leaf.text, VALUES)) for leaf in places)
+        assert document.render().count(MARK.encode()) == count
+
+    assert work_counts.lines(replace, 400) < 5 * work_counts.lines(replace, 100)
 
 
 def test_freeform_arguments() -> None:
@@ -89,7 +110,7 @@ def test_freeform_arguments() -> None:
     assert dict(sent_stretches(written, sent, VALUES)) == {sent: [Stretch(17, 20, SHORT_MARK)]}
     document = Document(json.dumps({"a": sent}).encode())
     (leaf,) = leaves(document, document.members(document.root)["a"])
-    document.edits += leaf.edit([Stretch(17, 20, SHORT_MARK)])
+    document.edits += edits_of([(leaf, [Stretch(17, 20, SHORT_MARK)])])
     assert json.loads(document.render()) == {"a": written}
 
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from msgspec import Raw
 
@@ -38,22 +39,6 @@ class Leaf:
     """The string in `document`."""
     inner: tuple[Document, Raw] | None = None
     """The JSON in the string `value`, and the leaf's string in this JSON; None if `value` is other text."""
-
-    def edit(self, stretches: Sequence[Stretch]) -> Iterator[Edit]:
-        """Yield the edits of `document` that replace the stretches of the leaf by their placeholders."""
-        if self.inner is not None:
-            inner, leaf = self.inner
-            begin, raw = _inside(inner, leaf)
-            begin = len(inner.data[:begin].decode("utf-8"))
-            stretches = [
-                Stretch(begin + stretch.start, begin + stretch.end, stretch.mark)
-                for stretch in _outwards(raw, stretches)
-            ]
-        start, raw = _inside(self.document, self.value)
-        for stretch in _outwards(raw, stretches):
-            at = start + len(raw[: stretch.start].encode("utf-8"))
-            end = at + len(raw[stretch.start : stretch.end].encode("utf-8"))
-            yield Edit(at, end, stretch.mark.encode("ascii"))
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
@@ -88,6 +73,37 @@ def _strings(document: Document, value: Raw) -> Iterator[Raw]:
         if document.is_string(node):
             yield node
         waiting += reversed([*document.items(node), *document.members(node).values()])
+
+
+def edits_of(places: Iterable[tuple[Leaf, Sequence[Stretch]]]) -> Iterator[Edit]:
+    """Yield the edits that replace stretches by their placeholders. `places` has leaves of one call, with the
+    stretches of each leaf in the order of its text."""
+    marked = [(leaf, stretches) for leaf, stretches in places if stretches]
+    inside = [(*_inside(*leaf.inner), leaf.inner[0], stretches) for leaf, stretches in marked if leaf.inner]
+    if not inside:
+        for leaf, stretches in marked:
+            yield from _edits(leaf.document, leaf.value, stretches)
+        return
+    # The leaves stand in one string, which is read only once.
+    moved: list[Stretch] = []
+    at = characters = 0
+    for begin, raw, inner, stretches in sorted(inside, key=itemgetter(0)):
+        characters += len(inner.data[at:begin].decode("utf-8"))
+        at = begin
+        moved += [
+            Stretch(characters + one.start, characters + one.end, one.mark)
+            for one in _outwards(raw, stretches)
+        ]
+    yield from _edits(marked[0][0].document, marked[0][0].value, moved)
+
+
+def _edits(document: Document, value: Raw, stretches: Sequence[Stretch]) -> Iterator[Edit]:
+    end, raw = _inside(document, value)
+    done = 0
+    for one in _outwards(raw, stretches):
+        start = end + len(raw[done : one.start].encode("utf-8"))
+        end, done = start + len(raw[one.start : one.end].encode("utf-8")), one.end
+        yield Edit(start, end, one.mark.encode("ascii"))
 
 
 def _inside(document: Document, value: Raw) -> tuple[int, str]:
