@@ -33,7 +33,15 @@ from penumbra.redaction.redact_calls import Redact
 from penumbra.redaction.redactor import Redactor, Scan
 from penumbra.redaction.restore import restorer
 from penumbra.redaction.restore.restorer import Folder, Restorer, Values, Vault, exact, restorer_of
-from penumbra.redaction.restore.value_places import Leaf, edits_of, found, leaves, replaced, sent_stretches, swept
+from penumbra.redaction.restore.value_places import (
+    Leaf,
+    edits_of,
+    found,
+    leaves,
+    replaced,
+    sent_stretches,
+    swept,
+)
 from penumbra.store.decisions import KNOWN_VALUE, Decision, Facts
 from penumbra.store.records import Restorations, Stretches
 from penumbra.store.stores import Stores
