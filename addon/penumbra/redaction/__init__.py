@@ -1,8 +1,8 @@
 """Redaction replaces each secret of a text by a placeholder.
 
-`Redactor` (in `redactor.py`) takes a text and a hint: the command or path that the text comes from.
-`Redactor` returns the redacted text and the number of secrets by rule. `OtherBodies` redacts bodies that are
-no LLM calls. `redact` and `redact_many` are for programs that use Penumbra as a library.
+`Redactor` (in `redactor.py`) takes a text and a hint: the command that printed the text, or the path of its
+file. It returns the redacted text and the number of secrets by rule. `OtherBodies` redacts bodies that are no
+LLM calls. `redact` and `redact_many` are for programs that use Penumbra as a library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 32 << 20
 """The default size limit of a text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
-"""The public key of the fingerprints by `redact` and `redact_many`. A proxy uses another key."""
+"""The key of the fingerprints from `redact` and `redact_many`. It is public; a proxy has a secret key."""
 
 
 @rules.cached
@@ -34,8 +34,8 @@ def default() -> Redactor:
 
 
 def redact(text: str) -> str:
-    """Return the text with `[REDACTED:<label>:<fingerprint>]` in place of each secret that is found.
-    A second call with the result returns it unchanged. Raises `RedactionError`."""
+    """Return the text with `[REDACTED:<label>:<fingerprint>]` in place of each secret. Redacting the result
+    again changes nothing. Raises `RedactionError`."""
     return default().redact(text).text
 
 

@@ -1,7 +1,7 @@
 """This module keeps the redacted secrets of each caller, and finds them in later texts of the caller.
 
-A value of 8 to 16,384 bytes is searched for if its span is `sure` and the value is no number. A value such as
-`postgres` is secret only after a name and is not searched for.
+Only values of 8 to 16,384 bytes that are secrets in any text, and are no numbers, are searched for. A value
+such as `postgres`, which is a secret only after a name, is not searched for.
 """
 
 from __future__ import annotations
@@ -41,31 +41,33 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(slots=True)
 class _Known:
-    """A `_Known` keeps one caller's values, the least recently found first, with their first placeholders."""
+    """A `_Known` has one caller's values and their first placeholders. The least recently learned is
+    first."""
 
     marks: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     made: LRUCache[str, bool] = field(default_factory=lambda: LRUCache(_MADE))
-    """The placeholders that were made for the caller."""
+    """The placeholders that replaced secrets of the caller."""
     size: int = 0
     version: int = 0
     """A number that changes whenever the values change."""
     automaton: tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]] | None = None
-    """An automaton for all spellings of values, and the placeholder of each; None after a change."""
+    """An automaton for all spellings of the values, and each spelling's placeholder; None after a change."""
 
 
 class CallerValues:
-    """A `CallerValues` keeps the values of each caller, only in memory. Values that were not found for the
-    longest time are forgotten first. Several threads may use a `CallerValues`."""
+    """A `CallerValues` keeps the values of each caller, only in memory. The least recently learned values are
+    forgotten first. Several threads may use a `CallerValues`."""
 
     def __init__(self, callers: int = _CALLERS, values: int = _VALUES, size: int = _BYTES) -> None:
-        """Keep at most `callers` callers, each with at most `values` values of `size` bytes together."""
+        """Keep at most `callers` callers. Each has at most `values` values and `size` bytes."""
         self._values, self._size = values, size
         self._known: LRUCache[bytes, _Known] = LRUCache(callers)
         self._versions = count(1)
         self._lock = threading.Lock()
 
     def learn(self, caller: bytes, found: Mapping[str, str], made: Collection[str] = ()) -> None:
-        """Keep values that are secrets everywhere, by placeholder, and all placeholders in `made`."""
+        """Keep the values in `found`, which are secrets in any text, and the placeholders in `made`. The keys
+        of `found` are placeholders."""
         fitting = {
             data: mark.encode("ascii")
             for mark, value in found.items()
@@ -90,20 +92,20 @@ class CallerValues:
                 known.automaton, known.version = None, next(self._versions)
 
     def has_made(self, caller: bytes, mark: str) -> bool:
-        """Return whether a placeholder is remembered as made for a caller."""
+        """Return whether a placeholder is known to have replaced a secret of this caller."""
         with self._lock:
             known = self._known.get(caller)
             return known is not None and mark in known.made
 
     def version(self, caller: bytes) -> bytes:
-        """Return a key for the values that are known of a caller; empty if there are none."""
+        """Return a key that changes with the known values of a caller; empty if no values are known."""
         with self._lock:
             known = self._known.get(caller)
             return b"%d:%b" % (known.version, caller) if known is not None and known.marks else b""
 
     def without(self, caller: bytes, text: str, counts: Mapping[str, int] = _NOTHING) -> Redacted:
-        """Return a text without the values of a caller. In the text, values may be escaped as in JSON.
-        `counts` has the number of secrets that were already redacted in the text."""
+        """Return a text with placeholders for the known values of a caller, plain or escaped as in JSON.
+        `counts` has the numbers of secrets that were already redacted."""
         with self._lock:
             known = self._known.get(caller)
             if known is None or not known.marks:
@@ -128,8 +130,8 @@ class CallerValues:
     def redacting(
         self, caller: bytes, scan: Callable[[str, str], Scan], *, replaces: bool = True
     ) -> Callable[[str, str], Redacted]:
-        """Return a function that redacts texts of a caller by `scan` and learns their secrets. With
-        `replaces`, the function redacts all known values. Without a caller, the function only scans."""
+        """Return a function that redacts texts by `scan`. For a caller, the function also learns the secrets
+        and, with `replaces`, redacts all known values."""
 
         def redact(text: str, hint: str) -> Redacted:
             found = scan(text, hint)
@@ -145,7 +147,7 @@ class CallerValues:
 def _automaton(marks: Mapping[bytes, bytes]) -> tuple[ahocorasick_rs.BytesAhoCorasick, list[bytes]]:
     spellings = dict(marks)
     for value, mark in marks.items():
-        # A value in a text may have the escapes of JSON, or of JSON within a JSON string.
+        # In a text, a value may be escaped as in JSON, or twice, as in JSON within a JSON string.
         once = encode(value.decode("utf-8", "surrogatepass"))[1:-1]
         twice = encode(once.decode("utf-8"))[1:-1]
         spellings.setdefault(once, mark)

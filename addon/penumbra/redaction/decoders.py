@@ -1,12 +1,11 @@
 """This module decodes the forms in which tools print bytes: dumps, base64, arrays, boxes, word diffs.
 
 A decoder turns a text into views. Views are searched like other texts. A placeholder replaces the whole
-part of the text that encodes a secret: the bytes of an array, a run of base64, the row of a dump after its
-offset, or the cell of a box. The lines of dumps, base64 and boxes are replaced separately, so that their
-number stays the same.
+encoding of a secret, such as the bytes of an array, a run of base64, or the cell of a box. Each line of a
+dump, of base64 or of a box is replaced separately, so the number of lines stays the same.
 
-One pass over a text finds the signs of all decoders. A decoder is skipped if its own pattern has no match.
-Base64 is also skipped in texts full of hashes.
+One pass over a text tries the patterns of all decoders. A decoder without a match is skipped. Base64 is also
+skipped in texts full of hashes.
 """
 
 from __future__ import annotations
@@ -48,21 +47,21 @@ _BREAK = rb"(?:\r?\n|\\{1,31}n)"
 
 @dataclass(frozen=True, slots=True)
 class SignDecoder:
-    """A `SignDecoder` is for one form in which tools print bytes."""
+    """A `SignDecoder` finds and decodes one form in which tools print bytes."""
 
     pattern: bytes
-    """A pattern for RE2 that matches in every text with views."""
+    """A pattern for RE2 that matches in every text with this form."""
     views: Callable[[bytes], Iterable[View]]
     """A function that returns views of a text."""
     has_quotes: bool = False
-    """True if the text encodes quotes too. An encoded quote is then closed only by an encoded quote."""
+    """True if quotes may be encoded. An encoded quote is closed only by an encoded quote."""
     label: str = ""
-    """Label of all secrets; empty if each secret has the label by which it was found."""
+    """The label of secrets in this form; empty if each secret keeps its own label."""
     quote: bytes = b""
-    """The quote that is written around a placeholder outside of strings."""
+    """The quote that is written around a placeholder; empty if the form needs none."""
 
     def back(self, view: View, data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
-        """Yield the spans of the text that encode the given spans of a view."""
+        """Yield the spans of the text from which these spans of a view were decoded."""
         for span in spans:
             if not view.is_news(span.start, span.end):
                 continue
@@ -83,15 +82,14 @@ _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _RUN = Linear(rb"[A-Za-z0-9+/]{48,}={0,2}", _OPTIONS)
 _NEXT_LINE = re.compile(_BREAK + rb"[ \t]{0,16}([A-Za-z0-9+/]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _SAMPLE = 48
-"""Number of characters at the beginning of base64 that are decoded to distinguish text from other data."""
+"""The first characters of base64, up to this number, show whether it encodes text."""
 _LONGEST = 1 << 20
 _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 
 
 def _of_text() -> bytes:
     """Return a pattern that matches in each run of base64 whose beginning decodes to text. Four characters
-    encode three bytes. Bytes of text have few different first bits, so only some characters can encode them.
-    The last four characters of the sample may be incomplete."""
+    encode three bytes. The last four characters of the sample may be incomplete."""
     firsts = {byte >> 2 for byte in _TEXT}, {byte >> 4 for byte in _TEXT}, {byte >> 6 for byte in _TEXT}
     characters = (
         _ALPHABET,
@@ -104,11 +102,11 @@ def _of_text() -> bytes:
 
 
 def _encoded(data: bytes) -> Iterator[View]:
-    """Yield a view of each run of base64 that decodes to text, in one line or in lines of one width."""
+    """Yield a view of each run of base64 that decodes to text. A run may have several lines of one width."""
     over = 0
     for run in _RUN.finditer(data):
         start, end = run.span()
-        start += data[start - 1 : start] == b"\\"  # The letter of an escape is not part of a run.
+        start += data[start - 1 : start] == b"\\"  # The run begins after the letter of an escape.
         if start < over or end - start > _LONGEST or not _is_text(data[start : start + _SAMPLE]):
             continue
         lines = [(start, end), *_lines_of_base64(data, start, end)]
@@ -167,7 +165,7 @@ _CHARACTERS = re.compile(
 _CELL = re.compile(rb"   ([ -~])|  \\{1,2}([abfnrtv0])| ([0-7]{3})")
 _SHORT = {b"%c" % sign: b"%c" % octet for sign, octet in zip(b"abfnrtv0", b"\a\b\f\n\r\t\v\0", strict=True)}
 _FAR = 24
-"""If more than this number of bytes are between two rows, the rows belong to separate dumps."""
+"""The greatest number of bytes between two rows of the same dump."""
 
 
 def _dumped(data: bytes) -> Iterator[View]:
@@ -208,8 +206,8 @@ def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
 
 
 def _rows(data: bytes, rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[View]:
-    """Yield the view of rows of dumps. A row is a tuple: the beginning of the row, the start and the end of
-    the bytes as printed, and the bytes."""
+    """Yield the view of rows of dumps. A row has its beginning, start and end of the printed bytes, and the
+    decoded bytes."""
     made, last = Making(data), 0
     following = [*(row[0] for row in rows[1:]), len(data)]
     for (begin, start, end, octets), stop in zip(rows, following, strict=False):
@@ -254,10 +252,9 @@ def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
 
 
 _LEAST_DIGITS = 24
-"""The smallest number of bytes of text that hexadecimal digits must encode if they also encode other
-bytes."""
+"""The smallest number of bytes of text in hexadecimal digits that also encode other bytes."""
 _LEAST_PURE = 12
-"""The smallest number of bytes of text that hexadecimal digits must encode if they encode nothing else."""
+"""The smallest number of bytes of text in hexadecimal digits that encode nothing but text."""
 _DIGITS = re.compile(
     rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}+" % _LEAST_PURE
 )
@@ -269,7 +266,7 @@ _LINE_OF_DIGITS = re.compile(rb"[0-9A-Fa-f]+")
 _LEAST_TEXT = 8
 _CHARACTER = rb"(?:[\t\n\r\x1b -~]|[\xc2-\xf4][\x80-\xbf]{1,3}+)"
 _TEXT_IN_OCTETS = re.compile(rb"%b{%d,}+|\A%b++|%b++\Z" % (_CHARACTER, _LEAST_TEXT, _CHARACTER, _CHARACTER))
-"""This pattern matches text among other bytes. A text may go on in the next line, and may be short there."""
+"""This pattern matches text among other bytes. At the ends of a line, a short text also matches."""
 _ARRAY = re.compile(
     rb"(?<![0-9A-Za-z.'-])(?:"
     + rb"|".join(
@@ -301,8 +298,8 @@ _Pieces = list[tuple[bytes, int, int]]
 
 
 def _digits(data: bytes, run: re.Match[bytes]) -> _Pieces:
-    """Return the pieces of a view in place of a match of `_DIGITS`. A line feed replaces bytes that are no
-    text. No pieces are returned if too few bytes are text."""
+    """Return the pieces that replace a match of `_DIGITS` in a view. A line feed replaces bytes that are no
+    text. If too few bytes are text, the result is empty."""
     pieces: _Pieces = []
     size = other = 0
     for line in _LINE_OF_DIGITS.finditer(data, *run.span()):
@@ -321,7 +318,7 @@ def _digits(data: bytes, run: re.Match[bytes]) -> _Pieces:
 
 
 def _array_members(data: bytes, run: re.Match[bytes]) -> _Pieces:
-    """Return the pieces of a view in place of a match of `_ARRAY`."""
+    """Return the pieces that replace a match of `_ARRAY` in a view."""
     kind = run.lastgroup or ""
     members = _MEMBER[kind].finditer(data, *run.span(kind))
     return [(_octet(kind, one[0]), one.start(), one.end() - one.start()) for one in members]
@@ -330,7 +327,7 @@ def _array_members(data: bytes, run: re.Match[bytes]) -> _Pieces:
 def _spelled(
     pattern: re.Pattern[bytes], decoded: Callable[[bytes, re.Match[bytes]], _Pieces], data: bytes
 ) -> Iterator[View]:
-    """Yield a view with the decoded pieces in place of each match, and with the text near the match."""
+    """Yield a view of the text near the matches. Decoded pieces replace each match."""
     made, at = Making(data), 0
     for run in pattern.finditer(data):
         if pieces := decoded(data, run):
@@ -349,8 +346,8 @@ _PRINTABLE = re.compile(rb"(?<==[2-7][0-9A-F])%s|%s(?==[2-7][0-9A-F])" % (_ESCAP
 """This pattern matches an escape beside another escape. In a text without `=3D`, a single escape may be an
 assignment, as in `KEY=4A`."""
 _WRAPPED_PRINTABLE = re.compile(_ESCAPE + rb"|=(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])")
-"""This pattern also matches `=` before a line break within a word. It is for texts with `=3D`, because in
-other texts such a `=` may follow the name of an empty value."""
+"""This pattern also matches `=` before a line break within a word. In a text without `=3D`, the `=` may be
+that of an empty value, as in `KEY=`, so this pattern is not used."""
 
 
 def _quoted_printable(data: bytes) -> Iterator[View]:
@@ -364,7 +361,7 @@ def _quoted_printable(data: bytes) -> Iterator[View]:
 
 
 _NAMED = 64
-"""The number of bytes before a value in which its name is looked for."""
+"""The number of bytes before a value that are searched for its name."""
 _BAR = rb"(?:\||\xe2\x94\x82|\xe2\x94\x83|\xe2\x95\x91)"
 _ROW = re.compile(
     rb"^[ \t]{0,16}(" + _BAR + rb")([^\n]{3,4096}?)(" + _BAR + rb")[ \t]{0,8}\r?$", re.MULTILINE
@@ -396,7 +393,7 @@ def _boxes(data: bytes) -> Iterator[View]:
         for column, cell in enumerate(cells):
             start, end = _within(data, cell)
             if end > start:
-                # A blank at the end of a full cell may belong to the text.
+                # If only one column is free at the end of a cell, the blank may belong to the text.
                 pending[column].append((start, end + (cell[1] - end == 2)))
         above, last = cells, row.end()
     flush()
@@ -420,7 +417,7 @@ def _within(data: bytes, cell: tuple[int, int]) -> tuple[int, int]:
 
 
 def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]]) -> bool:
-    """Return whether each cell of a row is empty or continues a full cell above it, and not all are empty."""
+    """Return whether each cell is empty or continues a full cell above it. Not all cells may be empty."""
     if len(above) != len(cells):
         return False
     goes_on = False
@@ -456,7 +453,7 @@ def _compared(data: bytes) -> Iterator[View]:
 
 
 def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the place of each word that only one of the two texts has, with its brackets."""
+    """Yield the range, with its brackets, of each word that only one of the two texts has."""
     over = 0
     for begin in _WORD_BEGINS.finditer(data):
         start = begin.start()
@@ -473,7 +470,7 @@ _SET_OPTIONS = latin1(64 << 20)
 
 
 class Sign(IntEnum):
-    """A `Sign` shows that a text may contain an encoding, or a name whose value must be searched."""
+    """A `Sign` is an encoding, or a name before a value, that a text may contain."""
 
     DISGUISE = 0
     JOINT = 1
@@ -506,11 +503,10 @@ DECODERS = {
     Sign.BOX: SignDecoder(_BOX_SIGN, _boxes),
     Sign.WORD_DIFF: SignDecoder(rb"-\]|\+\}", _compared),
 }
-"""The decoders, by the sign in a text that makes each necessary."""
+"""A decoder is used if its sign occurs in the text."""
 
 _PATTERNS: dict[Sign, bytes] = {
-    # The finder searches a lower-case copy of the text. The text here is unchanged, so the pattern ignores
-    # case.
+    # `FLAGS` expects a text in lower case, and this text may have capitals.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,
     Sign.TAG: TAG_ENDS,
     Sign.TAIL: TAIL.pattern,

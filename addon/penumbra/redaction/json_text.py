@@ -40,7 +40,7 @@ def is_json(data: bytes) -> bool:
 
 
 def still_json(text: str, new: str) -> str:
-    """Return the new text. If the old text was JSON and the new text is not, wrap it in an object."""
+    """Return the new text. If only the old text was JSON, return an object with the new text."""
     encoded = (each.encode("utf-8", "surrogatepass") for each in (text, new))
     was, is_now = (is_json(data) for data in encoded)
     return encode({"redacted": new}).decode("utf-8") if was and not is_now else new
@@ -56,8 +56,8 @@ def _is_json(text: str) -> bool:
 
 
 def inside_strings(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the spans, cut at the borders of strings and widened to whole escapes. A bare number keeps its
-    span, and its placeholder has quotes. Other spans outside of strings are dropped."""
+    """Yield the parts of the spans that are inside strings, widened to whole escapes. The placeholder of a
+    number gets quotes. Other parts outside of strings are dropped."""
     strings = _STRING.finditer(data)
     string = next(strings, None)
     for span in spans:
@@ -95,9 +95,9 @@ def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, 
     return start, end
 
 
-# The results of some APIs are members of one JSON value. Only the name shows that `9vTq2-LmX4wRk7` is a
-# secret, as in `{"password": "9vTq2-LmX4wRk7"}`. The value is therefore searched as a whole, and each text of
-# one line is redacted as in that search. Texts of several lines are searched alone.
+# Some results are JSON values, as in `{"password": "9vTq2-LmX4wRk7"}`, where only the name shows that the
+# text is a secret. The value is therefore searched as a whole, and its texts of one line are redacted as this
+# search shows. Texts of several lines are searched alone.
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LEAST = 4
@@ -113,10 +113,10 @@ class Structured:
     def redact(
         self, document: Document, container: Raw, text: str, redact: Callable[[str], Redacted]
     ) -> Redacted:
-        """Return a text of `container` without its secrets. A secret may be shown by the text itself or by
-        its surroundings in `container`. Raises RedactionError."""
+        """Return a text of `container` without secrets, such as those that only their names in `container`
+        show. Raises RedactionError."""
         if id(container) not in self._known:
-            # The value is kept alive, so that no other value can get its id.
+            # The value is stored, so that no other value can get its `id()`.
             self._known[id(container)] = (container, surrounded(document.source(container), redact))
         beside = self._known[id(container)][1].get(text)
         if beside is None:
@@ -128,7 +128,7 @@ class Structured:
 
 
 def _counts(text: str, beside: str) -> Counter[str]:
-    """Return the number of secrets, by rule, that only the surroundings of a text show."""
+    """Return the number of secrets, by rule, that are redacted in `beside` but not in `text`."""
     counts = Counter(f"name-{label}" for label in _PLACEHOLDER.findall(beside))
     counts.subtract(f"name-{label}" for label in _PLACEHOLDER.findall(text))
     return counts
@@ -137,9 +137,8 @@ def _counts(text: str, beside: str) -> Counter[str]:
 def scalars(
     text: str, places: Sequence[object], redact: Callable[[str], Redacted]
 ) -> tuple[dict[int, bytes], dict[str, int]]:
-    """Return the new JSON of each string and number with a secret, by index. Also return the number of
-    secrets by rule. Values whose place is None stay. A number becomes a string, because only a string can
-    contain a placeholder. Raises RedactionError."""
+    """Return the new JSON of each string and number with a secret, by index, and the number of secrets by
+    rule. Values whose place is None stay. A number with a secret becomes a string. Raises RedactionError."""
     before = values(text.encode("utf-8"))
     whole = redact(text).text
     after = before if whole == text else values(whole.encode("utf-8", "surrogatepass"))
@@ -192,8 +191,8 @@ def _wrapped(text: str, redact: Callable[[str], Redacted], counts: Counter[str])
 
 
 def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str, str]:
-    """Return new forms for the texts of one line that are secrets because of their surroundings in a JSON
-    value. Equal texts get the same form. Raises RedactionError."""
+    """Return new forms for the texts of one line in which the search of the whole JSON value finds secrets.
+    Equal texts get the same form. Raises RedactionError."""
     text = source.decode("utf-8")
     clean = redact(text).text
     if clean == text:

@@ -1,7 +1,7 @@
 """This module redacts bodies other than LLM calls: JSON, lines of JSON, text, and batches of requests.
 
-A body that can't be parsed is refused if it is declared as JSON or begins like JSON. If the request can only
-be JSON, a body that is not UTF-8 is refused, too.
+A body that is declared as JSON, or begins like JSON, is refused if it can't be parsed. If the path accepts
+only JSON, a body that is not UTF-8 is also refused.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from penumbra.short_texts import remembered
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import NotJson, encode
 
-# JSON of an unknown shape may contain tool results. In a value that looks like a result, every string is
-# searched, unless its name excludes secrets. Elsewhere, only texts are searched. `rules/results.yaml` has the
-# names. The form of a string depends only on its own item, so an item that is sent again has the same bytes.
-# The edits of items are remembered.
+# JSON of an unknown shape may contain tool results. In a value that looks like a result, strings are searched
+# unless their name excludes secrets. Elsewhere, only texts are searched. `rules/results.yaml` has the names.
+# The form of a string depends only on its own item, so an item that is sent again has the same bytes. The
+# edits of items are remembered.
 _MEMORY_BYTES = 16_000_000
 _KINDS = ("marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
 _SPACE = re.compile(r"\s")
@@ -42,7 +42,7 @@ _LONG_NAME = 16
 _OUTPUTS = frozenset(("output", "outputs", "result", "results"))
 
 Search = Callable[[str, str], Redacted]
-"""A `Search` is a function that redacts a text, with a hint. Raises RedactionError."""
+"""A `Search` is a function that redacts a text. The second argument is a hint. Raises RedactionError."""
 
 
 @cache
@@ -62,7 +62,7 @@ def _logins() -> frozenset[str]:
 
 @remembered(8_192)
 def _kind(name: str) -> str:
-    """Return the kind of a member's value, by the member's name; empty if the name is unknown."""
+    """Return the kind of the values of members with this name, such as `calls`; empty if unknown."""
     if result_blocks.names_results(name):
         return "results"
     patterns = _patterns()
@@ -76,7 +76,7 @@ def _is(kind: str, value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Zone:
-    """A `_Zone` has the facts about the surroundings of a value."""
+    """A `_Zone` says where in a body a value is."""
 
     name: str = ""
     """The name of the nearest member that contains the value."""
@@ -115,8 +115,8 @@ class Anywhere:
         self, document: Document, search: Search, *, with_calls: bool, policy: str = "", scope: bytes = b""
     ) -> Searched:
         """Replace the secrets in the strings of a body. Raises RedactionError. With `with_calls`, the
-        arguments of calls are also searched. `policy` names all settings that influence the outcome. `scope`
-        is the caller. Callers never share remembered outcomes."""
+        arguments of calls are also searched. `policy` names all settings that influence the outcome. Outcomes
+        are remembered for each `scope` (caller) alone."""
         results, counts, own = False, Counter[str](), hashlib.blake2b(scope).digest()
         if document.members(document.root).keys() & _logins():
             return Searched(document.data)
@@ -140,7 +140,7 @@ class Anywhere:
 
 def _items(document: Document, with_calls: bool) -> Iterator[tuple[Raw, _Zone]]:
     """Yield the items of a document's outermost arrays, and its values outside of arrays."""
-    # If the document is no object, its strings have no names and count as text.
+    # Outside of an object, strings have no names and count as text.
     zone = _Zone(text=not document.members(document.root))
     waiting: list[tuple[Raw, _Zone]] = [(document.root, zone)]
     while waiting:
@@ -207,7 +207,7 @@ class _Item:
     counts: Counter[str]
     results: bool = False
     around: Mapping[str, str] | None = None
-    """The new forms of strings that are secrets because of their surroundings; None before the first use."""
+    """New forms of the strings in which a search of the whole item finds secrets; None before the search."""
 
     def edits(self, item: Raw, zone: _Zone) -> Iterator[Edit]:
         document = self.document
@@ -227,7 +227,7 @@ class _Item:
             waiting += reversed(list(_below(document, members, zone, self.with_calls)))
 
     def _clean(self, item: Raw, value: Raw, zone: _Zone) -> str | None:
-        """Return the new form of a string; None if the string stays."""
+        """Return the redacted string; None if the string stays."""
         text = self.document.string(value) or ""
         kind, is_word = _kind(zone.name), not _SPACE.search(text)
         if is_word and (kind == "opaque" or _BINARY.fullmatch(text)):
@@ -248,8 +248,8 @@ class _Item:
         return still_json(text, redacted.text)
 
     def _check_names(self, value: Raw, members: Mapping[str, Raw], zone: _Zone) -> None:
-        """Raise Unreadable for a secret that can't be replaced: a secret in a name, or in a member that
-        occurs twice. The provider may read either of the two members."""
+        """Raise Unreadable for a secret that can't be replaced: in a name, or in a repeated member, because
+        the provider may read either member."""
         texts = [name for name in members if zone.result and len(name) >= _LONG_NAME]
         if self.document.repeats(value):
             pairs = json.loads(self.document.source(value), object_pairs_hook=list)
@@ -278,12 +278,12 @@ _MARKS = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 _LIKE_JSON = re.compile(rb'[\[{]\0{0,3}[\s\0]{0,80}["\[{\]}]')
 _TEXTS = ("text/", "ndjson", "jsonl", "json-lines", "xml", "yaml", "graphql", "multipart/")
 _PACKED = ("grpc", "proto", "cbor", "msgpack", "eventstream", "application/http")
-"""The content types that state the lengths of their texts. Texts in them can't be replaced."""
+"""Content types of bodies that contain the lengths of their texts. These texts can't be replaced."""
 _PART_KIND = re.compile(rb"(?i)\ncontent-type[ \t]{0,8}:[ \t]{0,8}([^\r\n]{0,200})")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _BOUNDARY = re.compile(r"boundary\s{0,8}=\s{0,8}(?:\"([^\"]{1,200})\"|([^\s;,]{1,200}))", re.IGNORECASE)
 _BATCH = (frozenset(("custom_id", "key")), frozenset(("body", "params", "request")))
-"""The names of members. Each line of a batch has at least one member of each set."""
+"""Each line of a batch has a member named in the first set, and another named in the second set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,9 +313,9 @@ class OtherBodies:
     def search(
         self, body: Body, redact: Redact, *, with_calls: bool, policy: str, scope: bytes = b""
     ) -> Searched:
-        """Return the body as it may be sent; the same object if it has no secrets. Raises RedactionError.
-        With `with_calls`, the arguments of calls are also searched. `policy` is the setting for texts that
-        can't be searched. `scope` is the caller."""
+        """Return the body without secrets; the same `data` if it has none. Raises RedactionError. With
+        `with_calls`, the arguments of calls are also searched. `policy` says what happens to texts that can't
+        be searched. `scope` is the caller."""
         return _Search(self._anywhere, redact, with_calls, policy, body.strict, scope).body(body)
 
 
@@ -435,7 +435,7 @@ class _Search:
 
 
 def _is_squeezed(data: bytes, *, always: bool) -> bool:
-    """Return whether one of several messages is compressed. A flag and the length precede each message. With
+    """Return whether a message in the body is compressed. Before each message are a flag and a length. With
     `always`, the body can contain only messages, so an incomplete message also counts."""
     at = 0
     while at < len(data):

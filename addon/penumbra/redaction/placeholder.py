@@ -29,7 +29,7 @@ MAX_LENGTH = len("[REDACTED::]") + 40 + 6
 """The number of characters in the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
-"""The two letters for each number of ten bits."""
+"""The two base32 letters of each number of ten bits."""
 _MARK = b"[REDACTED:"
 _MARKS = ahocorasick_rs.BytesAhoCorasick([_MARK])
 """An automaton that finds the beginnings of placeholders."""
@@ -73,12 +73,12 @@ def spans(data: bytes) -> list[tuple[int, int]]:
 
 
 _LEAST = 4
-"""The smallest number of bytes in the part of a secret before or after a placeholder."""
+"""Shorter parts of a span, before or after a placeholder, are dropped."""
 _WORD = re.compile(rb"\w*")
 
 
 def around(spans: Iterable[Span], taken: Sequence[tuple[int, int]], data: bytes) -> Iterator[Span]:
-    """Yield the parts of the spans outside of placeholders. `taken` has the placeholders, in order."""
+    """Yield the parts of the spans that are outside of placeholders. `taken` has the placeholders."""
     ends = [end for _, end in taken]
     for span in spans:
         index, start, pieces = bisect_right(ends, span.start), span.start, 0
@@ -100,9 +100,9 @@ def _piece(span: Span, start: int, end: int, data: bytes) -> Iterator[Span]:
 
 
 def cut(spans: Iterable[Span], taken: Sequence[tuple[int, int]], text: bytes) -> Iterator[Span]:
-    """Yield the spans that placeholders cut or hid. The spans are in `text`, from which the placeholders at
-    `taken` were removed. If a placeholder was at the beginning of a span, the span is extended to the end of
-    the word, because the remaining part would look like another secret."""
+    """Yield the spans of `text` that contained or adjoined placeholders. These placeholders, at `taken`, were
+    removed from `text`. A span with a placeholder at its beginning is extended to the end of its word,
+    because the end of the word would look like another secret."""
     gaps: list[int] = []
     gone = 0
     for start, end in taken:
@@ -116,12 +116,12 @@ def cut(spans: Iterable[Span], taken: Sequence[tuple[int, int]], text: bytes) ->
         yield span._replace(end=rest.end()) if rest else span
 
 
-# A tool takes a placeholder in the arguments of a call for a real value.
+# A tool that gets a placeholder as an argument uses it like a real value.
 NOTE = (
     "[Note: the arguments of this call hold a [REDACTED:…] placeholder: the tool got those very characters, "
     "not the secret, and so did any file that it wrote them to.]"
 )
-"""The line for the model that is added to the result of a call with a placeholder in its arguments."""
+"""The line that is added for the model to a result. The arguments of the call had a placeholder."""
 
 
 def calls(wire: ApiFormat, body: bytes, *, stream: bool) -> int:

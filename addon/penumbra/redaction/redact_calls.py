@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
-    """Return `redact` with a limit of processor time for all texts together. The limit raises TooLarge."""
+    """Return `redact` with a limit of processor time for all texts together. It raises TooLarge."""
     allowance = time_budget.Allowance(seconds)
 
     def attempt(text: str, hint: str) -> Redacted:
@@ -41,8 +41,7 @@ def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
 
 def forgiving(redact: Redact, failure: str) -> Redact:
     """Return `redact` itself if `failure` is `refuse`. For `mask` and `pass`, return a function that never
-    raises RedactionError. A mask states the number of UTF-8 bytes that it replaces. Each failure is logged in
-    one line without any content, unless the text is already a mask."""
+    raises RedactionError. Each failure is logged without any content, unless the text is already a mask."""
     if failure == "refuse":
         return redact
 
@@ -62,7 +61,7 @@ def forgiving(redact: Redact, failure: str) -> Redact:
 
 
 def mask(text: str) -> str:
-    """Return the mask for a text that was not searched."""
+    """Return the mask for a text that was not searched. The mask states the number of UTF-8 bytes."""
     return f"[REDACTED:{RULE}:{len(text.encode('utf-8', 'surrogatepass'))} bytes]"
 
 
@@ -83,5 +82,5 @@ def shown_names(redact: Callable[[str, str], Redacted]) -> ShowName:
 
     short = remembered(4_096)(show)
 
-    # If a name is cut before the search, it may contain half of a secret.
+    # A long name is not cut and searched, because half of a secret may not be found.
     return lambda name: short(name) if len(name) <= LONGEST else f"(a name of {len(name)} characters)"
