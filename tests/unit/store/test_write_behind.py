@@ -157,10 +157,14 @@ async def test_a_cancelled_wait_does_not_disturb_others(database: Database) -> N
 
 
 async def test_an_answer_in_time_is_not_lost_while_the_event_loop_is_busy(database: Database) -> None:
+    def be_busy() -> None:
+        database.submit(lambda connection: None).result(30)
+        time.sleep(0.1)
+
     database.patience = 0.05
     asked = asyncio.ensure_future(database.run(lambda connection: "answer"))
     await asyncio.sleep(0)
-    asyncio.get_running_loop().call_soon(time.sleep, 0.2)
+    asyncio.get_running_loop().call_soon(be_busy)
     assert await asked == "answer"
     assert not database.failures
     assert not database.hangs
