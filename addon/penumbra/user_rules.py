@@ -4,7 +4,7 @@
 
 A user's rule replaces Penumbra's rule of the same name. Other entries of a file come before Penumbra's.
 Everything is checked: keys and values by the schemas, patterns by RE2, and examples by a run. A wrong command
-or secret rule is left out, any other wrong file as a whole. A line reports each error.
+or secret rule is left out. Any other file with an error is left out. Each error is reported in one line.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def use(folder: Path | None) -> list[str]:
 
 
 _ROUNDS = 5
-"""The greatest number of runs of the examples. Each run leaves out the rules that failed before. Rules that
-need one of these may then fail, too."""
+"""The greatest number of times that the examples are run. A run leaves out the rules that failed before, so
+rules that need a failed rule can fail in the next run."""
 
 
 def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:

@@ -68,7 +68,7 @@ _WANTING = ("wrap", "replay", "local", "rules", "secrets")
 HELP = ("-h", "--help")
 COMMANDS = (*_STARTS, *_OWN, "help")
 _BY_SIGNAL = 128
-"""A shell's exit code for a program that a signal ended, less the signal's number."""
+"""A shell adds a signal's number to this number for the exit code of a program that the signal ended."""
 _PIPE = _BY_SIGNAL + 13
 """The exit code of a program that a closed pipe ends."""
 
@@ -115,8 +115,8 @@ def _open_streams() -> None:
 
 
 def _end_by(number: int) -> int:
-    """End this process by a signal, since a shell ends a loop only if SIGINT itself has ended the program in
-    it. On a system without such signals, return a shell's exit code for the signal."""
+    """End this process by a signal, since a shell leaves a loop only if SIGINT itself has ended the program
+    in the loop. On a system without such signals, return a shell's exit code for the signal."""
     sys.stdout.flush()
     if hasattr(os, "fork"):
         import resource

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         raise Failure("no proxy is running here" + ("" if port is None else f" at port {port}"))
     for entry in asked:
         if entry["is_paused"] is pauses:
-            # The signal for a pause would end the pause.
+            # SIGUSR1 toggles the pause, so a paused proxy must not get this signal.
             continue
         try:
             os.kill(entry["pid"], signal.SIGUSR1 if pauses else signal.SIGUSR2)

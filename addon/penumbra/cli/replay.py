@@ -35,8 +35,7 @@ Settings and rules count as in the proxy. Exit code 0, or 1 if no file has a cal
 
 
 class _Counts:
-    """A `_Counts` has the numbers of files and requests that were read, and the numbers of those that were
-    not."""
+    """A `_Counts` has the numbers of files and requests that were read or left out."""
 
     def __init__(self) -> None:
         self.read = dict.fromkeys(("files", "requests", "others", "already", "unreadable", "cut"), 0)
@@ -44,7 +43,7 @@ class _Counts:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures and return the exit code, which is 1 without a call of an LLM. Raises Failure."""
+    """Print the figures and return the exit code, which is 1 if no LLM call was found. Raises Failure."""
     arguments_of = parser("replay")
     arguments_of.add_argument("files", nargs="+", type=Path, metavar="FILE")
     options = arguments_of.read(arguments)

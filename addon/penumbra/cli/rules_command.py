@@ -36,7 +36,7 @@ from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import broken_patterns, problems
 
 _LOOKS = ("command_family", "all others")
-"""The stages that get the text that a command family would get."""
+"""The names of stages whose input is also the input of a command family."""
 _LOST = {
     Loss.NONE: "nothing was lost",
     Loss.REVERSIBLE: "the text itself says how to restore it",
@@ -111,7 +111,7 @@ def _measure(text: str) -> str:
 
 
 def _family(call: Call, body: str) -> str:
-    """Return the name of the family, and if the family does nothing, the reason."""
+    """Return the family's name, and the reason if the family does nothing."""
     named = families().get(call.family)
     if named is None:
         return f"none: {_why_none(call)}"

@@ -157,8 +157,7 @@ class Quiet(logging.Filter):
 
 
 class StartErrors(errorcheck.ErrorCheck):
-    """A `StartErrors` replaces mitmproxy's addon that ends the start after an error, and raises the error as
-    a Failure instead."""
+    """A `StartErrors` raises Failure after an error of the start. mitmproxy's addon would end the process."""
 
     name = "errorcheck"
 
@@ -168,7 +167,7 @@ class StartErrors(errorcheck.ErrorCheck):
 
     async def shutdown_if_errored(self) -> None:
         """Raise Failure if an error was logged."""
-        # Other tasks may be logging errors, so they run first.
+        # Other tasks may be about to log errors, so this method lets them run first.
         await asyncio.sleep(0)
         if self.logger.has_errored:
             # After a local capture that failed to begin, the interpreter may crash at its exit.
@@ -193,7 +192,7 @@ class Starter:
             print(hints(servers, trusted), flush=True)
 
     def ended(self, totals: Mapping[str, Any]) -> None:
-        """Report the totals at the end. Here the method does nothing, since the terminal has shown them."""
+        """Report the totals at the end. This method does nothing: the terminal has shown the totals."""
 
 
 class _Greeting:
@@ -503,7 +502,7 @@ def hints(servers: Iterable[Server], certificates: Certificates) -> str:
 
 
 def _proxy(server: Server, certificates: Certificates) -> list[str]:
-    """Return lines to paste into a shell, without comments, which an interactive zsh would run."""
+    """Return lines to paste into a shell. Comments are left out, since an interactive zsh would run them."""
     ca = shlex.quote(str(certificates.ca))
     lines = [
         "Point an agent at Penumbra, in the shell that starts the agent:",

@@ -1,8 +1,8 @@
 """`penumbra wrap` runs one program whose requests to LLM hosts go through a proxy of Penumbra.
 
 The program runs as under a shell, with signals, job control and exit codes. On a terminal, it has a process
-group of its own. On systems without job control, the program is a plain child process. Only the environment
-of the program changes, and no file of the program.
+group of its own. On systems without job control, the program is a plain child process. The program gets a
+changed environment, but its files stay unchanged.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _wait(child: int, terminal: int | None) -> int:
             _hand_over(terminal, os.getpgrp())
         if os.WIFSIGNALED(status):
             if terminal is not None and kept is not None:
-                # A killed program could not restore the terminal itself.
+                # A killed program could not restore the terminal, so this process restores it.
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(terminal, termios.TCSADRAIN, kept)
             return -os.WTERMSIG(status)
@@ -171,8 +171,8 @@ def _own_group(pid: int) -> None:
 
 
 def _hand_over(terminal: int, group: int) -> None:
-    """Make a process group the terminal's foreground group. SIGTTOU is ignored meanwhile, since this signal
-    would stop a background process that does so."""
+    """Make a process group the terminal's foreground group. A background process that does so would be
+    stopped by SIGTTOU, so this signal is ignored meanwhile."""
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:
         with contextlib.suppress(OSError):
@@ -183,8 +183,8 @@ def _hand_over(terminal: int, group: int) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Yield a list of processes. Signals are passed on to the listed processes, except those that the
-    terminal sends to them."""
+    """Yield a list of processes. Signals are forwarded to the listed processes, except for signals that the
+    terminal sends to all processes."""
     children: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:

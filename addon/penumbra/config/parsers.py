@@ -138,7 +138,7 @@ class ToolCompaction:
     arguments: bool = False
     """True if large arguments of the replaced calls are removed, too."""
     stale_reads: bool = True
-    """True if a read counts as replaced when the file is written after it."""
+    """True if a later write of a file replaces a read of this file."""
     unknown: tuple[str, ...] = ()
     """Unknown names in the rules."""
 

@@ -5,7 +5,7 @@ handles requests. This module handles the other sources, option by option. Each 
 has the parser of its values. A bad value thus gives the same error from each of these sources: one line with
 the key, the value and the allowed values.
 
-An unknown key of the YAML file, except in `tool_compaction`, is an error, which names the right place, the
+An unknown key of the YAML file is an error, except in `tool_compaction`. The error names the right place, the
 most similar key or all allowed keys. If unknown keys were ignored, a user could believe, for example, that
 more secrets are searched for.
 """
@@ -49,7 +49,7 @@ from penumbra.wire.request_path import is_loopback
 
 
 class Filled(str):
-    """A `Filled` is a text in which variables were replaced. `repr` returns the text in the file."""
+    """A `Filled` is a text in which variables were replaced. `repr` returns the text as in the file."""
 
     raw: str
 
@@ -112,7 +112,7 @@ _INSTEAD = {
     "refusal_threshold": "whatever is smaller is taken: leave it out",
     "bypass_cost_check": "it is cost_check under penumbra, and false there",
 }
-"""Keys in the YAML files of other gateways, with their names here."""
+"""Advice about Penumbra's keys, by the key in the YAML files of other gateways."""
 _BY_NAME = {option.name: option for option in OPTIONS}
 _PLACES = {
     **{option.name: f"penumbra.{option.name}" for option in OPTIONS},
@@ -213,8 +213,8 @@ _AUTHS = ("", "api_key", "oauth")
 
 
 def service(settings: Settings) -> CompressionService:
-    """Return the service of the strategy `api`: the section `api` of the YAML file, completed by the entry of
-    `providers` with the name in `provider`."""
+    """Return the service of the strategy `api`: the section `api` of the YAML file. Missing values come from
+    the entry of `providers` that the setting `provider` names."""
     named = settings.providers.get(settings.provider)
     if named is None:
         return settings.api

@@ -234,7 +234,7 @@ class Rates:
         return self.long if self.long is not None and prompt > self.above else self
 
     def with_cache(self, read: float, write: float) -> Rates:
-        """Return the rates with those of a cache, which are multiples of the input rate."""
+        """Return the rates, completed by the rates of a cache: `read` and `write` times the input rate."""
         long = self.long.with_cache(read, write) if self.long is not None else None
         return replace(self, cached=self.input * read, written=self.input * write, long=long)
 

@@ -279,7 +279,7 @@ def _result(entry: ShownResult) -> dict[str, Any]:
         "characters": facts.characters_before,
         "lines": facts.lines_before,
         "token_mark": facts.token_mark,
-        # Logs of compression gateways often have these names.
+        # The names below are those in many logs of compression gateways.
         "tool_name": entry.tool,
         "shadow_id": facts.ref,
         "original_bytes": facts.bytes_before,

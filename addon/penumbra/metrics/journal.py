@@ -32,7 +32,7 @@ _PAUSES = (
 _BYTES_A_TOKEN = 4
 _LEAST_ERROR = 400
 _REFUSED_WITHIN = "{}, but an error"
-"""Form of the status under which a successful response is counted if its only content is an error."""
+"""Form of the status that is counted for a successful response whose only content is an error."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Pending:
 
 
 class Timeline:
-    """A `Timeline` has the result tokens sent and saved, in points whose distance grows with time."""
+    """A `Timeline` has points with the sent and saved tokens of results. Their distance grows with time."""
 
     MOST = 120
 

@@ -222,7 +222,7 @@ def unused_tools(days: Mapping[str, Record]) -> list[Record]:
 
 
 def seconds(journal: Journal) -> Record:
-    """Return quantiles of the added time, and the number of requests in each interval by its upper end."""
+    """Return quantiles of the delay of requests, and numbers of requests by the upper end of their delay."""
     total, below = sum(journal.seconds.values()), 0
     quantiles: dict[str, float] = {}
     for end in SECONDS:

@@ -98,7 +98,7 @@ class Session:
     amounts: Amounts = field(default_factory=Amounts)
     turns: deque[TurnRecord] = field(default_factory=lambda: deque(maxlen=_MOST_TURNS // 4))
     calls: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
-    """The value of `Loss` of each call's latest result, by call."""
+    """The loss (value of a `Loss`) of the latest result of each call, by call."""
 
     def record(self) -> dict[str, Any]:
         return {

@@ -40,8 +40,8 @@ class DropRule(StepRule, frozen=True, kw_only=True):
     """True if a line that matches never reports a failure, whatever its words are."""
     ended: AnyRegex | None = None
     """Lines that report the end of a task whose progress the dropped lines show. In both patterns, the group
-    `of` matches the name of the task. The last line of a task without an end stays. If the number in a group
-    `at` falls, the task has begun again. The line before the fall then stays, too."""
+    `of` matches the name of the task. If the end is missing, the last line of progress stays. If the number
+    in a group `at` falls, the task has begun again, and the line before the fall stays, too."""
 
 
 class RewriteRule(StepRule, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     scattered: bool = False
     """True if one marker replaces all lines of the text that match, in the place of the first."""
     nested: bool = False
-    """True if a line stays whenever more deeply indented lines after it stay."""
+    """True if a line stays when a more deeply indented line below it stays."""
     ended: AnyRegex | None = None
     """Lines that end a task, as in the key `ended` of a `drop` step. A line in which the group `of` matches
     nothing belongs to no task."""
@@ -163,8 +163,8 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     head: Size = 1
     """The number of lines at the beginning of a block that stay."""
     safe: bool = False
-    """True if lines in a block that report failures stay below the block's marker. Of several such lines of
-    one kind, only one is written."""
+    """True if lines with failures stay, below the marker of their block. Of several such lines of one kind,
+    only one is written."""
     scattered: bool = False
     """True if one marker replaces all blocks of the text, in the place of the first. Failures stay in their
     places."""
@@ -193,7 +193,7 @@ class MemberRule(StepRule, frozen=True, kw_only=True):
 
 
 class ContextRule(StepRule, frozen=True, kw_only=True):
-    """A `ContextRule` removes lines that only surround other lines, except the nearest."""
+    """A `ContextRule` removes the lines around other lines, except for the nearest."""
 
     context: AnyRegex
     near: AnyRegex
@@ -230,9 +230,9 @@ class ShapeRule(Strict, frozen=True):
     """The shape that a text must have to belong to a family."""
 
     some: tuple[Regex, ...] = field(default=(), name="any")
-    """A line of the text must match one of these."""
+    """A line of the text must match one of these patterns."""
     none: tuple[Regex, ...] = ()
-    """No line may match any of these."""
+    """No line may match one of these patterns."""
     most: AnyRegex | None = None
     """Most lines that are not blank must match this pattern."""
     share: Share = 0.8

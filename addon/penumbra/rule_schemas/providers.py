@@ -19,7 +19,7 @@ class ApiRule(Strict, frozen=True):
     kind: Literal["messages", "count_tokens", "compact"]
     """`messages` asks the model, `count_tokens` only counts, `compact` asks for a summary."""
     path: Regex
-    """A pattern for the whole path without query, escapes and final slash. Upper and lower case match."""
+    """A pattern for the whole path, in upper or lower case, without query, escapes and final slash."""
     method: str = "POST"
     body: dict[str, Member] = field(default_factory=dict)
     """Members that the body must have, with their JSON types."""
@@ -50,7 +50,7 @@ class Providers(Strict, frozen=True):
     """`providers.yaml`. A user's file may have `apis`, `providers`, `errors`, `local` and `examples`."""
 
     apis: dict[str, ApiRule] = field(default_factory=dict)
-    """The kinds of calls to LLM hosts. The first one that fits counts."""
+    """The kinds of calls to LLM hosts. The first kind that fits counts."""
     providers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Globs of the hosts of LLM APIs, by provider."""
     local: tuple[str, ...] = ()

@@ -79,8 +79,8 @@ def convert(kind: type[T], value: Any, where: str) -> T:
 
 
 def entries(kind: type[T], content: Any, key: str, named_by: str, file: str) -> tuple[list[T], list[str]]:
-    """Return the entries under `key` of a file as their type, and a line about each wrong entry, which is
-    left out. `named_by` is the key for the name of an entry."""
+    """Return the valid entries in the list `key` of a file, converted to `kind`, and a line about each wrong
+    entry. `named_by` is the key of an entry's name."""
     if not isinstance(content, dict) or not isinstance(content.get(key, []), list):
         return [], [f"{file}: {key}: got {shown(content)}, allowed: a mapping with a list {key}"]
     good: list[T] = []

@@ -31,13 +31,13 @@ class SecretRule(Strict, frozen=True):
     `{LINE}` matches the end of a line and the prefix that tools write before the next line (numbers, times,
     signs of a diff). A pattern with `{LINE}` must begin at an anchor or have `before`."""
     anchors: tuple[Anchor, ...] = ()
-    """Texts of at least three characters; upper and lower case are the same. Every match contains one of
-    them, and the pattern is tried only there. Without anchors, the pattern searches the whole text."""
+    """Texts of at least three characters, in upper or lower case. Every match contains an anchor, and the
+    pattern is tried only around anchors. Without anchors, the pattern searches the whole text."""
     label: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
     """The kind of secret that placeholders name; by default the label of the file."""
     beside: tuple[Anchor, ...] = ()
-    """Parts of the name before a secret that has no prefix, as in `ACME_API_KEY=…`; upper and lower case are
-    the same. The name must also say key, token or the like. A rule with `beside` needs no anchors."""
+    """Parts of the name of a secret without a prefix, such as `acme` for `ACME_API_KEY=…`, in upper or lower
+    case. The name must also contain a word such as key or token. A rule with `beside` needs no anchors."""
     kind: Literal["token", "structure"] = "token"
     """`token` if the value alone shows that it is a secret, `structure` if its surroundings show it."""
     group: Size | None = None
@@ -63,8 +63,8 @@ class SecretRule(Strict, frozen=True):
     """The smallest number of digits in the secret."""
     value: Literal["password", "told", "opaque", "certain", "given", "login", "basic"] | None = None
     """A further test that the value must pass. `password`: a possible password. `told`: a possible password
-    in a sentence. `opaque`: random. `certain`: too random to be anything else. `given`: neither a placeholder
-    nor a reference. `login`: as `given`, but neither equal to the user's name before a local host
+    in a sentence. `opaque`: random. `certain`: too random to be anything but a secret. `given`: neither a
+    placeholder nor a reference. `login`: as `given`, but neither equal to the user's name before a local host
     (`guest:guest@localhost`) nor an example made of words such as `pass`. `basic`: base64 of
     `user:password`."""
     checksum: Literal["crc32-base62"] | None = None

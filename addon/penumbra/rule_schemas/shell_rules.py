@@ -33,15 +33,15 @@ class WrapperRule(Strict, frozen=True):
 
 
 class FilterRule(Strict, frozen=True):
-    """The effect of a program after a pipe on the lines that it reads."""
+    """The effect of a program on the lines that it reads from a pipe."""
 
     program: str
     does: Literal["through", "cut", "select"]
     """`through` passes all lines on, `cut` a range of lines, and `select` some lines or sorted lines."""
     only: tuple[str, ...] = ()
-    """Options of which one must be there."""
+    """The program must have one of these options."""
     unless: tuple[str, ...] = ()
-    """Options of which none may be there."""
+    """The program may have none of these options."""
     bare: bool = False
     """True if the program has no operand."""
 
@@ -52,9 +52,9 @@ class ReadRule(Strict, frozen=True):
     program: str
     """The program, and perhaps its subcommand."""
     only: tuple[str, ...] = ()
-    """Options of which one must be there."""
+    """The program must have one of these options."""
     unless: tuple[str, ...] = ()
-    """Options of which none may be there."""
+    """The program may have none of these options."""
     operand: Regex | None = None
     """The form of the first operand."""
     whole: bool = False
@@ -77,7 +77,7 @@ class ShellRules(Strict, frozen=True):
     wrappers: dict[str, WrapperRule] = field(default_factory=dict)
     """Programs that run another command, by name and subcommand."""
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Options before a subcommand that take the next word as their value."""
+    """Options that precede a subcommand and take the next word as their value."""
     versioned: tuple[str, ...] = ()
     """Programs whose names may end in a version."""
     silent: tuple[str, ...] = ()
@@ -89,9 +89,9 @@ class ShellRules(Strict, frozen=True):
     each_line: tuple[str, ...] = ()
     """Programs that run a command for each line of their input."""
     each_file: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """For each program that runs a command for each file that it finds, the options before the command."""
+    """The options before the command that a program runs for each file that it finds, by program."""
     coloured: tuple[str, ...] = ()
-    """Beginnings of options whose colours have a meaning."""
+    """Beginnings of options with which the colours of the output have a meaning."""
     echoes: tuple[str, ...] = ()
     """Programs that print their arguments."""
     filters: tuple[FilterRule, ...] = ()
@@ -99,7 +99,7 @@ class ShellRules(Strict, frozen=True):
     reads: tuple[ReadRule, ...] = ()
     """Commands that print files as they are."""
     read_values: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Options of the commands in `reads` that take the next word as their value."""
+    """Options that take the next word as their value, in the commands of `reads`."""
 
 
 class LogExample(Strict, frozen=True):

@@ -41,7 +41,7 @@ class UnknownToolRule(Strict, frozen=True):
     """Kinds of arguments (keys of `kinds`) that the call must have, with patterns for their values. An empty
     pattern matches any text."""
     only: tuple[str, ...] = ()
-    """Kinds of further arguments that the call may have. Without this key, the call may have any others."""
+    """Kinds of further arguments that the call may have; without this key, any further arguments."""
     named: Regex = ""
     """A pattern for the words in the last part of the tool's name, in small letters, with blanks between
     them."""
@@ -55,11 +55,11 @@ class UnknownTools(Strict, frozen=True):
     kinds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names that agents use for each kind of argument."""
     rules: tuple[UnknownToolRule, ...] = ()
-    """The rules. The first one that fits decides."""
+    """The rules. The first rule that fits decides."""
 
 
 class ToolArguments(Strict, frozen=True):
-    """Arguments with the command and the file of a call. The first one that a call has counts."""
+    """Names of arguments with the command or file of a call. The first name that the call has counts."""
 
     command: tuple[str, ...] = ()
     """Arguments with a command line, for tools of the category `bash`."""
@@ -77,7 +77,7 @@ class CodeCalls(Strict, frozen=True):
     calls: tuple[str, ...] = ()
     """The tools that run a command line."""
     members: tuple[str, ...] = ()
-    """Members of the tool's argument with the command line."""
+    """Members with the command line, in the object that is the tool's argument."""
 
 
 class TrimExample(Strict, frozen=True):
@@ -99,7 +99,7 @@ class JsonEnvelope(Strict, frozen=True):
     asks: tuple[str, ...] = ()
     """Members that contain the call."""
     needless: Regex = ""
-    """A pattern for a whole envelope, without its single output, that has no useful information."""
+    """A pattern that matches a whole envelope, without its single output, if the envelope is needless."""
     tools: tuple[str, ...] = ()
     """Exact names of the tools with such envelopes. Results of other tools may be data of the same form."""
     trim_examples: tuple[TrimExample, ...] = ()
@@ -150,7 +150,7 @@ class FileExample(Strict, frozen=True):
     gives: str
     tool: str = "read"
     offset: int | None = None
-    """The number of the first line in the call."""
+    """The call's argument with the number of the first line; null if the call has no such argument."""
 
 
 class Envelopes(Strict, frozen=True):
@@ -201,16 +201,15 @@ class ToolRules(Strict, frozen=True):
     mcp_prefixes: tuple[str, ...] = ()
     """Beginnings of the names of MCP tools. `mcp` is only for tools with such names."""
     mcp: tuple[GlobRule, ...] = ()
-    """Rules for tools of MCP servers. The first one that matches decides."""
+    """Rules for tools of MCP servers. The first rule that matches decides."""
     verbs: tuple[VerbRule, ...] = ()
-    """Rules for tools that do several things. The first one with a tool's name counts."""
+    """Rules for tools that do several things. The first rule with a tool's name counts."""
     unknown: UnknownTools = field(default_factory=UnknownTools)
     """Rules for the categories of unknown tools, by their arguments."""
     families: dict[Category, str] = field(default_factory=dict)
     """The command families of outputs without a command line, by category."""
     numbered: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """For each mark that tools write after line numbers, the tools that write it. Files may contain the same
-    marks."""
+    """The tools that write a mark after line numbers, by mark. Files may contain the same marks."""
     synonyms: dict[str, str] = field(default_factory=dict)
     """Other names for categories in `skip_tools`."""
     arguments: ToolArguments = field(default_factory=ToolArguments)
