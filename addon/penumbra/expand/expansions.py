@@ -155,14 +155,17 @@ class Expansions:
             name = conditions.last_tool
         brought = reference.brought(wire, document, tools)
         is_offered = bool(brought) or await self._belongs(history, past, latest, conditions, caller)
-        if not (is_offered or _may_call(document, name, history, past)):
-            return None
         if brought:
             name = brought
         elif latest is not None and latest.tool and latest.tool not in tools.names:
             name = latest.tool
         elif latest is None and conditions.editing and not conditions.last_tool:
             name = reference.editing_name(name, tools)
+        if not is_offered:
+            names = (name, *reference.free_names(tools))
+            name = next((one for one in names if _may_call(document, one, history, past)), "")
+            if not name:
+                return None
         # The model keeps tools that the input of an earlier request has declared.
         declared_at = b""
         if is_offered and not brought and not conditions.counting and tools.own:

@@ -162,8 +162,12 @@ def editing_name(name: str, tools: Tools) -> str:
 def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
     """Return the injected tool's name in the provider's own summary of the history; empty if the request has
     no summary with the tool."""
-    names = (name for name in (*NAMES, *EDITING_NAMES.values()) if name not in tools.names)
-    return next((name for name in names if wire.brings(request, tool(name))), "")
+    return next((name for name in free_names(tools) if wire.brings(request, tool(name))), "")
+
+
+def free_names(tools: Tools) -> list[str]:
+    """Return the possible names of the injected tool, without the names of the client's tools."""
+    return [name for name in (*NAMES, *EDITING_NAMES.values()) if name not in tools.names]
 
 
 def name_for(tools: Tools) -> str | None:

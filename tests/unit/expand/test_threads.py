@@ -206,3 +206,16 @@ async def test_a_conversation_that_began_without_the_proxy_is_left_alone(
     assert not again.declared
     assert len(again.replayed.exchanges) == 1
     assert len(json.loads(later.render())["tools"]) == 1
+
+
+@pytest.mark.parametrize("editing", [False, True], ids=["secrets stay away", "secrets are put back"])
+@pytest.mark.parametrize("name", ["expand_context", "expand_original"])
+async def test_the_name_that_the_model_knows_is_watched(name: str, editing: bool) -> None:
+    history = [{"role": "user", "content": f"call {name}"}, {"role": "assistant", "content": "y"}]
+    expansions, document = made(), body(*history, {"role": "user", "content": "z"})
+    known = await expansions.look("anthropic", document, Caller(b"p" * 32, ""))
+    assert known is not None
+    conditions = Conditions(wanted=True, at_stake=True, hint=True, editing=editing)
+    found = await expansions.prepare(known, document, conditions)
+    assert found is not None
+    assert (found.tool, found.declared) == (name, "")
