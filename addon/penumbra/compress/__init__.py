@@ -1,4 +1,4 @@
-"""This package shortens one tool result by the call that produced it and by the form of its text.
+"""This package shortens a tool result by rules for the call and for the form of the text.
 
 `pipeline.shorten` takes a result with its call (`result.ToolOutput`) and a policy, and returns the form to
 send with the names of its stages (`result.Shortened`). `calls/` reads the call, `families/` has the rules for

@@ -1,8 +1,8 @@
 """This module finds critical lines: errors, failures, assertions, panics, frames, exit codes and summaries.
 
 The patterns are in rules/failures.yaml. One linear-time pattern finds candidates in a whole text. A set of
-patterns then decides how severe the line is and whether it reports a pass. A line that reports a pass is not
-critical, because the name of a passed test may be "reports an error".
+patterns then decides for each candidate how severe it is and whether it reports a pass. A line that reports a
+pass is not critical, because a passed test may be named "reports an error".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penumbra.linear import NOWHERE, Linear, lines_with, quiet
 _LINE_LIMIT = 4_000
 """The number of characters at the beginning of a line that are searched."""
 _LAST = 2_000
-"""The number of bytes at the end of a test run's output that contain the summary."""
+"""The summary of a test run is searched for in this number of bytes at the end."""
 _LONGEST_REPORT = 300
 """The number of characters at the beginning of a line that are searched for a report."""
 _MEMORY = 1 << 25
@@ -30,14 +30,14 @@ _MEMORY = 1 << 25
 slowly."""
 
 Report = Literal["outcome", "change", "finding"]
-"""A kind of report of a program: how it ended, what it changed, or a message about a place in a file."""
+"""What a line reports: how a program ended, what it changed, or a finding at a place in a file."""
 
 
 class Severity(IntEnum):
     """The severity of a critical line. Lines with lower numbers are more important."""
 
     FAILURE = 0
-    """A failure with a name (such as the name of a test), a crash, or the end of the program."""
+    """A failure with a name, such as a failed test's, a crash, or the end of the program."""
     ERROR = 1
     COMPLAINT = 2
     """A message about something that did not work, without the word error."""
@@ -46,7 +46,7 @@ class Severity(IntEnum):
 
 
 class _Mark(IntEnum):
-    """A property of a line. Its value is the position of its pattern in the set `_Patterns.marks`."""
+    """A property of a line. The value is the place of the property's pattern in `_Patterns.marks`."""
 
     PASSED = 0
     FAILED_TOO = 1
@@ -71,7 +71,7 @@ class _Patterns:
     reports: Mapping[Report, Sequence[Linear]]
     """The patterns of each kind of report. A pattern matches whole lines."""
     no_reports: Mapping[Report, Linear]
-    """The pattern of the lines that are no report of the kind, although a pattern in `reports` matches."""
+    """For each kind, a pattern of lines that are no reports although a pattern in `reports` matches."""
     others: Mapping[str, Any]
     """The other patterns, by name."""
 
@@ -99,7 +99,8 @@ def _patterns() -> _Patterns:
         some_pass=Linear(f"(?m){joined(content['passed'])}".encode(), options),
         marks=marks,
         reports={
-            # In one automaton, patterns that begin anywhere would multiply the states of the others.
+            # Patterns that begin anywhere get an automaton of their own, or they would multiply the others'
+            # states.
             kind: [
                 Linear(f"(?m)^(?:{joined(group)})[ \t\r]*$".encode(), options)
                 for anywhere in (False, True)
@@ -149,7 +150,7 @@ def severity_unless_passing(line: bytes) -> Severity | None:
 def _severity(line: bytes, marks: Sequence[int]) -> Severity:
     patterns = _patterns()
     if _Mark.NOTHING in marks or (_Mark.NAMES in marks and not patterns.others["opening"].match(line)):
-        # The replacement still looks like a location, but has no words of the name.
+        # The replacement looks like the name of a file, but has no word such as "error".
         plain = patterns.others["nothing"].sub(b"", patterns.others["names"].sub(b"./x.x", line))
         if not patterns.critical.search(plain):
             return Severity.MENTION
@@ -170,8 +171,8 @@ def says_as_much(line: str, other: str) -> bool:
 
 
 def is_stated(line: bytes, is_part: bool = False) -> bool:
-    """Return whether a line states a failure as programs do. A line that only mentions a failure does not
-    count. In a part of a very long line (`is_part`), the statement may be anywhere.
+    """Return whether a line states a failure as programs do, and not only mentions one. In a part of a very
+    long line (`is_part`), the statement may be anywhere.
 
             src/a.c:120:9: error: expected ';'                     states a failure
             We still can't tell conflicts from failed merges.      only mentions failures
@@ -213,8 +214,8 @@ def reports(lines: Sequence[str], *kinds: Report) -> list[int]:
 
 
 def next_match(data: bytes, start: int) -> tuple[int, int] | None:
-    """Return the offsets (start, end) of the next critical words from `start` on; None if there are none. The
-    match lies within one line. Matches in lines that report a pass are included."""
+    """Return the offsets (start, end) of the next critical words after `start`; None if there are none. All
+    the words are in one line, which may report a pass."""
     match = _patterns().critical.search(data, start)
     if match is None:
         return None
@@ -236,7 +237,7 @@ def critical_lines(lines: Sequence[str]) -> list[int]:
         if may_pass is None:
             may_pass = some_pass.search(data, data.rfind(b"\n", 0, left) + 1) is not None
         if 0 <= end < right:
-            # The match crosses a line end, so the line alone may have no match.
+            # The match continues in the next line, so this line alone may have no match.
             if is_critical(lines[position]):
                 found.append(position)
         elif not may_pass or not _is_passing(_marks(_searched(lines[position]))):
@@ -248,7 +249,7 @@ def critical_lines(lines: Sequence[str]) -> list[int]:
 
 
 def normal(line: str) -> str:
-    """Return a line for comparison: each run of blanks is one blank, and the ends are trimmed."""
+    """Return a line without blanks at its ends, and with one blank for each run of blanks."""
     return " ".join(line.split())
 
 

@@ -1,7 +1,7 @@
 """This module finds the facts in a text's units: paths, names, ids and numbers. A unit is a line, a row or a
 search hit.
 
-The worth of a unit is the worth of its words plus the weights of its facts that no kept unit shows yet.
+The worth of a unit is the worth of its words, and the weights of its facts that no shown unit has.
 """
 
 from __future__ import annotations
@@ -26,24 +26,22 @@ _TELLING = re.compile(rb"[0-9_$./\\:-]|[a-z][A-Z]|[A-Z]{3}")
 _APART = bytes(
     byte if byte > 0x7F or chr(byte).isalnum() or byte in b"_$@~./:\\-\n" else 0x20 for byte in range(256)
 )
-"""A translation table that replaces bytes that can't be part of a fact by blanks, except line ends."""
+"""A translation table that makes blanks of all bytes that can't be part of a fact, except line ends."""
 _NAME = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]{3,}")
 _SHORTEST, _LONG, _LONGEST = 3, 40, 200
-"""The length in bytes of the shortest fact, the length above which a fact has less weight, and the length of
-the longest fact."""
-# The weights were chosen by hand on half of the recorded conversations. These weights keep as much as
-# possible of the text that a conversation used later. On the other half, the weights work as well.
-# `scripts/bench quality` shows the effect of a change.
+"""Lengths in bytes: of the shortest fact, of the longest fact with full weight, of the longest fact."""
+# The weights were chosen by hand on half of the recorded conversations, to keep the text that was used later.
+# On the other half, they work as well. `scripts/bench quality` shows the effect of a change.
 _WORDS = 5
 """The worth of a unit's words is this number times the square root of the unit's bytes."""
 _WEIGHT = 100
 """The weight of a new fact that occurs once in the text."""
 _USED = 30
-"""The percentage of weight that a fact keeps if the conversation has used all names in the fact."""
+"""A fact keeps this percentage of its weight if the conversation has used all of its names."""
 _SEEN = 20
-"""The percentage of weight that a fact keeps if an earlier result shows the fact."""
+"""A fact keeps this percentage of its weight if an earlier result has the fact."""
 _RARE = 20
-"""A name that was used adds to the worth of its units if at most this number of units have the name."""
+"""A used name adds to the worth of its units if no more than this number of units have the name."""
 
 
 _Find = Callable[[bytes], tuple[bytes, ...]]
@@ -57,8 +55,7 @@ class TextFacts:
     weights: Mapping[bytes, int]
     """The worth of each fact."""
     worth: Sequence[int]
-    """The worth of each unit without its facts: the worth of its words, and of the names that the
-    conversation uses."""
+    """The worth of each unit without its facts: of its words, and of names that the conversation uses."""
 
     @classmethod
     def of(
@@ -116,7 +113,7 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
     unseen = {piece for piece, found in facts.items() if not all(map(is_seen, found))}
     new = 0
     for line, pieces in zip(lines, map(bytes.split, data.split(b"\n")), strict=False):
-        # Lines are looked up last, because the look-up of a line takes longer than that of a fact.
+        # The line is looked up last, because this takes longer than to look up a fact.
         has_seen_facts_only = unseen.isdisjoint(pieces) and not facts.keys().isdisjoint(pieces)
         if not (has_seen_facts_only or seen.is_line(line)):
             new += len(line)
@@ -126,8 +123,7 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
 
 
 def _by_piece(pieces: Iterable[bytes], of: _Find) -> dict[bytes, tuple[bytes, ...]]:
-    """Return the pieces for which `of` finds something, with the findings. Findings in short pieces are
-    cached."""
+    """Return what `of` finds, by the piece. Findings in short pieces are cached."""
     cached = _CACHED[of]
     return {
         piece: found for piece in pieces if (found := cached(piece) if len(piece) <= _LONGEST else of(piece))
@@ -157,19 +153,19 @@ def _weight(fact: bytes, count: int, used: frozenset[bytes]) -> int:
 
 
 _FEW = 6
-"""The surroundings of a name are returned if at most this number of lines have the name."""
+"""Only names in at most this number of lines have passages."""
 _ABOVE, _BELOW = 6, 14
-"""The numbers of lines of a passage above and below the line with the name."""
+"""A passage has this number of lines above, and this number below, the line with the name."""
 _LONGEST_FILE = 4_000_000
 """The largest text, in characters, in which passages are looked for."""
 
 
 def passages(lines: Sequence[str], mentioned: Mapping[str, float]) -> list[int]:
-    """Return the positions of the lines around names in `mentioned`, which has the weight of each name that
-    the conversation has used. Lines around the rarest and heaviest names come first."""
+    """Return the positions of the lines around names in `mentioned`, which has the weights of used names.
+    Lines around the rarest and heaviest names come first."""
     if not mentioned or sum(map(len, lines)) > _LONGEST_FILE:
         return []
-    # Names are in the order of the text, so that sums of floats are equal in every run.
+    # Names keep their order in the text, so that sums of floats are the same in every run.
     named = [
         [name for name in dict.fromkeys(NAME.findall(line)) if name in mentioned] if line else []
         for line in lines

@@ -266,7 +266,8 @@ class LineIndex:
 
 
 class LineIndexes:
-    """A `LineIndexes` keeps the line indexes of active conversations. Only one request uses an index."""
+    """A `LineIndexes` keeps the line indexes of active conversations. Two requests never use an index at
+    once."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -274,7 +275,7 @@ class LineIndexes:
 
     def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
         """Remove and return the index with the most of these texts from the first on, and their number.
-        Return a new index if there is none. Each of `hashes` is of a text and all earlier texts."""
+        Return a new index if there is none. Each hash is about a text and all earlier texts."""
         with self._lock:
             for count in range(len(hashes), 0, -1):
                 index = self._indexes.pop(hashes[count - 1], None)

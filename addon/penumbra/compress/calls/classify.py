@@ -17,16 +17,15 @@ from penumbra.compress.calls.tools import category, first_of, tool_rules, verb
 from penumbra.short_texts import forgettable
 
 MAX_LINE = 200_000
-"""The length in characters of the longest command line that is parsed. A command in the form of a list may be
-longer."""
+"""A command line with more characters is not parsed. A command that is a list of words may be longer."""
 _REMEMBERED = 512
 """The greatest number of command lines whose calls are cached."""
 _QUOTED = frozenset({"read", "edit", "write"})
 _NUMBER = re.compile(r"[0-9]{1,8}")
 _FROM = re.compile(r"([0-9]{1,8})(?:,[0-9$]{1,8})?p|\+([0-9]{1,8})")
-"""The argument from which `sed` or `tail` gets its first line, such as `20,40p` or `+20`."""
+"""The argument of `sed` or `tail` that has the first line, such as `20,40p` or `+20`."""
 _SHORT_NUMBERS = 40
-"""The length in characters below which an argument may name lines, such as `120-180`."""
+"""An argument with fewer characters may name lines, such as `120-180`."""
 _STRING = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
@@ -41,11 +40,9 @@ class Call:
     category: str = "other"
     """A category of `tools.CATEGORIES`. Shell calls that show or edit files are `read` or `edit`."""
     command: tuple[str, ...] = ()
-    """The program and arguments, without wrappers, of the last of the `printing_parts`; empty if no command
-    is known."""
+    """Program and arguments of the last of the `printing_parts`, without wrappers; empty if unknown."""
     family: str = ""
-    """The name of the command family (rules/commands); empty if there is none, if there are several, or if
-    the call shows files."""
+    """The command family (rules/commands); empty if there is none, or several, or the call shows files."""
     path: str = ""
     """The file that the call read or edited, or the folder that it searched; empty if unknown."""
     mixed: bool = False
@@ -53,13 +50,13 @@ class Call:
     shell: bool = False
     """True if the call ran a command line."""
     cut: bool = False
-    """True if only a range of a command's lines is in the output (`| tail -50`)."""
+    """True if the output has only a range of a command's lines (`| tail -50`)."""
     selected: bool = False
     """True if a command's lines passed a filter (`| grep x`, `| sort`)."""
     parts: tuple[Part, ...] = ()
     """The commands that print something, in order, including `echo`."""
     numbers: frozenset[int] = frozenset()
-    """The whole numbers among the arguments of a read. The lines may begin at such a number."""
+    """The whole numbers among the arguments of a read. One of them may be the first line's number."""
     signs: frozenset[str] = frozenset()
     """The signs that the tool writes after line numbers."""
     line: str = ""
@@ -72,7 +69,7 @@ class Call:
 
     @cached_property
     def shows_data(self) -> bool:
-        """True if the call reads files, and programs write all of them (logs, data)."""
+        """True if the call reads only files that programs write, such as logs and data."""
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
@@ -98,7 +95,7 @@ class Call:
 
     @cached_property
     def first_line(self) -> int:
-        """The line number, in the file, of the first line that a command shows; 0 if unknown."""
+        """The number in its file of the first line that a command shows; 0 if unknown."""
         printing = printing_parts(self.parts)
         if len(printing) != 1 or not printing[0].read or not printing[0].path:
             return 0
@@ -112,7 +109,7 @@ class Call:
 
     @cached_property
     def is_coloured(self) -> bool:
-        """True if an option of a command gives the colours a meaning that the text lacks."""
+        """True if an option, such as `--color-words`, makes colours say what the text does not."""
         options = shell_rules().coloured
         return any(word.startswith(options) for part in self.parts for word in part.argv[1:])
 
@@ -182,7 +179,7 @@ _remembered = rules.until_changed(forgettable(_REMEMBERED)(_line_call))
 
 @rules.cached
 def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns for a call that runs a command line, and for the member with the command line."""
+    """Return two patterns: for a call that runs a command line, and for its member with that line."""
     code = tool_rules().code
     calls, members = ("|".join(map(re.escape, names)) for names in (code.calls, code.members))
     return (
@@ -221,7 +218,7 @@ def _are_lines(words: list[str]) -> bool:
 
 
 def printing_parts(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts without echoes, and without brief parts unless all are brief."""
+    """Return the parts without echoes. If any other part is not brief, leave out the brief parts, too."""
     own = [part for part in parts if not part.echo]
     return [part for part in own if not part.brief] or own
 

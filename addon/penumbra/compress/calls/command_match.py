@@ -1,10 +1,10 @@
 """This module finds the family of a command by the `match` patterns in rules/commands.
 
 A pattern is written like a command line: `git diff`, `docker|podman compose logs`, `cargo build
---message-format`. The first word names programs and may have globs. Further words of the pattern are the
-first operands of the command, in that order. Words that begin with `-` are options that the command must
-have. Patterns with the program's exact name come before globs, and more specific patterns before others. Of
-equally specific patterns, the first in `families` counts.
+--message-format`. The first word names programs and may have globs. The pattern's next words are the
+command's first operands, in that order. Words that begin with `-` are options that the command must have. A
+pattern with the program's exact name comes before a glob, and a more specific pattern before a less specific
+one. Of equally specific patterns, the first in `families` counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Match:
     """A `_Match` is one command pattern of a rule."""
 
     name: str
-    """The name of the family; for commands that belong to no family, the pattern itself."""
+    """The family's name, or the pattern itself for commands without a family."""
     programs: tuple[str, ...]
     operands: tuple[tuple[str, ...], ...]
     """The allowed words and globs for each operand."""
@@ -45,7 +45,7 @@ class _Match:
 
     @property
     def weight(self) -> int:
-        """The specificity of the pattern. Operands and options add to it, operands without `*` twice."""
+        """The specificity of the pattern: 1 for each operand and option, 2 for an operand without `*`."""
         named = sum("*" not in words for words in self.operands)
         return len(self.operands) + named + len(self.options)
 
@@ -104,7 +104,8 @@ class Commands:
 
 
 def _by_operand(matches: Sequence[_Match]) -> dict[str, list[_Match]]:
-    """Return the matches by first operand, in order. The key `""` is for all other first operands."""
+    """Return the matches for each first operand, in order. The key `""` stands for all other first
+    operands."""
     words = {word for match in matches for allowed in match.operands[:1] for word in allowed}
     by_operand = {
         word: [match for match in matches if not match.operands or match.patterns[0].match(word)]

@@ -1,4 +1,5 @@
-"""Envelopes are lines that an agent writes around an output, such as exit code, wall time and shell id."""
+"""An envelope is the lines that an agent writes around an output, such as exit code, wall time and shell
+id."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ from penumbra.compress.size import encode, size
 from penumbra.linear import Linear
 
 MAX_LINES = 16
-"""The greatest number of head patterns, and of tail patterns, that are split off."""
+"""At most this many lines are split off at the beginning, and at the end."""
 TAIL_WINDOW = 1_000
-"""The number of characters before the end in which a tail pattern is searched for."""
+"""A tail pattern is searched for in this number of characters before the end."""
 _NOTICES = 4
-"""The greatest number of the agent's notices of a cut that are added to a shortened text."""
+"""At most this number of the agent's notices that it has cut a text is repeated below the text."""
 
 _LONGEST_NAMING = 800
-"""The greatest length in characters of the line that names the edited file."""
+"""A longer line, in characters, does not count as the line that names the edited file."""
 _AROUND_PATH = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")
-"""The characters that may precede and follow a whole path; empty at the ends of the text."""
+"""A whole path is between two of these; empty at the ends of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +33,17 @@ class _Patterns:
 
     heads: re.Pattern[str]
     tails: Linear
-    """A pattern for RE2 that can search a text from its end."""
+    """An RE2 pattern for a tail that ends with the text."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]
     last_notice: re.Pattern[str]
-    """Patterns for notices of a cut that are whole lines, at the beginning and the end of an output."""
+    """Patterns for the agent's notices, at both ends of an output, that it has cut the output."""
     cut: re.Pattern[str]
     sign_of_cut: Linear | None
-    """The pattern `cut` for RE2, which is faster; None if RE2 might read the pattern differently."""
+    """The pattern `cut` in RE2, which is faster; None if RE2 might understand the pattern differently."""
     needless: list[tuple[re.Pattern[str], re.Pattern[str] | None]]
-    """Patterns of needless lines. If the second pattern matches in the envelope, the line stays."""
+    """For each kind of needless line, its pattern, and a pattern for envelopes in which the line stays."""
     success: re.Pattern[str]
     """The pattern of a line that reports the success of a command."""
     failed: re.Pattern[str]
@@ -80,8 +81,8 @@ def _any(patterns: Sequence[str]) -> str:
 
 
 def split_envelope(text: str) -> tuple[str, str, str]:
-    """Return the head, the body and the tail of a result. The body is the output. Notices of a cut at the
-    ends of the output are in the head and the tail."""
+    """Return the head, the body and the tail of a result. The body is the output. The head and the tail also
+    have the agent's notices that it has cut the output."""
     patterns = _patterns()
     start = 0
     for _ in range(MAX_LINES):
@@ -120,8 +121,8 @@ class Envelope(NamedTuple):
 
     def without_needless(self, is_quoted: bool = False) -> Envelope:
         """Return the envelope without its needless lines and without tags around the output. Without an
-        output, the line about success stays. With `is_quoted`, lines are removed only if the head ends with
-        an opening line, since a file may look like an envelope."""
+        output, a line that reports success stays. A file may look like an envelope, so with `is_quoted`,
+        lines are removed only if the head ends with an opening line."""
         head, body, tail = self
         if is_quoted and not head.endswith(tuple(_patterns().openings)):
             return self
@@ -133,7 +134,7 @@ class Envelope(NamedTuple):
             is_around = first.endswith(label.opening) and (label.closing or not above)
             if is_around and is_empty and above and last == label.closing.lstrip("\n"):
                 return Envelope(above.rstrip("\n"), "", "")
-            # The lines above the output must show where the output begins.
+            # Without the tag, the lines above the output must still show where the output begins.
             is_certain = not is_empty and (not above or split_envelope(above + body)[1] == body)
             if is_around and is_certain and last == label.closing:
                 return Envelope(above, body, "")
@@ -142,8 +143,8 @@ class Envelope(NamedTuple):
 
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
     """Return the numbered lines of a file that a tool read, without the tool's tags around them. Return None
-    without such tags, or if the numbers are not the tool's. `numbers` are the numbers in the call. The first
-    line's number must be 0, 1, a number in the call, or one more than such a number."""
+    without such tags, or unless the first line has number 0, 1, one of the call's `numbers`, or one more than
+    such a number."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
@@ -168,7 +169,8 @@ def with_name(text: str, path: str) -> str | None:
 
 
 def is_in_tags(text: str, path: str) -> bool:
-    """True if a text begins with a tool's tag for the file of this path and a line number of that tool."""
+    """True if a text begins with a tool's tag for this file, followed by a line number as the tool writes
+    it."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if text.startswith(opening) and re.compile(around.number).match(text, len(opening)):
@@ -177,8 +179,8 @@ def is_in_tags(text: str, path: str) -> bool:
 
 
 def has_own_tags(text: str) -> bool:
-    """Return whether the tags around the text belong to the file: they look like a tool's, but no line number
-    of the tool follows."""
+    """Return whether tags around the text belong to the file: they look like a tool's tags, but the tool's
+    line number does not follow."""
     return any(
         text.startswith(around.opening)
         and text.endswith(around.closing)
@@ -226,9 +228,8 @@ def tells_failure(head: str, tail: str) -> bool:
 
 
 def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
-    """Return `text`, the shortened form of `whole`, with a line about the agent's own cut of `whole`, if
-    there is one. The line repeats some of the agent's notices that are neither in `text` nor in `around`. The
-    line has at most `space` bytes, or is left out."""
+    """Return `text`, the shortened form of `whole`. If the agent had cut `whole`, a line below says so, if it
+    fits into `space` bytes. It repeats notices that are neither in `text` nor in `around`."""
     notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:
         return text
@@ -252,4 +253,4 @@ def _may_say_cut(data: bytes) -> bool:
 
 
 _OTHERWISE = re.compile(r"\\[A-Za-mo-qsu-z0-9]|\(\?(?!:)")
-"""Syntax that Python and RE2 read differently or only one knows: classes, flags and lookarounds."""
+"""Classes, flags and lookarounds, which Python and RE2 may understand differently."""

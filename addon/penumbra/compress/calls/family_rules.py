@@ -22,8 +22,8 @@ class NamedFamily(NamedTuple):
 
 @rules.cached
 def families() -> Mapping[str, NamedFamily]:
-    """Return all family rules by name, the user's rules before Penumbra's, in file order. Each rule that the
-    schema does not allow is left out and logged in one line."""
+    """Return all family rules by name, in file order, the user's rules before Penumbra's. A rule that the
+    schema does not allow is logged in one line and left out."""
     by_name: dict[str, NamedFamily] = {}
     for file in rules.load_folder("commands"):
         listed, problems = entries(FamilyRule, file.content, "families", "name", file.name)
@@ -42,7 +42,7 @@ def prints(family: str) -> str:
 
 @rules.cached
 def grouping() -> frozenset[str]:
-    """Return the families with a step that moves the common part of several lines into a heading."""
+    """Return the families with a step that writes a heading for several lines."""
     return frozenset(
         name
         for name, (rule, _) in families().items()

@@ -15,7 +15,7 @@ from penumbra.compress.calls.tools import tool_rules
 MAX_OUTPUTS = 16
 """The greatest number of outputs in one text. A text with more outputs is data."""
 MAX_REST = 4_000
-"""The greatest number of characters in the JSON outside the outputs. A text with more is data."""
+"""The greatest number of characters outside of the outputs. A text with more is data."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -28,7 +28,7 @@ class Output:
 
     start: int
     end: int
-    """The offsets of the output's string in the text, in characters, including the quotes."""
+    """The offsets in the text, in characters, of the output's string with its quotes."""
     text: str
     asked: str
     """The command line or path that produced the output; empty if the JSON does not name it."""
@@ -53,7 +53,8 @@ def outputs(text: str) -> list[Output]:
 
 
 def alone(text: str) -> str | None:
-    """Return the output of a JSON text with one output and no other needed content; otherwise None."""
+    """Return the output if a JSON text has one output, and only needless members beside it; otherwise
+    None."""
     found = outputs(text)
     if len(found) != 1 or not found[0].text.strip():
         return None
@@ -67,7 +68,7 @@ def _needless() -> re.Pattern[str]:
 
 
 def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yield the outputs in a list of content blocks, or of objects with a command or path."""
+    """Yield the outputs in a list of content blocks, or in a list of objects with a command or path."""
     items = [bytes(item) for item in _ITEMS.decode(data)[: MAX_OUTPUTS + 1]]
     for item in items:
         asked = _asked(item)

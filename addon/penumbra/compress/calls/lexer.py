@@ -36,8 +36,8 @@ class Token(NamedTuple):
 
 _PLAIN = re.compile(r"[^\s'\"\\$`;&|<>()#]+")
 _PLAIN_WORD = re.compile(r"[ \t\r]*+([^\s'\"\\$`;&|<>()#]++)(?=[ \t\n;|&)]|\Z)")
-"""A whole word and the blanks before it. A word directly before `<` or `>` does not match, because it may be
-the number of a file descriptor."""
+"""A whole word with the blanks before the word. A word directly before `<` or `>` does not match, because the
+word may be the number of a file descriptor."""
 _BLANK = re.compile(r"[ \t\r]+|\\\r?\n")
 _COMMENT = re.compile(r"[^\n]*")
 _REDIRECT = re.compile(r"(\d*|&)(<<<|<<-|<<|<>|<&|>>|>\||>&|>|<)")
@@ -182,7 +182,7 @@ class Lexer:
         return "".join(pieces)
 
     def _substitution(self) -> str:
-        """Return the source of `$(...)`, `${...}`, backticks or `<(...)`. A lone `$` is returned as it is."""
+        """Return the source of `$(...)`, `${...}`, backticks, `<(...)` or a lone `$`."""
         start, source = self._at, self._source
         if source.startswith(("$(", "<(", ">("), start):
             self._at = after_parenthesis(source, start + 2)
@@ -198,7 +198,7 @@ class Lexer:
 
 
 def after_parenthesis(source: str, at: int) -> int:
-    """Return the position after the command substitution whose content starts at `at`."""
+    """Return the position after a command substitution. Its content starts at `at`."""
     stack, heredocs = ["("], list[tuple[str, bool]]()
     while at < len(source) and stack:
         char, inside = source[at], stack[-1]

@@ -19,7 +19,7 @@ _LOOKED_AT = 240
 
 @dataclass(frozen=True, slots=True)
 class _Globs:
-    """A `_Globs` has two patterns: for the names of files, and for their paths."""
+    """A `_Globs` has two patterns: one for the names of files, one for their paths."""
 
     names: re.Pattern[str]
     paths: re.Pattern[str]
@@ -47,7 +47,7 @@ class _Rules:
     unclear: frozenset[str]
     line: Linear
     anywhere: Linear
-    """A pattern that matches in a text if `line` matches in any of its lines."""
+    """The pattern `line` for a text of several lines. It may also match where `line` does not."""
     beginning: int
     share: float
 
@@ -69,7 +69,8 @@ def _rules() -> _Rules:
 
 
 def is_log(path: str, text: str) -> bool:
-    """True if a text is a log, by its path or by its lines. The path is empty if the text is no file."""
+    """True if a path or a text's lines show that the text is a log. The path is empty if the text is no
+    file."""
     table = _rules()
     path = path.replace("\\", "/").lower()
     name = path.rsplit("/", 1)[-1]
@@ -82,7 +83,7 @@ def is_log(path: str, text: str) -> bool:
     of_logs = 0
     beginnings = [line[: table.beginning] for line in lines]
     for index in lines_with(table.anywhere, beginnings):
-        # Some patterns need a blank and accept a line break in its place.
+        # Some patterns need a blank, for which a match in several lines accepts a line break.
         of_logs += table.line.search(encode(beginnings[index])) is not None
         if of_logs >= wanted:
             return True
@@ -119,5 +120,5 @@ def _spread(text: str) -> list[str]:
         return _LINE.findall(text)[:_LOOKED_AT]
     step = len(text) // _PIECES
     pieces = (text[at : at + _PIECE] for at in range(0, step * _PIECES, step))
-    # The first and the last line of a piece may be incomplete, so these are not examined.
+    # A piece may begin or end within a line, so its first and last line are left out.
     return [line for piece in pieces for line in _LINE.findall(piece)[1:-1][: _LOOKED_AT // _PIECES]]

@@ -23,8 +23,8 @@ def shell_rules() -> ShellRules:
 
 
 def program_name(word: str) -> str:
-    """Return the name of a program as the rules spell it, without folder and `.exe`, and without the version
-    if the program is in `versioned`."""
+    """Return the name of a program as the rules spell it: without folder and `.exe`. If the program is in
+    `versioned`, the version is left out, too."""
     name = word.replace("\\", "/").rstrip("/").rpartition("/")[2] or word
     name = _SUFFIX.sub("", name)
     bare = name.rstrip("0123456789.")
@@ -76,7 +76,7 @@ def _by_program(listed: Iterable[_Rule]) -> dict[str, list[_Rule]]:
 
 
 def effect(argv: tuple[str, ...]) -> str:
-    """Return the effect of a filter on its lines: `through`, `cut` or `select`; empty for other programs."""
+    """Return what a filter does with its lines: `through`, `cut` or `select`; empty for other programs."""
     listed = _filters().get(argv[0], ()) if argv else ()
     options = options_of(argv) if listed else frozenset[str]()
     for rule in listed:
@@ -108,8 +108,7 @@ def options_of(argv: Sequence[str]) -> frozenset[str]:
 
 
 def reading_rule(argv: tuple[str, ...]) -> ReadRule | None:
-    """Return the rule of a command that shows files, also in part or with line numbers; None for other
-    commands."""
+    """Return the rule of a command that shows files, or parts of files; None for other commands."""
     listed = _reads().get(argv[0], ()) if argv else ()
     options = options_of(argv) if listed else frozenset[str]()
     for rule in listed:

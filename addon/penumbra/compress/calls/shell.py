@@ -1,10 +1,9 @@
 """This module parses command lines and finds the commands that made the output.
 
 A command line is parsed into pipelines of simple commands and groups. Each pipeline is then reduced to the
-command that shaped its output: the last command that makes other text of its input, or else the first
-command. Filters that only pass, cut or select lines don't count. Programs that only run another program
-(sudo, timeout, npx, docker exec, bash -c, ...) are removed. Commands that print nothing are left out. The
-time is linear in the length of the line.
+command that shaped its output: the last command, apart from filters that only pass, cut or select lines.
+Programs that only run another program (sudo, timeout, npx, docker exec, bash -c, ...) are removed. Commands
+that print nothing are left out. The time is linear in the length of the line.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from penumbra.short_texts import forgettable
 MAX_DEPTH = 8
 """The greatest depth of groups and nested command lines that are parsed."""
 _MOST_FED = 16
-"""The greatest number of commands before a pipe that a `Part` keeps."""
+"""The greatest number of commands in `Part.fed`."""
 MAX_TOKENS = 5_000
 """The greatest number of words and operators of a command line that are parsed."""
 _REMEMBERED = 64
@@ -42,7 +41,8 @@ _SHORT_LINE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A `Part` is one command that printed something, without wrappers and options before the subcommand."""
+    """A `Part` is one command that printed something. It has no wrappers, and no options before a
+    subcommand."""
 
     argv: tuple[str, ...]
     """The name of the program without its folder, and the arguments without their quotes."""
@@ -61,7 +61,7 @@ class Part:
     path: str = ""
     """The only file that the command reads; empty if the command reads no file or several files."""
     fed: tuple[tuple[str, ...], ...] = ()
-    """The commands whose output goes through a pipe to this command, which makes other text of it."""
+    """The commands before this command in its pipe, if this command makes other text of their output."""
 
 
 @dataclass(slots=True)
@@ -91,8 +91,8 @@ _TERMINALS = {"/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"
 
 
 def parse(line: str, depth: int = 0) -> tuple[Part, ...]:
-    """Return the commands of `line` whose output is shown, in order, `echo` included. `depth` counts the
-    command lines around `line`."""
+    """Return the commands of `line`, with `echo`, whose output is shown, in order. `depth` is the number of
+    command lines in which `line` is nested."""
     return _remembered(line) if not depth and len(line) <= _SHORT_LINE else _parse(line, depth)
 
 
@@ -108,7 +108,7 @@ _remembered = rules.until_changed(forgettable(_REMEMBERED)(_parse))
 
 
 def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
-    """Return the parts of a command that is an argument vector. No shell reads such a command."""
+    """Return the parts of an argument vector, which no shell reads."""
     return tuple(_Resolver(0).of_node(_Simple(list(argv))))
 
 
@@ -217,7 +217,7 @@ class _Parser:
 
 
 def _to_file(token: Token) -> str:
-    """Return the file to which a redirect sends the output; empty if the agent still gets the output."""
+    """Return the file that gets the output by a redirect; empty if the agent gets the output."""
     if token.text != "1>" or token.target.startswith("&") or token.target in _TERMINALS:
         return ""
     return token.target or "?"
@@ -229,7 +229,7 @@ class _Resolver:
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._written: dict[str, Part] = {}
-        """The commands that wrote files, by file. A later command in the same line may show the file."""
+        """The command that wrote a file, by the file. A later command of the same line may show the file."""
 
     def of_pipelines(self, pipelines: list[list[_Node]]) -> list[Part]:
         """Return the parts of a list of pipelines, in order."""
@@ -269,7 +269,8 @@ class _Resolver:
         rule = reading_rule(argv)
         read = [] if rule is None else files(argv, rule)
         written = self._written.get(read[0]) if len(read) == 1 else None
-        # Names in a file are text that someone may edit, and lines of such text are never joined.
+        # If a command wrote names, the part that shows the file is not replaced by that command: lines of
+        # names may be joined, but lines of files are never joined.
         if rule is not None and written is not None and prints(family_of(written.argv)) != "names":
             return [replace(written, cut=written.cut or not rule.whole)]
         is_fed_names = not set(node.words).isdisjoint(shell_rules().each_line)
@@ -297,7 +298,7 @@ def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
 
 
 def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:
-    """Return the parts after a filter; None if `node` makes other text of their output."""
+    """Return the parts with the effect of a filter; None if `node` is not only a filter."""
     if not set(node.words).isdisjoint(shell_rules().each_line):
         return None
     does = effect(unwrap(tuple(node.words))[0])

@@ -28,7 +28,7 @@ def tool_rules() -> ToolRules:
 
 @rules.cached
 def _names() -> tuple[dict[str, Category], dict[str, Category]]:
-    """Return the categories by the names of tools, and again by the lower-case names."""
+    """Return the category of each tool, by its name and by its name in lower case."""
     exact: dict[str, Category] = {}
     for categories in tool_rules().agents.values():
         for category_name, tools in categories.items():
@@ -43,7 +43,7 @@ def _names() -> tuple[dict[str, Category], dict[str, Category]]:
 @rules.until_changed
 @remembered(4_096)
 def category(name: str) -> Category:
-    """Return the category of a tool with the name `name` (in the agent's spelling); `"other"` if unknown."""
+    """Return the category of a tool by its name in the agent's spelling; `"other"` if unknown."""
     exact, folded = _names()
     named = exact.get(name) or folded.get(name.casefold())
     if named:
@@ -62,9 +62,8 @@ def is_mcp(name: str) -> bool:
 @rules.until_changed
 @remembered(4_096)
 def skips(name: str, skip_tools: frozenset[str]) -> bool:
-    """True if the operator excluded this tool. An entry is a category, the exact name of a tool in the
-    agent's spelling, or a glob for such names (`mcp__github__*`). Categories may be in upper or lower
-    case."""
+    """True if the operator excluded this tool. An entry is a category in any case, the exact name of a tool,
+    or a glob for names (`mcp__github__*`)."""
     kind = category(name)
     return any(_entry_matches(entry, name, kind) for entry in skip_tools)
 
@@ -78,7 +77,7 @@ def _entry_matches(entry: str, name: str, kind: str) -> bool:
 
 
 def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
-    """Return the category of a call to a tool with several functions; None for other tools and unknown
+    """Return the category of a call to one of a tool's functions; None for other tools and unknown
     functions."""
     rule = _verbs().get(name)
     value = arguments.get(rule.argument) if rule is not None else None
@@ -87,12 +86,12 @@ def verb(name: str, arguments: Mapping[str, Any]) -> Category | None:
 
 @rules.cached
 def _verbs() -> dict[str, VerbRule]:
-    """Return the rules by the name of the tool. If there are several for a name, the first rule counts."""
+    """Return the rule for each name of a tool. If a name has several rules, the first counts."""
     return {tool: rule for rule in reversed(tool_rules().verbs) for tool in rule.tools}
 
 
 def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """Return the first value among `keys` that is a non-empty string or list; None if there is none."""
+    """Return the first member of `keys` that is a string or list and not empty; None if there is none."""
     for key in keys:
         value = arguments.get(key)
         if value and isinstance(value, str | list):

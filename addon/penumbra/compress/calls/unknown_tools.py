@@ -31,7 +31,7 @@ def category(name: str, arguments: Mapping[str, Any]) -> Category:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A `_Rule` is one rule in the form in which it is applied."""
+    """A `_Rule` is one rule, ready for use."""
 
     category: Category
     given: tuple[tuple[tuple[str, ...], Linear | None], ...]
@@ -60,13 +60,13 @@ def _plain(key: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Return an argument as text; None for an empty argument, `""` for a value without text. Of a list, the
-    first item counts."""
+    """Return an argument's text, or the text of a list's first item. Return None for an empty argument, and
+    `""` for a value without text."""
     if isinstance(value, list) and value:
         value = value[0]
     if isinstance(value, str):
         return value[:_LOOKED_AT] or None
-    # Of any other value, only its presence counts.
+    # For any other value, it counts only that there is one.
     return None if value is None or value is False or value in ([], {}) else ""
 
 

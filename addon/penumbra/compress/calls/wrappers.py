@@ -18,13 +18,13 @@ _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
 
 
 _Command = tuple[tuple[str, ...], str | None]
-"""Words and a command line. If a shell runs the command line, the words are those of the shell's call, or
-empty. Otherwise the command line is None, and the words are the command."""
+"""Words and a command line. If a wrapper's shell runs a command line, the words are those of the wrapper, or
+empty. Otherwise the words are the command, and the command line is None."""
 
 
 def unwrap(argv: tuple[str, ...]) -> _Command:
-    """Return (command, None). If a wrapper such as `bash -c` runs a command line, return (wrapper, command
-    line). The command begins with the name of a program without its folder, and has no options before its
+    """Return (command, None), or (wrapper, command line) if a wrapper such as `bash -c` runs a command line.
+    The command begins with the name of a program without its folder, and has no options before its
     subcommand. The command is empty if `argv` has only assignments."""
     for _ in range(MAX_WRAPPERS):
         argv = tuple(dropwhile(_ASSIGNMENT.match, argv))
