@@ -1,7 +1,7 @@
 """If only a part of a text is shown, this module shows or counts the failure lines of the other part.
 
-The stages that cut a text reserve bytes for the failure lines that would be lost. These lines stand below the
-text, the most severe first:
+The stages that cut a text reserve bytes for lost failure lines. These stand below the text, the most severe
+first:
 
     [failures in what is left out:]
     FAILED tests/test_a.py::test_b - assert 1 == 2
@@ -9,9 +9,9 @@ text, the most severe first:
     [7 more lines of 3 kinds]
     [2 lines that stand above, too]
 
-If not every line fits, one line of each kind is written with the number of the others. Lines of one kind
-differ only in times, numbers and ids. If the lines still don't fit, lines that differ only in numbers within
-names become one kind, too.
+If not every line fits, one line of each kind is written, with the number of the others. Lines of one kind
+differ only in times, numbers and ids. If that still does not fit, lines that differ only in numbers within
+names also become one kind.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from penumbra.compress.size import LEAST_CUT, counted, encode, head, size, word_
 Span = tuple[int, int]
 HEADING = "[failures in what is left out:]"
 _LONGEST = 600
-"""The length in bytes up to which a line is one message. A longer line has a message around each failure."""
+"""A line of at most this number of bytes is one message. A longer line has a message around each failure."""
 _SHOWN = 400
-"""The number of bytes to which a much longer line is cut, at the end of a word."""
+"""A longer line is cut to this number of bytes, at the end of a word, if that saves enough."""
 _BEFORE = 160
 _AFTER = 240
 """In a line longer than `_LONGEST`, a message has at most these numbers of bytes before and after its
 failure."""
 _NOTE = 26
-"""The number of bytes reserved for the note with the number of the other lines of a kind."""
+"""The number of bytes reserved for a note such as ` [41 more like it]`."""
 _ELSEWHERE = ", files vary"
 _LINES = 400
 """The greatest number of different lines that are written one by one, if they fit."""
 _SEARCHES = 1_000
-"""The greatest number of kinds of lines for which the shown text is searched."""
+"""With more kinds of lines, the shown text is not searched for them."""
 _KINDS = 20_000
 """The greatest number of kinds. Lines of further kinds count as one kind for each severity."""
 _VARYING = re.compile(
@@ -65,10 +65,10 @@ _CODED = re.compile(rb"\b(?:error|warning)[ \[]{1,2}[A-Z]{1,8}-?[0-9]{1,6}\b")
 _PLACE = re.compile(rb"\s*([^\s:(]{1,200}\.\w{1,8})[:(][0-9]")
 """The name of a file at the beginning of a line, with a line number after it."""
 _NUMBERED = re.compile(rb"(?m)^ {2,10}[0-9]{1,4}\) \S[^\n]*")
-"""The name of a failed test in the numbered list of some test runners."""
+"""A failed test's name in a numbered list, as some test runners write it."""
 _VERDICT = re.compile(rb"(?m)^ *--- FAIL: ")
 _REASON = re.compile(rb" {2,20}\S{1,200}\.go:[0-9]{1,8}: \S")
-"""The message of a failed Go test. Go prints it above the line with `--- FAIL:`."""
+"""The message of a failed Go test, which Go prints above the line with `--- FAIL:`."""
 _REASONS = 3
 _DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}
@@ -93,19 +93,19 @@ class LineKind:
     is_spread: bool = False
     """True if the lines are about several files."""
     is_shown: bool = False
-    """True if a line of this kind is already shown, so that the others are only counted."""
+    """True if a line of this kind is already shown. The others are then only counted."""
 
     @property
     def place(self) -> bytes:
-        """The file that the heading or, without a heading, the first line names; the heading if there is
-        none."""
+        """The file that the heading names, or the first line without a heading. Without a file, the
+        heading."""
         found = _PLACE.match(self.above or self.line)
         return found[1] if found else self.above
 
 
 @dataclass(slots=True)
 class FailureLines:
-    """A `FailureLines` has the failure lines of one text by kind, and the first lines themselves."""
+    """A `FailureLines` has the failure lines of one text, by kind and, for the first ones, by line."""
 
     kinds: dict[bytes, LineKind] = field(default_factory=dict)
     spans: list[tuple[Severity, int, int]] = field(default_factory=list)
@@ -115,13 +115,13 @@ class FailureLines:
     _keys: dict[bytes, bytes] = field(default_factory=dict)
     """The key in `kinds` of each line in `lines`."""
     _classes: dict[bytes, tuple[Severity, bytes] | None] = field(default_factory=dict)
-    """The severity and likeness of examined lines; None for a line without a failure. A text and its shown
-    part share this dict."""
+    """The severity and likeness of each examined line; None for a line without a failure. A text and its
+    shown part share this dict."""
 
     is_escaped: bool = False
     """True if line ends are escaped as in a JSON string."""
     is_stated: bool = False
-    """True if only lines count that state a failure as programs do (see `critical_lines.is_stated`)."""
+    """True if a line counts only if it states a failure as programs do (see `critical_lines.is_stated`)."""
     above: Callable[[int], bytes] | None = None
     """A function that returns the heading above an offset in the text."""
 
@@ -135,9 +135,9 @@ class FailureLines:
         is_stated: bool = False,
         above: Callable[[int], bytes] | None = None,
     ) -> FailureLines:
-        """Return the failure lines of a text, in linear time. If `is_escaped` is None, the text is examined
-        for escaped line ends. If `data` is a part of a text, `whole` has the failure lines of the whole
-        text."""
+        """Return the failure lines of a text, in linear time. If `is_escaped` is None, the text itself shows
+        whether line ends are escaped. If `data` is a part of a text, `whole` has the failure lines of the
+        whole text."""
         if is_escaped is None:
             is_escaped = data.count(b"\\n") > data.count(b"\n")
         if is_escaped:
@@ -217,7 +217,7 @@ class FailureLines:
         if not wanted:
             return Missing([[]])
         there = FailureLines.of(shown, self.is_escaped, self)
-        # With more kinds the shown text is not searched, so a line may be written twice.
+        # With too many kinds, the shown text is not searched, so a line may be written twice.
         seen = b"\n%b\n" % shown if len(wanted) <= _SEARCHES else b""
         hidden = {
             self._keys[spelled]: line
@@ -239,7 +239,7 @@ class FailureLines:
 
 
 def _left(kind: LineKind, there: LineKind | None, shown: bytes, hidden: LineKind | None = None) -> LineKind:
-    """Return a kind without its shown lines. `hidden` is a line of the kind that is not shown."""
+    """Return a kind without its shown lines. `hidden` is a line of the kind that is not shown, if known."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)
@@ -257,16 +257,15 @@ class Missing:
     """A `Missing` has the failure lines that are not in the shown part of a text."""
 
     levels: list[list[LineKind]]
-    """The kinds at each level. If there are few lines, each line is a separate kind at the first level. Each
-    later level merges kinds."""
+    """The kinds at each level. Each later level merges kinds. If there are few lines, each line is a kind of
+    its own at the first level."""
 
     def __bool__(self) -> bool:
         return bool(self.levels[-1])
 
     def fitting(self, space: int) -> tuple[Sequence[LineKind], int]:
-        """Return the kinds of the first level that fits into `space` bytes, by falling severity. If no level
-        fits, return the kinds of the last level. Also return the number of lines whose kind is already
-        shown."""
+        """Return the kinds of the first level that fits into `space` bytes, or of the last level if none
+        fits, the most severe first. Also return the number of lines whose kind is already shown."""
         chosen: Sequence[LineKind] = ()
         again = 0
         for level in range(_LEVELS):
@@ -284,7 +283,7 @@ class Missing:
         return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 
     def _merge(self) -> None:
-        """Add the next level, at which kinds that differ only in numbers within names are merged."""
+        """Add the next level: kinds that differ only in numbers within names become one kind."""
         varying = _NUMBER if len(self.levels) < _LEVELS - 1 else _WORD_WITH_NUMBER
         merged: dict[tuple[Severity, bytes, bool], LineKind] = {}
         for kind in self.levels[-1]:
@@ -301,7 +300,7 @@ class Missing:
         self.levels.append(list(merged.values()))
 
     def written(self, space: int) -> str:
-        """Return the heading, the lines that fit, and a line with the number of the others; empty if the
+        """Return the heading, the lines that fit, and a line with the number of other lines; empty if the
         heading does not fit."""
         kinds, again = self.fitting(space)
         space -= _OVERHEAD + _AGAIN * bool(again)
@@ -338,8 +337,8 @@ def write(
     more: int = 0,
     share: float = 0.75,
 ) -> str:
-    """Return the text from `body` and, below it, the failure lines that `body` left out, in `space` bytes.
-    `body` gets at least `least` bytes. Failure lines may use at most the part `share` of `space`, and `more`
+    """Return, in `space` bytes, the text from `body` and below it the failure lines that `body` left out.
+    `body` gets at least `least` bytes. Failure lines get at most the fraction `share` of `space`, and `more`
     bytes beyond `space`."""
     most = max(0, min(int(space * share), space - least))
     reserved = spare = 0
@@ -396,7 +395,7 @@ def _unit(data: bytes, position: int, left: int, right: int) -> Span:
         return start, end
     begin, end = max(start, left - _BEFORE), min(end, right + _AFTER)
     if begin > start or is_rest:
-        # The search would take a part of a word for a name.
+        # A part of a word would be taken for a name.
         begin = data.find(b" ", begin, left) + 1 or begin
     start = begin
     opening = data.rfind(b"{", start, left)
@@ -459,8 +458,8 @@ def warning(lines: Sequence[str]) -> list[int]:
 
 
 def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
-    """Return the first line of each kind by its position, with the number of further lines. From a long line,
-    only the text around its failures is returned."""
+    """Return the first line of each kind, by its position, with the number of its other lines. A long line is
+    cut to the text around its failures."""
     kinds: dict[bytes, tuple[int, LineKind]] = {}
     for position, line in enumerate(lines):
         data = encode(line)
@@ -470,7 +469,7 @@ def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
 
 
 def _parts_of(kind: LineKind) -> list[LineKind]:
-    """Return a line, or the parts of a long line around its failures."""
+    """Return a kind's line, or the parts of a long line around its failures."""
     if len(kind.line) <= _LONGEST:
         return [kind]
     parts = [part.line for part in FailureLines.of(kind.line, is_escaped=False).kinds.values()]
@@ -478,7 +477,8 @@ def _parts_of(kind: LineKind) -> list[LineKind]:
 
 
 def ranked(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the critical lines: the first of each kind, by severity, then the others."""
+    """Return the positions of the critical lines: first one line of each kind, the most severe first, then
+    the others."""
     first: list[tuple[Severity, int]] = []
     again: list[int] = []
     kinds: set[bytes] = set()

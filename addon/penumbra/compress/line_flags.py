@@ -61,7 +61,7 @@ def _forms() -> Mapping[str, _Form]:
 
 
 class LineFlags:
-    """A `LineFlags` finds the lines with a flag when the flag is first asked for."""
+    """A `LineFlags` finds the lines with a flag when a caller first asks for this flag."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines

@@ -47,20 +47,19 @@ _OURS = re.compile(
 )
 """The beginnings of texts that a pipeline has shortened before."""
 _CLEARLY = 128
-"""If a stage only deletes text and saves at least this number of bytes, the tokens of its output are not
-estimated."""
+"""If a stage only deletes text, this number of saved bytes is enough, and no tokens are estimated."""
 _CLEARLY_WORTH = 1_000
-"""`_CLEARLY` for the first lossy stage, which also adds a reference."""
+"""The same for the first lossy stage, which also adds a reference."""
 _WORTH = 100
 """The number of estimated tokens that the first lossy stage must save, because a reference is added."""
 _EXCERPT = "excerpt"
-"""The name of the stage that may run on very large texts, but not if an external compressor will shorten the
-text."""
+"""The stage that may run on very large texts. It does not run before an external compressor."""
 _BEGINNING = 20_000
 """The number of characters at the beginning of a text that are searched for the signs of a diff."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _ASKED = {"bash": "command", "other": "query"}
-"""The argument with the command or query of a call, by the tool's category. Other categories have `path`."""
+"""The argument that has a call's command or query, by the tool's category. For other categories, it is
+`path`."""
 _NOTHING_TO_DO = "nothing to do"
 _NOT_QUOTED = "not for text that is quoted later (of reads and edits)"
 _log = logging.getLogger(__name__)
@@ -108,8 +107,8 @@ class _Run:
     text: Text = field(default_factory=Text)
     original: Text = field(default_factory=Text)
     bare: Text = field(default_factory=Text)
-    """The output alone. The agent's text around the output, files printed before or after it, and the markup
-    of a web page are removed."""
+    """The output without the agent's text around it, without files printed before or after it, and without
+    the markup of a web page."""
     loss: Loss = Loss.NONE
     stages: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -157,8 +156,8 @@ class _Run:
         """Shorten each output in a JSON text by itself. Return False if nothing changed."""
         if not exceeds(self.original, self.policy.min_bytes):
             return False
-        # If a call of an unknown tool has a path, the text may be a file. In that case, and for quoted
-        # results, only outputs for which the JSON names a call are shortened.
+        # The result of an unknown tool with a path may be a file. From such a result, and from a quoted
+        # result, only outputs whose call the JSON names are shortened.
         may_be_file = self.call.is_quoted or (self.call.category == "other" and bool(self.call.path))
         outputs = [inner for inner in json_envelope.outputs(self.text) if inner.asked or not may_be_file]
         # JSON escapes add bytes.
@@ -193,8 +192,8 @@ class _Run:
         return True
 
     def opened(self) -> Envelope:
-        """Return the output and the text around it, without needless parts. Needless parts are the agent's
-        lines or JSON around the output, and the folder in an edit's confirmation."""
+        """Return the output and the text around it, without the agent's needless lines or JSON, and without
+        the folder in an edit's confirmation."""
         call = self.call
         if call.category != "read" and self.output.tool in tool_rules().envelopes.json.tools:
             self.apply("envelope", Loss.NONE, _alone)
@@ -210,7 +209,7 @@ class _Run:
         return envelope
 
     def structure(self, envelope: Envelope, ref: Callable[[str], str]) -> None:
-        """Run the stages that the size and the call allow. The text around the output stays as it is."""
+        """Run the stages that the size and the call allow. The text around the output stays unchanged."""
         if not exceeds(self.original, self.policy.min_bytes):
             self._tell("all others", None, f"not above min_bytes ({self.policy.min_bytes:,})")
             return
@@ -230,7 +229,7 @@ class _Run:
         self.readable = output.is_readable
         source = Source(
             call=self.call,
-            # No stage uses the shape of a text that is quoted later.
+            # Stages for JSON and diffs don't run on a text that is quoted later.
             shape=Shape.PLAIN if self.call.is_quoted else _shape_of(output),
             policy=self.policy,
             is_error=is_error,
@@ -317,8 +316,7 @@ class _Run:
         return None
 
     def _passes_over(self, stage: str) -> bool:
-        """Return True if a stage can't run because the time is over or the text is too large. The stage is
-        then noted as skipped."""
+        """Return True, and record a stage as skipped, if its time is over or the text is too large for it."""
         is_late = self.is_late is not None and self.is_late()
         if passes := is_late or not (self.readable or stage == _EXCERPT):
             self._gave_up(stage)
@@ -330,11 +328,11 @@ class _Run:
             self.skipped.append(stage)
 
     def _overhead(self, loss: Loss) -> str:
-        """Return the text that must precede a text with this loss; empty if no text must precede it."""
+        """Return the prefix that a loss adds, if earlier stages have not added it; otherwise empty."""
         return self.policy.overhead if loss is Loss.LOSSY and self.loss is not Loss.LOSSY else ""
 
     def _keeps(self, name: str, loss: Loss, made: str, deletes: bool = False) -> bool:
-        """Keep the output of a stage if it is smaller, and return whether it is kept."""
+        """Keep the output of a stage if it is smaller. Return whether it was kept."""
         new = Text(made)
         if reason := self._refusal(new, loss, deletes):
             self._tell(name, new, reason)
@@ -398,7 +396,7 @@ class _Run:
 
 
 def _output(part: json_envelope.Output, output: ToolOutput) -> ToolOutput:
-    """Return one output of the JSON as a separate tool result, with the arguments of the output's call."""
+    """Return an output in the JSON as a tool result of its own, with the arguments of its call."""
     arguments = output.arguments
     if part.asked:
         # The arguments of an unknown tool may mean anything.
@@ -407,8 +405,7 @@ def _output(part: json_envelope.Output, output: ToolOutput) -> ToolOutput:
 
 
 def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Sequence[Shortened]) -> Text:
-    """Return the JSON with the changed outputs. If the old string is pure ASCII, characters beyond ASCII are
-    escaped in the new string."""
+    """Return the JSON with the changed outputs. A string that was ASCII stays ASCII, with escapes."""
     written: list[str] = []
     done = 0
     for output, part in zip(outputs, parts, strict=True):
@@ -420,8 +417,7 @@ def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Seq
 
 
 def _alone(text: str) -> str | None:
-    """Return the output if the text is JSON with one output and no other needed content; otherwise None.
-    Outputs with terminal control codes also give None."""
+    """Return the output as in `json_envelope.alone`; None if it has terminal control codes."""
     alone = json_envelope.alone(text)
     return None if alone is None or terminal.may_act(alone) else alone
 

@@ -46,19 +46,19 @@ Redact = Callable[[str], Redacted]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The part of the settings on which the form of a result depends."""
+    """The settings that determine the form of a result."""
 
     mode: Mode = Mode.STANDARD
     lossy: bool = False
     """True if lossy stages may run: the model can ask for the original, or the operator allows them."""
     min_bytes: int = 512
-    """The size in UTF-8 bytes up to which only the safe stages run and needless text around an output is
-    removed."""
+    """A result of at most this number of UTF-8 bytes gets only the safe stages, and loses needless text
+    around an output."""
     max_output_bytes: int = 65_536
     """The size in UTF-8 bytes to which results are cut after all other stages."""
     target_ratio: float | None = None
-    """The wanted size as a fraction of the original size. The limit of an excerpt is at most this fraction,
-    but never below 1,000 bytes, and files that are read are exempt."""
+    """The wanted size as a fraction of the original size. Excerpts, except those of files that were read,
+    have at most this fraction or 1,000 bytes."""
     overhead: str = ""
     """The text that precedes a lossy form and counts for its size."""
     for_others: bool = False
@@ -72,7 +72,7 @@ class ShownBefore:
     facts: Container[bytes]
     """The facts that earlier results show (see the module `facts`)."""
     is_line: Callable[[str], bool]
-    """A function that returns whether an earlier result or call has a line, apart from blanks at its ends."""
+    """Returns whether an earlier result or call has a line. Blanks at its ends don't count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ToolOutput:
     call_id: str = ""
     is_error: bool = False
     mentioned: Callable[[], Mapping[str, float]] = dict
-    """A function that returns the names used earlier in the conversation, with their weights."""
+    """A function that returns the names used earlier in the conversation, each with its weight."""
     shown_before: Callable[[], ShownBefore | None] = lambda: None
     """A function that returns the texts that the conversation has shown before; None if unknown."""
     call: Callable[[], Call] | None = None
@@ -109,7 +109,8 @@ class Shortened:
     """The command family whose rules changed the text; empty if none."""
     redactions: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
-    """The names of the stages that the time or the size of this text kept from running or ending."""
+    """The names of the stages that did not run to the end, for lack of time or because the text is too
+    large."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@
     [41 lines left out]
     90:def total(cart):
 
-The units of a text are its lines, and pieces of long lines. The beginning, the end, failures and differences
-come first, each within a share of the limit. Then the units with the most new facts for their size are added.
-A unit is shown only together with the units that it needs, such as its heading. A gap is filled if it is
-about as short as its mark.
+The units of a text are its lines, and pieces of long lines. First come the beginning, the end, failures and
+differences, each within a share of the limit. Then the units with the most new facts for their size are
+added. A unit is shown only together with the units that it needs, such as its heading. A gap is filled if it
+is about as short as its mark.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ ASIDE = 120
 _MARK = 34
 """The length in bytes of a usual mark."""
 _LINE, _PIECE = 400, 240
-"""The length in bytes of the longest line that is one unit, and the usual limit for pieces of longer
-lines."""
+"""A line of at most `_LINE` bytes is one unit. A longer line is cut into pieces of at most about `_PIECE`
+bytes."""
 _LONGEST_ADDRESS = 2_000
 """The length in bytes of the longest URL that is never cut."""
 _ADDRESS = re.compile(rb"://[^\s\"'<>`|\\]+")
 _SCHEME = re.compile(rb"[a-z][a-z0-9+.-]{0,20}\Z")
 _GAP, _FOR_GAPS = 160, 4
-"""The size in bytes of the largest gap in code that is filled, and the percentage of the limit for gaps."""
+"""Gaps in code of at most `_GAP` bytes are filled, within `_FOR_GAPS` per cent of the limit."""
 _BASE = 30
-"""The number of bytes added to the size of each unit, so that short units have no advantage."""
+"""This number of bytes is added to each unit's size, so that short units have no advantage."""
 _MISSES = 40
-"""If more than this number of units don't fit, no further unit is tried."""
+"""After this number of units that don't fit, no more units are tried."""
 _BEFORE, _AFTER = 230, 1_400
-"""The numbers of bytes before and after a place that are cut into units, if the text is too large."""
+"""In a text that is too large, only these numbers of bytes before and after a place are cut into units."""
 _MOST = 16
-"""The greatest number of places whose surroundings are shown."""
+"""The surroundings of at most this number of failures are shown."""
 Needs = Mapping[int, Collection[int]]
 """For each unit, the units that must be shown with it."""
 
@@ -80,8 +80,8 @@ class Units:
 
     @classmethod
     def near(cls, data: bytes, places: Iterable[int], space: int) -> Units:
-        """Cut a text with too many lines into units only near `places` and within `space` bytes of both ends.
-        Each part of the text between these regions is one unit."""
+        """Cut a text with too many lines into units near `places` and within `space` bytes of both ends. The
+        text between two of these regions is one unit."""
         regions = [(0, space), (len(data) - space, len(data))]
         regions += ((place - _BEFORE, place + _AFTER) for place in places)
         starts = [0]
@@ -125,8 +125,8 @@ def boundary(data: bytes, position: int) -> int:
 
 
 def _pieces(data: bytes, start: int, end: int) -> Iterator[int]:
-    """Yield the offsets of all pieces of a line but the first. A cut within a URL is avoided, because the
-    model would take the beginning of the URL for the whole."""
+    """Yield the offsets of all pieces of a line but the first. URLs are not cut, because the model would take
+    the beginning of a URL for the whole."""
     while end - start > _LINE:
         cut = max(data.rfind(mark, start + _PIECE // 2, start + _PIECE) for mark in (b" ", b",", b";")) + 1
         start = _outside_address(data, start, cut or boundary(data, start + _PIECE), end)
@@ -160,7 +160,7 @@ class Selection:
     """1 for each unit that is shown, 0 for each other unit."""
     _shown_facts: set[bytes] = field(default_factory=set)
     _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
-    """The cached results of `_missing`, by the direct needs of a unit. Each change of `shown` clears them."""
+    """The cached results of `_missing`, by a unit's own needs. They are cleared when `shown` changes."""
 
     def __post_init__(self) -> None:
         self.space -= ASIDE
@@ -192,9 +192,8 @@ class Selection:
         self.take(backwards, tail - taken, is_run=True)
 
     def fill(self, *, is_code: bool = False) -> None:
-        """Show further units up to the limit: those with the most worth for their size first or, without
-        facts, in the order of the text. With `is_code`, a reserved part of the limit is used to fill short
-        gaps."""
+        """Show further units up to the limit, those with the most worth for their size first. Without facts,
+        the order of the text counts. With `is_code`, a part of the limit is reserved to fill short gaps."""
         for_gaps = self.space * _FOR_GAPS // 100 if is_code else 0
         self.left -= for_gaps
         if self.facts is None:
@@ -218,7 +217,7 @@ class Selection:
             if self.shown[unit] or self._is_blank_alone(unit):
                 continue
             now = -self._value(unit)
-            # Units that were chosen after this value was computed may show the same facts.
+            # Meanwhile chosen units may show the same facts, so the value may be smaller now.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
             elif (cost := self._cost(unit)) > self.left:
@@ -252,8 +251,7 @@ class Selection:
         return worth / max(8, self._cost(unit) + _BASE)
 
     def _cost(self, unit: int) -> int:
-        """Return the number of bytes that a unit adds, with the units that it needs and the change in
-        marks."""
+        """Return the number of bytes that a unit adds, together with needed units and with marks."""
         starts, shown = self.units.starts, self.shown
         size = starts[unit + 1] - starts[unit]
         if unit in self.needs:
@@ -265,8 +263,8 @@ class Selection:
         return size if before or after else size + self.mark
 
     def _missing(self, unit: int) -> tuple[Collection[int], int]:
-        """Return the units that a unit needs and that are not shown yet. Also return the size in bytes of
-        these units and their marks."""
+        """Return the needed units of a unit that are not shown yet, and the size in bytes of these and their
+        marks."""
         if (direct := tuple(self.needs.get(unit, ()))) not in self._missing_needs:
             starts, shown = self.units.starts, self.shown
             missing: dict[int, None] = {}
@@ -307,8 +305,8 @@ class Selection:
         self.take([unit for unit in around if 0 <= unit < len(self.units)], share)
 
     def written(self, mark: Callable[[int, int], str] | None = None) -> str:
-        """Return the text of the shown units. Each run of other units, unless it is very short, is replaced
-        by the line `mark(first, end)`, with the offsets of the run."""
+        """Return the text of the shown units. The line `mark(first, end)` replaces each run of other units,
+        from `first` to `end` in the text, unless the run is very short."""
         data, starts, shown = self.units.data, self.units.starts, self.shown
         mark = partial(left_out, data) if mark is None else mark
         parts: list[bytes] = []
@@ -346,8 +344,7 @@ def starts_line(data: bytes, place: int) -> bool:
 def ends_in_part(
     data: bytes, space: int, mark: Callable[[int, int], str], failures: FailureLines | None = None
 ) -> str:
-    """Return the beginning, the end and the surroundings of the failures of a text of any size, in about
-    `space` bytes."""
+    """Return parts of a text of any size in about `space` bytes: both ends, and what is around failures."""
     failures = FailureLines.of(data) if failures is None else failures
     places = [start for start, _ in failures.ranked()[:_MOST]]
     selection = Selection(Units.near(data, places, space), space)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 LEAST_CUT = 40
-"""The smallest number of characters or bytes that are cut out of a line."""
+"""At least this number of characters or bytes is cut out of a line."""
 _NEAR = 24
-"""A cut moves by fewer than this number of characters to be between two words."""
+"""To be between two words, a cut moves by fewer than this number of characters."""
 
 
 def size(text: str) -> int:

@@ -42,8 +42,7 @@ class Source:
     arguments: Any = None
     """The call's arguments, decoded."""
     bare: Callable[[], str] = str
-    """A function that returns the output before the structural stages, without markup and the agent's text
-    around it."""
+    """A function that returns the output as in `_Run.bare`, before the structural stages."""
 
     @property
     def original_bytes(self) -> int:
@@ -60,7 +59,7 @@ class Trial:
     after: str | None
     """The text after the stage; None if the stage did not run or changed nothing."""
     reason: str
-    """The reason why the output was dropped or the stage did not run; empty if the output was kept."""
+    """Why the stage did not run, or why its output was dropped; empty if the output was kept."""
 
 
 Trace = Callable[[Trial], None]
@@ -76,7 +75,6 @@ class Stage:
     quoted: bool = False
     """True if the stage also runs on text that the agent may quote later (the results of reads and edits)."""
     deletes: bool = False
-    """True if the stage only deletes text and adds a few markers. Fewer bytes are then taken for fewer
-    tokens."""
+    """True if the stage only deletes text and adds a few markers, so that fewer bytes mean fewer tokens."""
     bares: bool = False
     """True if the stage removes markup. Excerpts then count lines without markup."""

@@ -21,8 +21,9 @@ from penumbra.compress.stages import (
 
 
 def _line_numbers(text: str, source: Source) -> str | None:
-    """Return the text with every twentieth line number if lossy stages may run. Otherwise keep all line
-    numbers and remove their padding. The call or the sign `→` must show that the numbers are not data."""
+    """If lossy stages may run, return the text with every twentieth line number, otherwise with all numbers
+    but without their padding. Return None unless the call or the sign `→` shows that the numbers are not
+    data."""
     call = source.call
     reads = call.category == "read" and not call.shell
     is_own = reads and line_numbers.may_be_the_files(text, source.original, call)
@@ -33,7 +34,7 @@ def _line_numbers(text: str, source: Source) -> str | None:
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
-    """True if the result of a read begins at the line that the call asked for. True for all other calls."""
+    """True unless the result of a read begins at another line than the call asked for."""
     if source.call.shell or source.call.category != "read":
         return True
     first = line_numbers.first_number(text)
@@ -55,7 +56,8 @@ def _blanks(text: str, source: Source) -> str | None:
 
 
 def _web_page(text: str, source: Source) -> str | None:
-    """Return a web page as text; None for other texts. The markup of a page from a command may be wanted."""
+    """Return a web page as text; None for other texts, and for the output of a command, whose markup may be
+    wanted."""
     return markup.to_text(text) if source.call.category == "web" else None
 
 
@@ -65,7 +67,8 @@ def _hits(text: str, source: Source) -> str | None:
 
 def _logs(text: str, source: Source) -> str | None:
     """Return a log with each pattern written only once. Lists of paths or hits, and separated values, are no
-    logs. A log that would still need an excerpt stays, because an excerpt of original lines is clearer."""
+    logs. If the new form would still need an excerpt, the log stays, because an excerpt of original lines is
+    clearer."""
     call = source.call
     is_listed = search_hits.is_search(call) or prints(call.family) == "names"
     is_log = (call.category in ("bash", "other") and not is_listed) or (
@@ -94,7 +97,7 @@ STRUCTURE: tuple[Stage, ...] = (
     Stage("json_table", Loss.NONE, lambda text, _: json_table.to_tables(text)),
     Stage("group_hits", Loss.REVERSIBLE, _hits),
 )
-"""The stages before the rules of the command family. If these rules change the text, the stages run again."""
+"""These stages run before the rules of the command family, and again if these rules change the text."""
 AFTER_FAMILY: tuple[Stage, ...] = (
     Stage("fold_repeated", Loss.REVERSIBLE, _repeated, deletes=True),
     Stage("whitespace", Loss.NONE, _blanks, deletes=True),

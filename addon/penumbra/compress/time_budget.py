@@ -3,9 +3,8 @@
 When the time is over, the remaining stages are skipped. The form then depends on a clock, but the stored
 decision makes the form final, and names the skipped stages.
 
-A running stage ends itself. Stages that visit lines, rows or nodes in Python call `check` between pieces
-of work. If `check` raises, the output of the stage is discarded. Work in C (one search, decoding or parse)
-is not interrupted.
+Stages that visit lines, rows or nodes in Python call `check` between pieces of work. If `check` raises, the
+output of the stage is discarded. Work in C (one search, decoding or parse) is not interrupted.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 SMALL = 65_536
-"""A text with fewer characters has no time limit of its own."""
+"""A text with fewer characters has no separate time limit."""
 _TURN_SECONDS = 0.005
 """The time in seconds that a thread works before it lets other threads run."""
 _PAUSE_SECONDS = 0.0001
-"""The length in seconds of a pause that is enough for a waiting thread to take Python's global lock."""
+"""After a pause of this number of seconds, a waiting thread has Python's global lock."""
 
 T = TypeVar("T")
 IsLate = Callable[[], bool] | None
@@ -33,15 +32,13 @@ Clock = Callable[[], float]
 def budget(
     text: str, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
 ) -> IsLate:
-    """Return a function that returns True after the thread has worked for `seconds`; None for a small text
-    or if `seconds` is 0. `around` is a clock that is never slower than `clock` and takes less time to
-    read."""
+    """Return a function that returns True once the thread has worked for `seconds`; None for a small text or
+    if `seconds` is 0. `around` is never slower than `clock`, and reading it takes less time."""
     return None if len(text) < SMALL else of_request(seconds, clock, around)
 
 
 def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic) -> IsLate:
-    """Return a function like that of `budget`, for all results of one request together, whatever their
-    size."""
+    """Return what `budget` returns, but for all results of a request together, whatever their size."""
     if not seconds:
         return None
     end, possible = clock() + seconds, around() + seconds
@@ -57,7 +54,7 @@ _watch = threading.local()
 
 @contextmanager
 def watched(is_late: IsLate) -> Iterator[None]:
-    """Return a context in which `check` raises after `is_late` has returned True."""
+    """Return a context in which `check` raises Overrun once `is_late` returns True."""
     before = getattr(_watch, "is_late", None)
     _watch.is_late = is_late
     try:
@@ -106,8 +103,8 @@ class Allowance:
 def check() -> None:
     """Let other threads run between two pieces of a stage's work. Raises Overrun if the time is over.
 
-    A search of RE2 releases Python's global lock too shortly for another thread to wake up. Without a
-    pause here, the event loop could wait for half a second.
+    RE2 releases Python's global lock too shortly for another thread to wake up. Without this pause, the event
+    loop could wait for half a second.
     """
     is_late: IsLate = getattr(_watch, "is_late", None)
     if is_late is not None and is_late():

@@ -1,11 +1,11 @@
 """This module estimates the number of tokens in a text without a vocabulary.
 
-A model's tokenizer first cuts a text into words, digit groups, punctuation and blanks, and only then looks at
-its vocabulary. The estimate counts those cuts. Each byte of the UTF-8 text is replaced by a byte with one bit
-for each class of characters that the byte belongs to. All these bytes form one big integer, `mask`. `mask &
-~(mask << 8)` gives the starts of runs for all classes at once, and `bit_count` counts them fast. The weights
-were fitted to the tokenizer o200k by non-negative least squares. The samples were tool results and texts in
-other scripts than Latin.
+A model's tokenizer cuts a text into words, digit groups, punctuation and blanks before it looks at its
+vocabulary. The estimate counts these pieces. Each byte of the UTF-8 text is replaced by a byte that has one
+bit for each of the byte's classes. All these bytes form one big integer, `mask`. `mask & ~(mask << 8)` gives
+the starts of runs for all classes at once, and `bit_count` counts them fast. The weights were fitted to the
+tokenizer o200k by non-negative least squares. The samples were tool results and texts in other scripts than
+Latin.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penumbra.short_texts import forgettable
 BYTES_PER_TOKEN = 3.6
 """The average number of bytes of a token in whole requests."""
 _CHUNK = 32_768
-"""The number of characters in a piece of text. The masks of a piece fit into the processor's cache."""
+"""The number of characters in a piece of text, whose masks then fit into the processor's cache."""
 _SHORT = 200_000
 """The length in characters of the longest text whose estimate is cached."""
 _CLASSES = (

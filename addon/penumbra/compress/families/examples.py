@@ -14,7 +14,7 @@ from penumbra.rule_schemas.command_rules import CommandExample, CommandFile
 from penumbra.rule_schemas.schema import convert
 
 _TOOLS = ("grep", "glob", "list")
-"""The categories of tools that have families without a command line."""
+"""Tools of these categories have families without a command line."""
 
 
 def examples() -> Iterator[CommandExample]:
@@ -29,7 +29,7 @@ def call_of(line: str) -> Call:
 
 
 def problems(example: CommandExample) -> Iterator[str]:
-    """Yield messages on the keys of the example that differ from the result."""
+    """Yield a message about each key of the example that differs from the result."""
     call = call_of(example.call)
     if call.family != example.family:
         yield f"family: got {call.family or 'none'}, the example says {example.family}"

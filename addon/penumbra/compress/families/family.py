@@ -59,7 +59,7 @@ class Family:
         )
 
     def objection(self, body: str) -> str:
-        """Return the first condition of the shape that a text does not meet; empty if the text meets all."""
+        """Return the first condition of the shape that a text fails; empty if there is none."""
         text = Text.of(body)
         if self.none is not None and self.none.search(text.data):
             return "a line matches shape.none"
@@ -73,8 +73,8 @@ class Family:
         return "too few lines match shape.most"
 
     def known_lines(self, lines: Sequence[str]) -> list[int]:
-        """Return the positions of the lines that only this family writes, or that announce a command; empty
-        if the rule is not `distinct`."""
+        """Return the positions of the lines that only this family writes, or else of lines that announce a
+        command; empty if the rule is not `distinct`."""
         if not self.rule.distinct:
             return []
         if self.some is not None:

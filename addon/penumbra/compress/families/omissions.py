@@ -26,12 +26,12 @@ from penumbra.compress.size import encode
 from penumbra.rule_schemas.command_rules import BlockRule, ContextRule, FoldRule, MemberRule
 
 _Match = tuple[int, re.Match[str]]
-"""The position of a line and the match in the line."""
+"""The position of a line, and a match in this line."""
 
 
 def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequence[str]]) -> list[str]:
-    """Return the lines without `gone`, with each mark before the line at its position; all lines if there are
-    no marks."""
+    """Return the lines without those at the positions `gone`. Each mark stands before the line at its
+    position. Without marks, return all lines."""
     if not marks:
         return lines
     out: list[str] = []
@@ -77,8 +77,8 @@ class Fold:
         return _replaced(lines, gone, marks)
 
     def _runs(self, lines: list[str], fitting: Mapping[int, re.Match[str]]) -> Iterable[Sequence[_Match]]:
-        """Return the runs of matching lines with the same value of the group `by`. With `blanks`, a run may
-        have empty lines between its lines. With `scattered`, any lines may be between them."""
+        """Return the runs of matching lines whose group `by` has the same value. The rule says what may be
+        between the lines of a run: with `blanks` empty lines, with `scattered` any lines."""
         by, blanks = self.rule.by, self.rule.blanks
         scattered: dict[str, list[_Match]] = {}
         runs: list[list[_Match]] = []
@@ -98,7 +98,7 @@ class Fold:
 
 
 def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict[int, re.Match[str]]:
-    """Return the matching lines of a tree whose subtrees have only matching lines."""
+    """Return those matching lines of a tree below which all lines match."""
     whole: dict[int, re.Match[str]] = {}
     below: list[tuple[int, bool]] = []
     for position, indent in reversed(_tree(lines, fitting)):
@@ -113,9 +113,8 @@ def _whole_trees(lines: list[str], fitting: Mapping[int, re.Match[str]]) -> dict
 
 def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
     """Return the position and the indent of each line of a tree, in order. Empty lines and lines of other
-    programs are left out. Lines that don't match are another program's if the tree's lines above and below
-    are more indented. From the tree's line above to the line below, the indent must grow by one level at
-    most."""
+    programs are left out. Lines that don't match are another program's if the tree's lines directly above and
+    below them are more indented, and the lower one is at most one level deeper than the upper one."""
     indents = [(at, len(line) - len(text)) for at, line in enumerate(lines) if (text := line.lstrip())]
     level = min((indent for _, indent in indents if indent > 0), default=0)
     tree: list[tuple[int, int]] = []
@@ -133,7 +132,7 @@ def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
 
 
 def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
-    """Return the values for a mark: counts, and values of the named groups."""
+    """Return the values for a mark: counts and the values of groups."""
     values: dict[str, object] = {"n": len(matched)}
     first, last = matched[0][1], matched[-1][1]
     for name in first.re.groupindex:
@@ -147,7 +146,7 @@ def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
 
 
 _Block = tuple[re.Match[str], int, int]
-"""The match of a block's first line, the first position that may be omitted, and the block's end."""
+"""The match of a block's first line, the position of the first line that may go, and the block's end."""
 
 
 @dataclass(slots=True)
@@ -201,8 +200,8 @@ class BlockStep:
             yield match, min(position + self.rule.head, end), end
 
     def _places(self, left_out: list[str]) -> dict[str, object] | None:
-        """Return the first and the last place in a file that a block names, as values for a mark; None if
-        there is no place."""
+        """Return the first and the last place that the lines name, as values for a mark; None if there is
+        none."""
         values: dict[str, object] = {}
         for name, pattern in self.places.items():
             found = [match.group(name) for match in pattern.matches(left_out) if match is not None]
@@ -212,8 +211,8 @@ class BlockStep:
         return values
 
     def _marked(self, match: re.Match[str], left_out: list[str], critical: CriticalLines) -> list[str]:
-        """Return the mark for a block, followed by the failures in the block; empty if the block stays. If
-        the block has only failures, there is no mark, because each kind of failure has its own count."""
+        """Return the mark for a block, followed by the failures in the block; empty if the block stays. A
+        block of failures alone needs no mark, because each kind of failure has its own count."""
         if len(left_out) < self.rule.least or (places := self._places(left_out)) is None:
             return []
         shown, others = self._shown(left_out, critical)
@@ -223,8 +222,8 @@ class BlockStep:
         return [*marks, *shown.values()]
 
     def _in_one(self, lines: list[str], blocks: Sequence[_Block], critical: CriticalLines) -> list[str]:
-        """Return the lines with one mark for all blocks, in the place of the first block. The failures of a
-        block stay below its first line. A block that has only failures stays as it is."""
+        """Return the lines with one mark for all blocks, in place of the first block. A block's failures stay
+        below its first line. A block of failures alone stays unchanged."""
         inside = [at for _, first, end in blocks for at in range(first, end)]
         if len(inside) < max(1, self.rule.least):
             return lines
@@ -253,7 +252,7 @@ class BlockStep:
 
     def _shown(self, left_out: list[str], known: CriticalLines) -> tuple[dict[int, str], list[int]]:
         """Return the lines to show, by position: the first failure of each kind, and the frames below it.
-        Also return the positions of all lines that are no failures and are not shown."""
+        Also return the positions of all other lines, apart from failures."""
         critical = known.among(left_out, range(len(left_out)) if self.rule.safe else ())
         failing = self._failing(left_out, critical)
         first = failure_lines.first_of_kinds([left_out[at] for at in failing])
@@ -268,8 +267,8 @@ class BlockStep:
         return dict(sorted(shown.items())), [at for at in range(len(left_out)) if at not in counted]
 
     def _failing(self, left_out: list[str], critical: set[int]) -> list[int]:
-        """Return the positions of the lines of a block that report a failure or, if the rule says so, a
-        warning. Return no position unless the rule is `safe`."""
+        """Return the positions of a block's lines that report a failure or, with `warnings`, a warning; empty
+        if the rule is not `safe`."""
         if not self.rule.safe:
             return []
         failing = {
@@ -280,7 +279,7 @@ class BlockStep:
         if self.tells is not None:
             below = [at + 1 for at in self.tells.places(left_out[:-1])]
             failing.update(at for at in below if left_out[at].strip())
-        # The first line of a block names the block. This line is not a failure in the block.
+        # The first line of a block names the block, and is no failure in it.
         return sorted(at for at in failing if self.start.match(left_out[at]) is None)
 
     def _mark(
@@ -294,7 +293,8 @@ class BlockStep:
 
 @dataclass(slots=True)
 class Member:
-    """A step that replaces each matching line of JSON by one string in it, with a mark above the first."""
+    """A step that replaces each matching line of JSON by a string from the JSON. A mark stands above the
+    first string."""
 
     rule: MemberRule
     pattern: Pattern

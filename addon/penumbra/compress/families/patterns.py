@@ -14,7 +14,7 @@ from penumbra.rule_schemas.command_rules import DropRule, FoldRule, Within
 from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
-"""The number of characters of a line that a pattern may match. Most steps leave longer lines unchanged."""
+"""A match has at most this number of characters. Most steps leave longer lines unchanged."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)((?:\|[^{}|]*\|[^{}|]*)?)\}")
 """`{name}`, or `{name|line|lines}` for a count with its noun in singular and plural."""
@@ -38,16 +38,15 @@ class Pattern:
         return re.compile(source)
 
     def needs(self, *names: str) -> Pattern:
-        """Return the pattern itself. Raises ValueError if a group with one of these names is missing."""
+        """Return this pattern. Raises ValueError if it lacks a group with one of these names."""
         for name in names:
             if name not in self._groups:
                 raise ValueError(f"no group {name} in {self.sources[0]}")
         return self
 
     def check(self, key: str, template: str, *others: str, prefixes: Sequence[str] = ()) -> None:
-        """Raise ValueError if a `{name}` of a template is not allowed. Allowed are the names of groups, these
-        names after one of `prefixes`, and `others`. The error names the template's `key` and the allowed
-        names."""
+        """Raise ValueError if a `{name}` of a template is not allowed. Allowed are `others`, the names of
+        groups, and these names with one of `prefixes`. The error names the template's `key`."""
         groups = sorted(self._groups)
         allowed = (*others, *groups, *(prefix + group for prefix in prefixes for group in groups))
         for name in _parts(template)[1::3]:
@@ -87,7 +86,7 @@ class Pattern:
 
 
 class LinearPattern(Pattern):
-    """A `LinearPattern` is a pattern of a user. RE2 takes linear time for any pattern."""
+    """A `LinearPattern` is a pattern of a user, for which RE2 takes linear time."""
 
     @staticmethod
     def _compiled(source: str) -> Any:
@@ -99,8 +98,8 @@ MakePattern = Callable[[Regexes], Pattern]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A `Span` finds the parts of a text between a match of `begin` and the next match of `until`, or the
-    end."""
+    """A `Span` finds parts of a text. A part begins after a match of `begin` and ends before the next match
+    of `until`, or with the text."""
 
     begin: Pattern
     until: Pattern | None
@@ -141,7 +140,7 @@ def written(template: str, values: Mapping[str, object]) -> str:
 
 @cache
 def _parts(template: str) -> tuple[str, ...]:
-    """Return the parts of a template in groups of three: a text, a name, and nouns with a bar before each."""
+    """Return the parts of a template, in threes: a text, a name, and nouns such as `|line|lines`."""
     return tuple(_PLACEHOLDER.split(template))
 
 
@@ -157,9 +156,9 @@ def ended_of(rule: DropRule | FoldRule, lines: Pattern, pattern: MakePattern) ->
 def unended(
     lines: Sequence[str], begun: Mapping[int, re.Match[str]], ended: Pattern | None
 ) -> Mapping[int, re.Match[str]]:
-    """Return the last line of each unfinished task. No later line of such a task matches `ended`. The group
-    `of` of both patterns names the task. Lines without this group are ignored. A group `at`, if there is one,
-    is the progress of the task as a number. If this number falls, the task has begun again."""
+    """Return the last line of each task that no later line ends. In both patterns, the group `of` names the
+    task, and lines without it are ignored. A group `at` is the task's progress as a number. If the number
+    falls, the task has begun again."""
     if ended is None or not begun:
         return {}
     open_ones: dict[str, int] = {}

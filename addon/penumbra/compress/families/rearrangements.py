@@ -54,7 +54,7 @@ class Group:
         if not any(keyed):
             return lines
         before, _, after = self.rule.line.partition("{rest}")
-        # A run then has at least two lines, so it can't begin at a line whose next line has another key.
+        # Then no run begins at a line if the next line has another key.
         is_easy = self.rule.least > 1 and self.through is None
         keyed.append(None)
         out: list[str] = []
@@ -120,7 +120,7 @@ class Group:
 
 @dataclass(slots=True)
 class Hoist:
-    """The step `hoist` writes the values that the lines of a run share once, before the run."""
+    """The step `hoist` writes values once before a run of lines that share them."""
 
     rule: HoistRule
     pattern: Pattern
@@ -155,8 +155,8 @@ class Hoist:
         return [f"[{', '.join(columns)} in each of the next {counted(len(rows), 'line')}]", *lines]
 
     def _line(self, row: dict[str, str], shared: dict[str, str], usual: set[str]) -> str:
-        """Return a row without the shared values. A usual value stays if the other values alone would be read
-        as a whole row."""
+        """Return a row without the shared values. A usual value stays if the row without it would look like a
+        whole row."""
 
         def stays(name: str, value: str) -> bool:
             if value != shared.get(name):
@@ -170,7 +170,7 @@ class Hoist:
         return " ".join(match.group(name).split()) if name in self.rule.fields else match.group(name)
 
     def _shared(self, rows: list[dict[str, str]]) -> dict[str, str]:
-        """Return the value of each column that is written before the rows."""
+        """Return the values that are written before the rows, by column."""
         shared: dict[str, str] = {}
         for name in self.rule.fields:
             value, count = Counter(row[name] for row in rows).most_common(1)[0]
@@ -183,8 +183,7 @@ _Run = Callable[[list[str], CriticalLines], list[str]]
 
 
 def same(rule: SameRule, make: MakePattern) -> _Run:
-    """Return the step `same`. The step replaces the matching lines by one statement, if all
-    of them are equal."""
+    """Return the step `same`. If all matching lines are equal, the step replaces them by one statement."""
     check_names("say", rule.say, "line", "n")
     pattern = make(rule.same)
 
@@ -200,7 +199,7 @@ def same(rule: SameRule, make: MakePattern) -> _Run:
 
 
 def drop(rule: DropRule, make: MakePattern) -> _Run:
-    """Return the step `drop`. The step removes lines that are decoration or that a later line replaces."""
+    """Return the step `drop`. The step removes decoration, and lines that a later line replaces."""
     pattern = make(rule.drop)
     ended = ended_of(rule, pattern, make)
 
@@ -216,8 +215,8 @@ def drop(rule: DropRule, make: MakePattern) -> _Run:
 
 
 def rewrite(rule: RewriteRule, make: MakePattern) -> _Run:
-    """Return the step `rewrite`. The step replaces matching lines by a new text with their named groups. A
-    critical line stays if the new text would be less severe."""
+    """Return the step `rewrite`. The step replaces a matching line by a new text with the line's named
+    groups. A critical line stays if the new text would be less severe."""
     pattern = make(rule.rewrite)
     pattern.check("to", rule.to)
     form = pattern.form(rule.to).format
@@ -241,8 +240,8 @@ def rewrite(rule: RewriteRule, make: MakePattern) -> _Run:
 
 
 def join(rule: JoinRule, make: MakePattern) -> _Run:
-    """Return the step `join`, which writes consecutive lines of one indentation in rows of limited length.
-    Critical lines and lines with a blank stay."""
+    """Return the step `join`. The step writes consecutive lines with the same indentation in rows of limited
+    length. Critical lines and lines with a blank stay."""
     pattern = make(rule.join)
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
@@ -264,8 +263,8 @@ def join(rule: JoinRule, make: MakePattern) -> _Run:
 
 
 def nest(rule: NestRule, make: MakePattern) -> _Run:
-    """Return the step `nest`, which writes the lines of each folder, indented, within its parent folder. A
-    folder ends at a blank line. After a match without a path, the folder is unknown up to the next path."""
+    """Return the step `nest`. The step writes each folder's lines, indented, below its entry in the parent
+    folder. A folder ends at a blank line. A match without a path ends all folders."""
     pattern = make(rule.nest).needs("path")
 
     def run(lines: list[str], critical: CriticalLines) -> list[str]:
@@ -274,7 +273,7 @@ def nest(rule: NestRule, make: MakePattern) -> _Run:
         is_cut = [match is not None and not path for match, path in zip(matches, paths, strict=True)]
         is_first = [True, *(not line.strip() or cut for line, cut in zip(lines, is_cut, strict=True))]
         if any(path and not is_first[place] for place, path in enumerate(paths)):
-            # A heading is always after a blank line or a cut. Here, the name of a file looks like a heading.
+            # Headings follow a blank line or a cut. This one does not, so it may be the name of a file.
             return lines
         out: list[str] = []
         gone: set[int] = set()

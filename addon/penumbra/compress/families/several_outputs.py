@@ -1,8 +1,8 @@
 """This module splits texts that several commands printed. A text is split at lines that show which command
 prints next.
 
-Such a line announces a command (`npm test` writes `> vitest run`), or an `echo` between two commands prints
-the line (`a; echo ---; b`).
+Either a program announces a command (`npm test` writes `> vitest run`), or an `echo` between two commands
+prints the line (`a; echo ---; b`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from penumbra.short_texts import remembered
 MAX_ANNOUNCEMENTS = 64
 """The greatest number of commands that a text may announce."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
-"""A `Shorten` is a function of a text, the name of its family, and whether its lines were filtered. The
-function returns the shortened text; None if the family changes nothing."""
+"""A `Shorten` takes a text, the name of its family, and whether its lines were filtered. It returns the
+shortened text; None if the family changes nothing."""
 
 
 def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:
-    """Shorten each part below a command's announcement by the command's family; None if nothing changes or
-    the announcements are too many."""
+    """Shorten the part below each announced command by the command's family. Return None if nothing changes
+    or there are too many announcements."""
     starts = [
         (position, announced.group("command"))
         for position, announced in enumerate(inner.matches(lines))
@@ -60,7 +60,7 @@ def _announced(command: str) -> tuple[str, bool]:
 
 
 def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Shorten outputs of one command between the words that `echo` prints; None if nothing changes."""
+    """Shorten each output between echoed words that one command printed; None if nothing changes."""
     pieces: list[FamilyResult | str] = []
     done = 0
     for start, end, producers in _between_seams(lines, parts):
@@ -74,9 +74,9 @@ def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> F
 
 
 def without_files(body: str, call: Call) -> tuple[str, str, str, Call] | None:
-    """Split off the files at both ends of an output. Echoed words must separate the files from the other
-    outputs. Returns (text before, text, text after, the call of the text). Returns None if nothing can be
-    split off, or if a file is between the other outputs."""
+    """Split off the files at both ends of an output, if echoed words separate them from the other outputs.
+    Return (text before, text, text after, the call of the text), or None if nothing can be split off or a
+    file is between the other outputs."""
     lines = Text.of(body).lines
     outputs = list(_between_seams(lines, call.parts))
     others = [at for at, (_, _, parts) in enumerate(outputs) if any(not part.read for part in parts)]
@@ -118,7 +118,7 @@ def beside_files(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) 
 
 
 def _between_seams(lines: Sequence[str], parts: Sequence[Part]) -> Iterator[tuple[int, int, list[Part]]]:
-    """Yield (first line, line after the last one, commands) of each output between echoed words."""
+    """Yield, for each output between echoed words: (first line, line after the last line, commands)."""
     start = 0
     producers: list[Part] = []
     for part, end in [*_seams(lines, parts), (None, len(lines))]:
@@ -138,8 +138,8 @@ def _of_one(lines: Sequence[str], producers: list[Part], shorten: Shorten) -> Fa
 
 
 def _seams(lines: Sequence[str], parts: Sequence[Part]) -> list[tuple[Part, int]]:
-    """Return each part with the position of its echoed line, or with -1 if the part has no such line. In case
-    of doubt, the list is empty."""
+    """Return each part with the position of the line that it echoes; -1 for a part that echoes none. The list
+    is empty if any position is in doubt."""
     wanted = [(part, _echoed(part)) for part in parts]
     literals = [literal for _, literal in wanted if literal is not None]
     places: dict[str, list[int]] = {literal: [] for literal in literals}

@@ -24,9 +24,9 @@ MIN_LOSSY_LINES = 12
 MIN_LOSSY_BYTES = 2_500
 """Lossy steps run on a text with at least this number of lines or at least this number of bytes."""
 MIN_LOSSY_GAIN = 300
-"""The number of bytes that lossy steps must save in addition to the other steps."""
+"""Lossy steps must save at least this number of bytes more than the other steps."""
 SCRIPT_LIMIT = 4
-"""The greatest depth of commands that announce other commands, as `npm test` announces `vitest`."""
+"""The greatest depth of announced commands, such as `vitest` below `npm test`."""
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
@@ -53,8 +53,8 @@ def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
 def _shortened(
     body: Text, name: str, selected: bool, *, lossy: bool, depth: int, is_alone: bool = False
 ) -> FamilyResult | None:
-    """Return the result of a family's steps; None if nothing changes. `is_alone` is true if no other
-    command printed a part of the text and no filter cut the text."""
+    """Return the result of a family's steps; None if nothing changes. `is_alone` is true if the text is the
+    whole output of one command."""
     by_call = family(name)
     if by_call is None or (selected and not by_call.rule.selected):
         return None
@@ -91,8 +91,8 @@ def _best(body: Text, of: Family, lossy: bool) -> FamilyResult | None:
 
 
 def _run(lines: list[str], steps: Sequence[Step], lossy: bool) -> tuple[list[str], Loss, list[str]]:
-    """Return three values: the lines after the steps that are not lossy, the loss by these steps, and the
-    lines after all steps. If no step omits lines, the first and the third value are the same list."""
+    """Return the lines after the steps that are not lossy, the loss by these steps, and the lines after all
+    steps. If lossy steps change nothing, both lists are the same object."""
     kept = fewer = lines
     loss = Loss.NONE
     critical = CriticalLines()

@@ -39,7 +39,7 @@ class Step:
     """The function of the step, which must not change the list that it takes."""
     span: Span | None = None
     unless: Pattern | None = None
-    """A pattern for lines. If any line of the text matches, the step does not run."""
+    """The step does not run if this matches any line of the text."""
 
     def apply(self, lines: list[str], critical: CriticalLines) -> list[str]:
         """Return the lines after the step. The step runs only on the lines in its span."""
@@ -69,7 +69,7 @@ _KINDS: dict[type[StepRule], tuple[Loss, Callable[[Any, MakePattern], Run]]] = {
     ContextRule: (Loss.LOSSY, Context.of),
     MemberRule: (Loss.LOSSY, Member.of),
 }
-"""For each kind of rule, its loss unless the rule names another, and the function that makes its step."""
+"""The usual loss of each kind of rule, and the function that makes the step."""
 
 
 def step(rule: StepRule, pattern: MakePattern = Pattern) -> Step:
