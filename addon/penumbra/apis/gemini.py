@@ -480,7 +480,8 @@ def parts(document: Document) -> list[Raw]:
 
 def is_hidden(document: Document, part: Raw, injected_tool: str) -> bool:
     call = document.members(member(document.members(part), "functionCall"))
-    return (document.string(call.get("name")) or "").removeprefix(_MODULE) == injected_tool
+    name = document.string(call.get("name"))
+    return name is not None and name.removeprefix(_MODULE) == injected_tool
 
 
 def _text(document: Document, part: dict[str, Raw]) -> str:

@@ -34,6 +34,14 @@ def test_a_response_without_a_call_of_the_tool_is_not_touched(case: Case) -> Non
     assert turn.text == f"I could call {PHANTOM}, é."
 
 
+@every_case
+def test_a_reader_without_a_tool_hides_nothing(case: Case) -> None:
+    data = case.begin().written(ANSWERING)
+    answer = case.reader("")
+    out, turn = answer.feed(data), answer.end_turn()
+    assert (out + answer.finish(), turn.injected, len(turn.real_calls)) == (data, (), 1)
+
+
 @every_stream
 def test_a_stream_with_other_bytes_is_not_touched(case: Case) -> None:
     data = case.begin().written(ANSWERING)
