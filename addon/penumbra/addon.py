@@ -129,7 +129,7 @@ class Penumbra(Guarded):
         self.current.report_unknown()
         self._running = True
         self._applied()
-        # Objects made at the start exist until the end, so the garbage collector doesn't have to check them.
+        # The garbage collector need not check objects from the start, because these exist until the end.
         gc.freeze()
         self._follow_page()
         self._since = time.time()

@@ -1,6 +1,6 @@
 """This module has the exceptions that several packages share, and describes exceptions in one line. A
-description has the type and the place of an exception, but not its message, which may quote a private
-text."""
+description has the type and the place of an exception. The message is left out, because it may quote a
+private text."""
 
 from __future__ import annotations
 

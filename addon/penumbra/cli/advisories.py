@@ -37,7 +37,7 @@ def newer(packages: Sequence[str], prefix: str = sys.prefix) -> str:
 
 
 def alone(requirement: str, prefix: str = sys.prefix) -> str:
-    """Return the command that installs one package and changes no others."""
+    """Return the command that installs one package and changes no other packages."""
     return f"{_pip(Path(prefix))} --no-deps {shlex.quote(requirement)}"
 
 
@@ -92,8 +92,7 @@ def _usual(package: str, fixed: str) -> str:
 
 
 def _held_back(package: str, fixed: str) -> str:
-    """Return why mitmproxy forbids all versions without a vulnerability; empty if it allows such a
-    version."""
+    """Return why mitmproxy forbids all fixed versions of a package; empty if it allows a fixed version."""
     try:
         requirements = metadata.requires("mitmproxy") or []
     except metadata.PackageNotFoundError:

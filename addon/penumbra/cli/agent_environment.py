@@ -61,7 +61,8 @@ _BUNDLES = (
 """Variables that name a file of certificates. Programs read this file instead of their own certificates, so
 the file includes the public certificates."""
 _ADDED = ("NODE_EXTRA_CA_CERTS", "DENO_CERT")
-"""Variables that name a file of certificates that programs read in addition to their own."""
+"""Variables that name a file of certificates. Programs read this file in addition to their own
+certificates."""
 NAMED_FILES = (*_BUNDLES, *_ADDED)
 SHELLS = ("sh", "fish", "powershell")
 
@@ -71,8 +72,8 @@ class Programs:
     """A `Programs` has facts about programs on this machine."""
 
     git_has_own: bool = False
-    """True if git's configuration names certificates. GIT_SSL_CAINFO would override these certificates, so
-    the variable is not set, and git's connections are not decrypted."""
+    """True if git's configuration names certificates. GIT_SSL_CAINFO would override these certificates. The
+    variable is then not set, and git's connections are not decrypted."""
     node_uses_proxy: bool = True
     """True if the variable NODE_USE_ENV_PROXY is added, so that Node's `fetch` uses the proxy. Node 22 then
     prints a warning."""
@@ -126,7 +127,7 @@ def extra_files(environment: Mapping[str, str]) -> list[Path]:
 
 def for_shell(environment: Mapping[str, str], shell: str) -> str:
     """Return assignments for sh, fish or PowerShell."""
-    # Names of variables ignore case on Windows, so one spelling suffices.
+    # Windows ignores the case of variables' names, so lower-case names are not needed.
     names = [name for name in environment if shell != "powershell" or name.isupper()]
     return "\n".join(_ASSIGNMENTS[shell](name, environment[name]) for name in names)
 

@@ -1,6 +1,6 @@
 """`penumbra ca` shows, makes and removes the proxy's CA certificate. The trust stores of the system stay
-unchanged. A CA made here can sign only for the domains of LLM hosts, further hosts of the user and this
-machine, unless the user allows any host. A stolen key is thus useless for other hosts."""
+unchanged. A CA made here can sign only for the domains of LLM hosts, for hosts that the user names, and for
+this machine. The user can also allow all hosts. For other hosts, a stolen key is thus useless."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class OwnCa:
     certificate: x509.Certificate
 
     def lacks(self, hosts: Iterable[str]) -> list[str]:
-        """Return those hosts (globs) for which the CA may not sign."""
+        """Return the hosts (globs) for which the CA may not sign."""
         allowed = constraints_of(self.certificate)
         lacking = []
         for host in hosts:

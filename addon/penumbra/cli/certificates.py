@@ -49,7 +49,7 @@ _MOST_BYTES = 16_000_000
 class Certificates:
     ca: Path
     bundle: Path | None
-    """The path of the bundle; None if it could not be made."""
+    """The path of the bundle; None if the bundle could not be made."""
     problem: str = ""
     """Reason why there is no bundle; empty if there is a bundle."""
 
@@ -93,8 +93,8 @@ def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
 
 
 def _public() -> list[Path]:
-    """Return the files of certificates that programs trust without Penumbra: Mozilla's list (certifi), and
-    the system's list, which may contain a company's own certificate."""
+    """Return the files with the certificates that programs trust without Penumbra: Mozilla's list (certifi),
+    and the system's list. A system's list may contain a company's own certificate."""
     import certifi
 
     system = ssl.get_default_verify_paths().openssl_cafile
@@ -114,7 +114,7 @@ def _joined(certificates: Iterable[bytes]) -> bytes:
 
 
 def _written(bundle: Path, content: bytes) -> Path:
-    """Write a bundle unless the file already has this content, since its folder may be read-only."""
+    """Write a bundle. A file with the same content is left alone, since its folder may be read-only."""
     if bundle.exists() and bundle.read_bytes() == content:
         return bundle
     draft = bundle.with_suffix(f".{os.getpid()}")

@@ -1,6 +1,6 @@
 """This module has functions for all commands: for arguments, settings, standard input, and failures. A
-failure is a message and an exit code. Settings and rules are imported only in the functions that read them,
-since the help needs neither."""
+failure is a message and an exit code. The help must appear fast, so only functions that read settings or
+rules import them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Failure(Exception):
         super().__init__(message)
         self.code = code
         self.is_abrupt = is_abrupt
-        """True if the process ends at once, without Python's clean-up."""
+        """True if the process must end at once, without Python's clean-up."""
 
 
 class Parser(argparse.ArgumentParser):

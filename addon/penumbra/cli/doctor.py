@@ -64,7 +64,7 @@ class Check:
 
     state: Level
     about: str
-    """Subject of the check in one word, for programs that read the output."""
+    """The check's subject in one word, for programs that read the output."""
     text: str
     fix: str = ""
     """A command that helps, or advice."""
@@ -142,8 +142,8 @@ _CLIENTS = {
 
 
 def families(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each kind of installed client with the reason why this client does not trust the CA (empty if it
-    does)."""
+    """Yield each kind of installed client, and why this client does not trust the CA; empty if it trusts the
+    CA."""
     with _server(folder) as port:
         for name, words in _CLIENTS.items():
             if program := shutil.which(words[0], path=environment.get("PATH")):
@@ -232,7 +232,7 @@ def port(environment: Mapping[str, str]) -> Check:
 
 
 def prefixes(environment: Mapping[str, str]) -> Iterator[Check]:
-    """Yield a note for each running proxy that changed the beginning of a prompt by mistake."""
+    """Yield a note for each running proxy that has by mistake changed the beginning of a prompt."""
     for entry in running.running(running.folder(environment)):
         found = entry.get("totals", {}).get("prefix", {})
         if found.get("broken"):

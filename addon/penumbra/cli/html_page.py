@@ -1,4 +1,4 @@
-"""This module makes HTML pages of one file, without scripts and links to other hosts."""
+"""This module makes HTML pages. Each page is one file, with no scripts and no links to other hosts."""
 
 from __future__ import annotations
 

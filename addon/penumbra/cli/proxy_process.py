@@ -39,9 +39,9 @@ raise SystemExit(serve_wrapped())
 """
 """Code that starts the proxy. With `-P`, Python imports nothing from the working folder."""
 _ROOT = str(Path(__file__).resolve().parents[2])
-"""Folder that contains the package. (In a clone, the package is not installed.)"""
+"""The folder that contains the package, which is not installed in a clone."""
 _LOG_BYTES = 1_000_000
-"""The size in bytes above which a log is renamed and a new one begins."""
+"""The size in bytes above which a log is renamed and a new log begins."""
 
 
 class Started:
@@ -121,7 +121,7 @@ Proxy = Started | Joined
 
 
 def joinable(environment: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return a running proxy of this version that a user has started or that HTTPS_PROXY names, or None."""
+    """Return a running proxy of this version that a user started or HTTPS_PROXY names; None without one."""
     led_to = {environment.get(name, "").removeprefix("http://") for name in ("HTTPS_PROXY", "https_proxy")}
     for entry in running.running(running.folder(environment)):
         place = str(entry.get("proxy", ""))

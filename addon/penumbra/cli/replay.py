@@ -103,7 +103,7 @@ def _foreign(paths: Sequence[Path]) -> str:
 def _calls(
     each: http.HTTPFlow, hosts: tuple[str, ...], most: int, counts: dict[str, int]
 ) -> Iterator[Incoming]:
-    """Yield the calls of LLMs in a flow: one, or one for each frame of a WebSocket."""
+    """Yield the LLM calls in a flow. A WebSocket may have a call in each frame."""
     request = each.request
     headers = {name.lower(): value for name, value in request.headers.items()}
     is_ours = recognise.is_llm_host(request.pretty_host, hosts)

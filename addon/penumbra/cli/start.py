@@ -196,7 +196,7 @@ class Starter:
 
 
 class _Greeting:
-    """A `_Greeting` is an addon that reports all ports, including those that the system chose."""
+    """A `_Greeting` is an addon that reports all ports, including ports that the system chose."""
 
     def __init__(self, starter: Starter, trusted: Certificates, hosts: Sequence[str]) -> None:
         self._starter = starter
@@ -305,7 +305,7 @@ class _Setup:
             ctx.options.update(confdir=str(trusted.ca.parent))
         if trusted.bundle is not None and not ctx.options.ssl_verify_upstream_trusted_ca:
             # If a company decrypts all traffic, mitmproxy must trust the company's certificate. The bundle
-            # contains this certificate among those of the system.
+            # contains this certificate, because the system's certificates do.
             ctx.options.update(ssl_verify_upstream_trusted_ca=str(trusted.bundle))
         lacking = ["any host"] if any_host and read(trusted.ca.parent).names else []
         lacking = lacking or read(trusted.ca.parent).lacks((*provider_hosts(), *settings.hosts))
@@ -378,8 +378,8 @@ def start(command: str, arguments: Sequence[str], *, starter: Starter | None = N
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
         if isinstance(ended.__context__, exceptions.OptionsError):
-            # mitmproxy has printed which option is wrong. mitmproxy's exit code would mean that the port is
-            # in use.
+            # mitmproxy has printed which option is wrong. mitmproxy's exit code is not used, since here it
+            # means that the port is in use.
             return WRONG
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     setup.starter.ended(totals.record(setup.addon.journal))
@@ -608,7 +608,7 @@ def serve_wrapped() -> int:
     """Run a wrapped program's proxy on the pipes that `proxy_process` describes, and return its exit code."""
     wrap = _Wrap(os.dup(1))
     os.dup2(2, 1)
-    # Bytes are read one by one, since a buffer could read bytes that `_wait` waits for.
+    # Each call reads one byte, since a buffer would take bytes that `_wait` must read.
     asked = orjson.loads(_line(0))
     try:
         code = start(asked["command"], asked["arguments"], starter=wrap)

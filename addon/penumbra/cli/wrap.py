@@ -30,7 +30,7 @@ from penumbra.metrics import running
 try:
     import termios
 except ImportError:
-    # Windows has no job control, and so no `termios`.
+    # Windows has no `termios`.
     termios = None  # type: ignore[assignment]
 
 NOT_FOUND = 127

@@ -64,7 +64,7 @@ replies or time limits, or are unknown to the client. Parameters for TLS begin w
 
 
 def store_problem(text: str) -> str:
-    """Return why the address of a store can't be used, without quoting it; empty if there is no reason."""
+    """Return why the address of a store can't be used; empty if it can. The address is not quoted."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -186,7 +186,7 @@ class Parser(Generic[T]):
     read: Callable[[Any], T]
     """Function that returns the parsed value. Raises SettingsError."""
     choices: tuple[str, ...] = ()
-    """Values that mitmproxy's editors of options offer; empty if they offer none."""
+    """Values that mitmproxy's editors of options offer; empty if no values are offered."""
     range: tuple[int, int] | None = None
     """Smallest and largest allowed value; None if values are no whole numbers."""
     write: Callable[[T], str] = str
@@ -197,7 +197,7 @@ _NEAR = 0.78
 
 
 def shown(value: Any) -> str:
-    """Return a value for an error message, without possible secrets."""
+    """Return a value for an error message, without texts that may be secrets."""
     try:
         return redaction.redact(repr(value))
     except redaction.RedactionError:
@@ -347,7 +347,7 @@ def read_mode(value: Any) -> Mode:
 
 MODE = Parser(read_mode, tuple(map(str, Mode)))
 STRATEGY_ASKED = ("simple", "api", "external_provider")
-"""Strategies that call a service or cut texts without regard to their content."""
+"""Strategies that call a service, or cut texts without regard to the content."""
 _STRATEGY = choice(
     "pipeline", "passthrough", *STRATEGY_ASKED, *(f"pipeline+{name}" for name in STRATEGY_ASKED)
 )

@@ -94,8 +94,8 @@ class Variables:
 
 _IN_TEXT = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})(?::-([^}]{0,999}))?\}")
 _TOO_SHORT_TO_HIDE = 3
-"""Greatest length in characters of a value that is not hidden. No credential is so short, and other words of
-a message could contain so short a value."""
+"""Greatest length in characters of a value that is not hidden. Credentials are longer, and words of a message
+could by chance contain a short value."""
 _TOP = ("providers", "pipes", "penumbra")
 _OF_OTHERS = (
     *("server", "urls", "store", "monitoring", "preemptive", "bedrock", "cost_control"),
@@ -367,8 +367,8 @@ def declare(add: Callable[..., None]) -> None:
 
 
 def unprefixed_options(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Return one line for each name that resembles one of Penumbra's options without the prefix. Names that
-    are more similar to one of `known` (options of mitmproxy and other addons) are left out."""
+    """Return one line for each name that resembles an option of Penumbra without the prefix. Names that are
+    more similar to a name in `known` (options of mitmproxy and other addons) are left out."""
     ours = [option.name for option in OPTIONS]
     theirs = list(known)
     lines = []
@@ -391,7 +391,7 @@ def retired_options(keys: Iterable[str]) -> list[str]:
 
 
 def unknown_options(names: Iterable[str]) -> list[str]:
-    """Return one line for each name that has Penumbra's prefix and is no option."""
+    """Return one line for each name with Penumbra's prefix that is no option."""
     ours = ["config", *(option.name for option in OPTIONS)]
     lines = []
     for name in names:

@@ -69,7 +69,7 @@ def ask_for_codings(request: HttpRequest) -> None:
 
 
 def stream_plainly(flow: Flow, response: HttpResponse) -> None:
-    """Prepare the headers of a stream that is sent without content coding and without a known length."""
+    """Prepare the headers for a stream without content coding and without a known length."""
     response.headers.pop("content-encoding", None)
     response.headers.pop("content-length", None)
     if flow.request.http_version == "HTTP/1.1" and response.http_version != "HTTP/1.0":
@@ -173,7 +173,8 @@ def is_stream(flow: Flow) -> bool:
 
 
 def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:
-    """Replace the response by one that reports the failure. No part of the response has been sent yet."""
+    """Replace the response by a response that reports the failure. No part of the response has been sent
+    yet."""
     failure = replace(failure, reported=False)
     body = prepared.wire.body(prepared.tool).fail(failure)
     status = upstream_error.described(failure, "").status or 502

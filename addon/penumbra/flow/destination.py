@@ -79,8 +79,8 @@ def headers_of(request: HttpRequest) -> dict[str, str]:
 
 
 def query_of(request: HttpRequest) -> dict[str, str]:
-    """Return the values of the query by key. All values of a repeated key count, because it is not known
-    which of them the provider reads."""
+    """Return the values of the query by key. All values of a repeated key count, because the provider may
+    read any of them."""
     if "?" not in request.path:
         return {}
     return {name: "&".join(request.query.get_all(name)) for name in request.query}

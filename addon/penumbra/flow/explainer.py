@@ -139,7 +139,7 @@ class Explainer:
         except NotJson:
             return [note("Penumbra: its body is no JSON.")]
         except Exception as error:
-            # Other views show the flow as it is.
+            # mitmproxy's other views can still show the flow.
             return [note(f"Penumbra can't show this: {place(error)}")]
 
     def _request_context(self, flow: http.HTTPFlow) -> RequestContext:

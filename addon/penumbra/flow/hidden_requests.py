@@ -2,7 +2,7 @@
 
 If responses can be spliced, the splice runs the hidden requests. Otherwise they run as replays of mitmproxy.
 A replay goes through mitmproxy's core (all hooks, upstream mode, TLS options) on a connection of its own.
-mitmproxy does not cancel replays when the client goes away, but `client_disconnected` does.
+mitmproxy does not cancel replays when the client goes away, so `client_disconnected` cancels them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def ended(flow: http.HTTPFlow, hidden: HiddenRequest) -> None:
 async def client_disconnected(client: connection.Client) -> None:
     """Cancel the hidden requests of a client that has gone. Wait a moment, because mitmproxy cancels the
     upstream connections after this hook. From Python 3.12 on, the upstream's socket would stay open if a
-    second cancellation came while the first waits for a hook."""
+    second cancellation came while the first cancellation waits for a hook."""
     if client.id not in _CLIENTS:
         return
     _CLIENTS.discard(client.id)

@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 
 class Listening(Guarded):
-    """A child addon that reports if other machines can reach the proxy, and refuses connections to mitmweb
-    through the proxy. mitmweb would take such a client for a client on this machine."""
+    """A child addon that reports if other machines can reach the proxy. It also refuses connections to
+    mitmweb through the proxy, because mitmweb would take their clients for clients on this machine."""
 
     def running(self) -> None:
         """Report addresses that other machines can reach, once all servers listen."""

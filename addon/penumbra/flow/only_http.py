@@ -85,7 +85,7 @@ class FirstLine(layer.Layer):
     """A layer that delays a client's first bytes until they show the protocol."""
 
     def __init__(self, context: Context, other: layer.Layer | None) -> None:
-        """`other` is the layer for other protocols; None if they are not allowed."""
+        """`other` is the layer for other protocols; None if only HTTP is allowed."""
         super().__init__(context)
         self.child_layer: layer.Layer = layers.HttpLayer(context, HTTPMode.transparent)
         self._other = other

@@ -302,8 +302,8 @@ def sent_request(
     changed: bool,
     most: int | None = None,
 ) -> SentRequest:
-    """Return the journal's entry of a request that is sent on, with at most `most` of the results in `new`.
-    `host` is the name to show."""
+    """Return the journal's entry of a forwarded request, with at most `most` of the results in `new`. `host`
+    is the name to show."""
     request = accepted.request
     model = request.conversation.model
     prices = cache_price.of_request(incoming.api.format, model, request.document)
@@ -514,8 +514,7 @@ class Observation:
         """Begin to rewrite a copy of a request. The request may be sent meanwhile."""
         if len(self._tasks) >= _MOST:
             return
-        # An external compressor would cost money without any use, and would get texts that only the provider
-        # may get.
+        # An external compressor would cost money in vain, and would get texts that only the provider may get.
         alone = replace(settings, strategy="pipeline") if settings.external_strategy else settings
         made_with = self._made_with()
         most_bytes = min(made_with.database_max_bytes, _MEMORY_BYTES)

@@ -38,7 +38,7 @@ METADATA = "penumbra_placeholders_written"
 _NOT_SEARCHED = "Penumbra could not look for placeholders in a response"
 _ON_SOCKETS = "openai_responses"
 _MOST_BYTES = 4_000_000
-"""The size in bytes of the largest response that is read for its token figures after its end."""
+"""The size in bytes of the largest response that is read for its token figures when it is complete."""
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +73,7 @@ class ResponseWay:
             tracing,
             # This step follows restoration, because that removes the placeholders that need no warning.
             PlaceholderWarning(),
-            # This step follows all steps that read the flow's bodies, because it may empty them.
+            # This step may empty the flow's bodies, so it follows all steps that read them.
             self.privacy,
         )
 

@@ -36,7 +36,7 @@ class EditedResponse:
     restoration: Restoration | None = None
     """The secrets for the placeholders that the response may contain; None if no secret is put back."""
     scale: UsageScale | None = None
-    """The scale for the client's input tokens; None if they are not scaled."""
+    """The scale for the client's input tokens; None without scaling."""
     usage: ScaledUsage | None = None
     """The filter for the scale, which also has the unscaled figures."""
     looped: HttpResponse | None = None

@@ -121,7 +121,7 @@ class SpliceStream(HttpStream):
     session: Session | None = None
     wakeup: commands.RequestWakeup | None = None
     quiet = True
-    """True if the client has got no bytes since the last time at which a keep-alive was due."""
+    """True if the client has got no bytes since a keep-alive was last due."""
     headers: http.Headers | None = None
     """Headers of the response as they arrived."""
     original: tuple[http.Response, bytes] | None = None

@@ -32,7 +32,7 @@ class Session(Protocol):
     spliceable: bool
     """True if the response can be spliced. The layer sets this when the response's headers arrive."""
     live: bool
-    """True if the response is streamed through `feed`; False if it is one document."""
+    """True if the response is streamed through `feed`; False if the response is one document."""
 
     @property
     def is_delayed(self) -> bool:
@@ -74,13 +74,13 @@ class TurnEnd:
     continuation: Flow | None = None
     """The flow that has ended; None at the end of the first response."""
     error: str | None = None
-    """The reason why the continuation's connection broke; None if it did not."""
+    """The reason why the continuation's connection broke; None if the connection did not break."""
     shown: bool = False
     """True if the continuation has brought bytes to the client."""
     encoded: bytes = b""
     """The continuation's encoded body, if the body could not be read as it arrived."""
     body: bytes = b""
-    """The body of a one-document response: the received body before the hook, the client's body after it."""
+    """The body of a one-document response: as received before the hook, as sent to the client after it."""
     following: Flow | None = None
     """The next request. The hook sets it."""
     out: bytes = b""
@@ -97,7 +97,7 @@ class Refused:
     body: bytes
     """The encoded response; empty if the connection broke."""
     error: str | None = None
-    """The reason why the connection of a retry broke; None if it did not."""
+    """The reason why a retry's connection broke; None if the connection did not break."""
     following: Flow | None = None
     """The request to send instead. The hook sets it."""
     restore: bool = False
@@ -123,7 +123,7 @@ class FlowState:
     is_untouched: bool = False
     """True if the request is an LLM call that was sent unchanged. The response then also stays unchanged."""
     threshold: str | None = None
-    """The threshold in the request that opened a WebSocket, for all frames; None if it had none."""
+    """The threshold that the request for a WebSocket set for all frames; None without a threshold."""
     spliced: bool = False
     """True if the client's response may differ from the response in the flow."""
     body_to_send: bytes | None = None

@@ -37,7 +37,7 @@ class Tracing(Step):
         self._is_on = is_on
         self._provider: TracerProvider | None = None
         self._is_broken = False
-        """True if the start failed. After that, tracing starts only if it is switched off and on."""
+        """True if the start failed. Tracing starts again only if the setting is switched off and on."""
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         await self.failed(flow, state)

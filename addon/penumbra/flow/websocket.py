@@ -159,7 +159,7 @@ class WebSockets:
     async def _request(
         self, flow: Flow, socket: Socket, stream: SocketStream, frame: bytes, envelope: Envelope
     ) -> bytes:
-        """Return the frame for the provider that replaces a client's request; empty if it is refused."""
+        """Return the frame that the provider gets for a client's request; empty if the request is refused."""
         asked = stream.history.asked(frame)
         frame = responses_socket.renamed(frame, socket.begun_twice) if socket.begun_twice else frame
         api = socket.api if envelope.type == CREATE else _steering()
@@ -206,7 +206,7 @@ class WebSockets:
     # From the provider
 
     async def received(self, flow: Flow, socket: Socket, frame: bytes, envelope: Envelope) -> bytes:
-        """Return the frame for the client that replaces a provider's frame; empty if no frame is sent."""
+        """Return the frame that the client gets for a provider's frame; empty if no frame is sent."""
         stream = socket.streams.get(envelope.stream)
         waiting = self._answered(stream, envelope) if stream is not None else None
         if stream is None or waiting is None:

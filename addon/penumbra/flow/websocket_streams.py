@@ -173,7 +173,7 @@ class Waiting:
 
 @dataclass
 class SocketStream:
-    """A `SocketStream` has the requests with one `stream_id`. Their responses come one by one."""
+    """A `SocketStream` has the requests with one `stream_id`. Their responses arrive one after the other."""
 
     waiting: deque[Waiting] = field(default_factory=deque)
     delayed: deque[tuple[bytes, bool]] = field(default_factory=deque)
@@ -240,7 +240,7 @@ def can_change() -> bool:
 
 
 def keep_letters_whole() -> None:
-    """Send changed messages in one frame, because mitmproxy would cut them even within characters."""
+    """Send changed messages in one frame, because mitmproxy would cut messages even within characters."""
     layers.Fragmentizer.FRAGMENT_SIZE = _WHOLE
 
 

@@ -43,9 +43,9 @@ class Amounts:
     sent_after: int = 0
     # Costs in tokens that the figures above do not include.
     declared: int = 0
-    """Tokens of the declaration of the tool that Penumbra injects, in every request that has it."""
+    """Tokens of the injected tool's declaration, in every request that declares the tool."""
     put_back: int = 0
-    """Tokens of hidden calls of the tool and of their results, in every request that has them."""
+    """Tokens of hidden exchanges, in every request into which they were put back."""
     asked: int = 0
     found: int = 0
     hidden_calls: int = 0
@@ -90,7 +90,7 @@ class Amounts:
 
     @property
     def saved(self) -> int:
-        """Return the tokens by which results became smaller, in all requests that contain them."""
+        """Return the tokens by which results became smaller, in all requests that contain the results."""
         return self.sent_before - self.sent_after
 
     @property
@@ -156,7 +156,7 @@ class ExternalMetrics:
     misses: int = 0
     """Texts that were sent to a compressor."""
     shared: int = 0
-    """Texts for which another request's call was in progress, so that no second call was made."""
+    """Texts that another request was already having compressed, so that no second call was made."""
     failures: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     """Calls, whether they succeeded or failed."""

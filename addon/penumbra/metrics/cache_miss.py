@@ -83,7 +83,7 @@ class Prompt:
     compared: ComparedPrompt | None = None
     """The hashes for the provider's comparison; None if the client asked for no comparison."""
     cold_turn: ColdTurn | None = None
-    """Sizes of a change that was made because of an expired cache; None if there was no such change."""
+    """The change that Penumbra made because the cache seemed to have expired; None without such a change."""
 
     def counted(self, tokens: int) -> Prompt:
         """Return the prompt with the provider's count of its tokens."""
@@ -91,7 +91,7 @@ class Prompt:
 
     @property
     def opening(self) -> tuple[str, bytes]:
-        """Return the common key of all requests of one thread of a conversation."""
+        """Return the key that all requests of one thread of a conversation share."""
         return ("", self.messages[1]) if len(self.messages) > 1 else (self.model, b"")
 
 
@@ -132,9 +132,9 @@ def diagnosed(
     earlier: Prompt | None, now: Prompt, diagnosis: CacheDiagnosis, guessed: Miss | None
 ) -> Miss | None:
     """Return the miss by the provider's diagnosis, or `guessed` if the diagnosis has none. `earlier` is the
-    prompt that the client names; None if it is no longer stored. If the client only added messages, Penumbra
-    made the difference. The cause is then `EXPIRED` or `REWRITTEN` for an intended change, and otherwise
-    `BROKEN`."""
+    prompt that the client names; None if that prompt is no longer stored. If the client only added messages,
+    Penumbra made the difference. The cause is then `EXPIRED` or `REWRITTEN` for an intended change, and
+    otherwise `BROKEN`."""
     cause = _BY_DIAGNOSIS.get(diagnosis.cause)
     if cause is None:
         return guessed
@@ -195,7 +195,7 @@ def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | N
 _MOST_HASHES = 300_000
 """The greatest number of hashes in all prompts together (about 20 MB)."""
 _BESIDE = 8
-"""The size of a prompt without its messages, as a number of hashes."""
+"""The size of a `Prompt` without messages, as a number of hashes that need the same memory."""
 Key = tuple[str | int | bytes, ...]
 
 

@@ -16,8 +16,8 @@ from penumbra.store.history import added_up
 
 _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
-"""If the model asks for originals of at least this fraction of the changed results of a tool or family, there
-is advice about it."""
+"""There is advice about a tool or family if the model asks for originals of at least this fraction of its
+changed results."""
 _SLOW = 1.0
 """Mean delay of requests, in seconds, above which there is advice about the delay."""
 _WAYS = {

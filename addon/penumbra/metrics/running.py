@@ -21,7 +21,7 @@ import orjson
 try:
     import fcntl
 except ImportError:
-    # Windows has no such locks, so a reader could not find out whether a file's process still runs.
+    # Windows lacks these locks, so a reader can't tell whether a file's process still runs.
     fcntl = None  # type: ignore[assignment]
 
 SECONDS = 0.3

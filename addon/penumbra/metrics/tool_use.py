@@ -15,12 +15,11 @@ from penumbra.linear import LinearText
 from penumbra.metrics.amounts import label
 
 LEAST_REQUESTS = 10
-"""A tool counts as never called only if at least this number of requests of a project and agent declared the
-tool."""
+"""A tool counts as never called only after this number of declarations by one project and agent."""
 _MOST_TOOLS = 400
 """The greatest number of tools that are counted for one project and agent."""
 _MOST_GROUPS = 100
-"""The greatest number of pairs of project and agent that are counted between two writes of the history."""
+"""The greatest number of (project, agent) pairs that are counted between two writes of the history."""
 Tree = dict[str, Any]
 
 
@@ -33,7 +32,7 @@ class DeclaredTool:
 @dataclass(frozen=True, slots=True)
 class UnusedTools:
     """An `UnusedTools` names the tools of one MCP server that no counted conversation called. The agent's own
-    tools are left out, since a client without them works worse and saves little."""
+    tools are left out, because the agent needs them and their removal saves little."""
 
     project: str
     agent: str
@@ -92,7 +91,7 @@ class ToolUses:
 
 
 def unused(tree: Mapping[str, Any]) -> list[UnusedTools]:
-    """Return the tools of MCP servers without calls in a tree of sums; those with the most tokens come
+    """Return the MCP servers' tools that have no calls in a tree of sums. Tools with the most tokens come
     first."""
     found = [
         each

@@ -74,7 +74,7 @@ def _saved_by_tool(journal: Journal) -> dict[str, int]:
 
 
 def external_lines(sums: ExternalMetrics) -> list[str]:
-    """Return lines about external compressors, one for each fact; none if there were no calls."""
+    """Return lines about external compressors, one for each fact; no lines if there were no calls."""
     if not (sums.hits or sums.misses or sums.failures):
         return []
     unanswered = sums.failures.total()
@@ -87,7 +87,7 @@ def external_lines(sums: ExternalMetrics) -> list[str]:
 
 
 def net_lines(sums: Amounts) -> list[str]:
-    """Return a line with the savings minus the overhead, and their shares; none if there are no savings."""
+    """Return a line with the savings minus the overhead, and with shares; no line if nothing was saved."""
     if not sums.saved:
         return []
     line = f"net         {sums.net:,} tokens fewer, less {sums.overhead:,} for the tool, originals, repeats"
@@ -100,7 +100,7 @@ def net_lines(sums: Amounts) -> list[str]:
 
 
 def expiry_lines(sums: Amounts) -> list[str]:
-    """Return lines about requests after the cache had expired; no lines if there were no such requests."""
+    """Return lines about requests whose cache had expired; no lines without such requests."""
     lines = []
     if sums.cold_turns:
         text = f"{sums.cold_turns.total():,} requests, whose cache was {_top(sums.cold_turns)}"

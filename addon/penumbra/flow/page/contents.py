@@ -45,7 +45,7 @@ class Texts:
         self._cleared = 0
 
     def get(self, number: int) -> Pair | None:
-        """Return the original without its secrets, and the sent text; None if they are not kept."""
+        """Return the original without its secrets, and the sent text; None if the pair is not kept."""
         return self._pairs.get(number)
 
     def clear(self) -> None:
@@ -135,7 +135,7 @@ class Contents:
         kinds = {kind: in_words(kind) for kind in found.secrets}
         record = {**found.record(), "rows": None, "is_cut": False, "kinds": kinds}
         if (pair := self.texts.get(number)) is not None:
-            # This work takes time, so it runs in a thread.
+            # The event loop must not wait for this work, so it runs in a thread.
             compared = await asyncio.to_thread(request_text.compare, *pair)
             record |= {"rows": compared.rows, "is_cut": compared.is_cut}
         return record
@@ -212,7 +212,7 @@ _ROWS: Mapping[str, Callable[[list[Record]], Iterator[Record]]] = {
 
 
 def _plain(record: Record) -> Record:
-    """Return those values of a record that fit into a cell. A pair becomes two cells."""
+    """Return the values of a record that fit into a cell. A pair becomes two cells."""
     plain: Record = {}
     for name, value in record.items():
         if isinstance(value, str | int | float):
