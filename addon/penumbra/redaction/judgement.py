@@ -1,9 +1,8 @@
 """This module judges whether a value is a secret. The name of the value already suggests a secret.
 
-The first tests exclude most values: a value may be a reference to a secret elsewhere, a placeholder, or
-code. Entropy decides only doubtful cases, because UUIDs, hashes and lock files are as random as any key.
-Passwords that people choose are not random. After the name of a password, a value counts as a secret
-unless it looks like something else.
+The first tests exclude references such as `$TOKEN`, placeholders, and code. Entropy decides only doubtful
+cases, because UUIDs, hashes and lock files are as random as any key. Passwords that people choose are not
+random. After the name of a password, a value is therefore a secret unless it looks like something else.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _VERDICTS = re.compile("|".join(_SPEC["verdicts"].split()))
 _STEMS = tuple(_SPEC["stems"].split())
 _BASES = frozenset(_SPEC["password_bases"].split())
 _FIELDS = tuple(_SPEC["field_words"].split())
-"""Words for secrets in other languages, as labels of fields have them."""
+"""Words for secrets in labels of fields, in other languages."""
 _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
 _SIGNS = re.compile(r"[!@#$%^&*+?~]")
 _SPOILS = re.compile(r"[\d!@#$%^&*]")
@@ -51,10 +50,10 @@ _HYPHENED = Linear(rb"[A-Za-z]+\d{0,4}(?:-[A-Za-z]+\d{0,4}|-\d{1,4})+$")
 _FIGURES = re.compile(r"\d{2}$")
 """Digits at the end of a password."""
 _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\[\]()]{0,80})[)\]]?)? ?$")
-"""A rule of validation with its arguments: `min:8`, `max_length[72]`, `between:20,40`."""
+"""A rule of a form's validation: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
 _TAKEN = re.compile(r"\d*|\w{1,4}|[^\W\d]+(?:[.-][^\W\d]+)*")
-"""The arguments of a rule of validation: numbers, and names without digits."""
+"""The arguments of such a rule: numbers, and names without digits."""
 _JOINTS = re.compile(r"[-_.]")
 _CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
 _APART = re.compile(r"[ '’‘-]")
@@ -67,7 +66,7 @@ _FRAMING = "-<>[{($%#/*="
 """The first characters of a condition, a template or an option."""
 _LOOK = 256
 _OF_CODE = (Style.CODE, Style.APART, Style.SPACED)
-"""The styles in which values may be expressions of code."""
+"""Values in these styles may be expressions of code."""
 
 
 @remembered(4_096)
@@ -83,8 +82,8 @@ def is_unmistakable(value: str, strength: Strength) -> bool:
 
 @remembered(4_096)
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
-    """Return whether the value of a name of this strength is a secret."""
-    # The beginning of a value decides its kind. Reading more would make hostile texts slow.
+    """Return whether a value is a secret after a name of this strength."""
+    # Only the beginning is read, because hostile texts have very long values.
     value = value[:_LOOK]
     if len(value) < 4:
         return False
@@ -133,13 +132,14 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 
 
 def _is_password_slot(strength: Strength, style: Style) -> bool:
-    """Return whether values in this place are passwords: a whole line, or a value in quotes."""
+    """Return whether a value of this style after such a name is a password: a whole line, or a text in
+    quotes."""
     return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
 
 
 def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
-    """Return whether a value is a name in a program. Such a value may still be a password, or a secret in
-    quotes or after an equals sign."""
+    """Return whether a value is a name in a program. In quotes, or after `=`, a secret may look like a
+    name."""
     if style in (Style.QUOTED, Style.GIVEN):
         return False
     if _is_password_slot(strength, style) or (strength is Strength.PASSWORD and style is Style.PROSE):
@@ -166,7 +166,7 @@ def is_favourite(value: str) -> bool:
 
 
 def _is_validation(value: str) -> bool:
-    """Return whether a value is a rule for other values: `required|string|min:8`, `min=8,max=72`."""
+    """Return whether a value is a list of rules for a form: `required|string|min:8`, `min=8,max=72`."""
     parts = [_CONSTRAINT.match(part) for part in _BETWEEN_CONSTRAINTS.split(value)]
     rules_ = [(part[1].lower(), part[2] or "") for part in parts if part is not None]
     taken = [piece for _, what in rules_ for piece in what.split(",")]
@@ -179,8 +179,8 @@ def _is_validation(value: str) -> bool:
 
 
 def _is_label(value: str) -> bool:
-    """Return whether a value is the label of a field for secrets. A label has words without digits or signs,
-    and one of the words means a secret in some language."""
+    """Return whether a value is the label of a field for secrets. A label has no digits or signs, and one of
+    its words means a secret in some language."""
     plain = unicodedata.normalize("NFC", value).lower().strip(" *:.…?!")
     words = _APART.split(plain)
     return all(map(str.isalpha, words)) and any(
@@ -234,7 +234,7 @@ def _is_password(value: str, style: Style) -> bool:
 
 
 def _is_spoilt(value: str) -> bool:
-    """Return whether signs, digits or changed letters show that a word is no name."""
+    """Return whether a word has signs, digits or changed letters (`s3cret`) that no name has."""
     if _SIGNS.search(value[1:]) or not (is_wordy(value) or has_shape(value, "words_with_underscores")):
         return True
     return any(stem in value.lower().translate(_UNLEET) and stem not in value.lower() for stem in _STEMS)
@@ -257,7 +257,7 @@ def _is_password_in_prose(value: str) -> bool:
 
 
 def _is_free_phrase(value: str) -> bool:
-    """Return whether a value is three or more words, joined as in programs, but without words of programs."""
+    """Return whether a value is three or more joined words, none of them a word of programs."""
     if not has_shape(value, "free_phrase"):
         return False
     return not any(is_program_word(word.lower()) for word in _WORD.findall(value))
@@ -290,7 +290,7 @@ def _is_letter_password(value: str, style: Style) -> bool:
     if ends_as_word(value) or len(value) < 8:
         return False
     if len(value) >= 12 and len(_WORD.findall(value)) > len(value) / 3:
-        return True  # Random capitals make short words. The words of names are longer.
+        return True  # Random capitals divide a value into short words. The words of names are longer.
     if style is Style.QUOTED:
         return value.islower() or not is_wordy(value)
     if style is Style.ENV:
@@ -340,8 +340,7 @@ def _is_machine_made(value: str, style: Style) -> bool:
 
 
 def _is_slogan(value: str, style: Style) -> bool:
-    """Return whether a value is three words, or two words and digits, with joints between them:
-    `winter-river-42`."""
+    """Return whether a value is three joined words, or two words and digits: `winter-river-42`."""
     if style in (Style.CODE, Style.APART, Style.PROSE):
         return False
     if style is Style.CONFIG and not _FIGURES.search(value):
@@ -358,8 +357,7 @@ def _is_slogan(value: str, style: Style) -> bool:
 
 
 def _is_called_secret(value: str) -> bool:
-    """Return whether a value consists of words about secrets with joints between them. Some letters may be
-    changed: `s3cr3t-token`."""
+    """Return whether a value is joined words about secrets. Letters may be changed: `s3cr3t-token`."""
     words = _JOINTS.split(value.lower().translate(_UNLEET))
     return len(words) > 1 and all(word in _CALLED for word in words)
 
@@ -377,7 +375,7 @@ def _is_name_like(value: str) -> bool:
 
 
 def _is_chosen(value: str, style: Style) -> bool:
-    """Return whether a value of letters and signs differs from the usual values in programs."""
+    """Return whether a person probably chose this value of letters and signs."""
     low = value.lower()
     if ends_as_word(value) or any(stem in low for stem in _STEMS):
         return False
@@ -402,8 +400,8 @@ def _is_certain(value: str) -> bool:
 
 
 def _is_nothing_else(value: str) -> bool:
-    """Return whether a value is random enough to be a secret after any name. Such a value is long and has
-    capitals, small letters and digits."""
+    """Return whether a value is a secret after any name: long, random, and with capitals, small letters and
+    digits."""
     if not _RANDOM.fullmatch(value) or kinds(value) < 3 or has_shape(value, "hex") or is_slug(value):
         return False
     return sum(map(str.isdigit, value)) >= 2 and entropy(value) >= 4.0 and is_opaque(value, 24)

@@ -30,30 +30,30 @@ _JOINT = re.compile(r"[_.:>-]+")
 _HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _FIGURES = re.compile(r"[0-9]{2,}$")
 _WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
-"""The numbers at the end of names of types and sizes."""
+"""The numbers that names of types and sizes end with, as in `uint32`."""
 _LEAST_WORD = 4
 _SHARE = 0.3
 """The smallest share of a name's letters that must belong to words of programs."""
 _LEAST_KNOWN = 0.5
-"""The smallest share for a word that has only one case, and that is long or contains digits."""
+"""The smallest share in a long word or a word with digits, if it has only one case."""
 _LEAST_MEAN = 3
 """The smallest mean length of the words of a name, in letters."""
 _VERSION = re.compile(r"v?[0-9]{1,2}$")
 _LONGEST = 64
-"""The length in characters of the longest name."""
+"""A longer text, in characters, is no name."""
 _PLAIN = re.compile(r"(?:[a-z]{1,12}|[A-Z]{1,14})[0-9]{0,4}$|[0-9]{1,4}$")
-"""A word that has only one case, as programs write words: short, with digits only at its end."""
+"""A short word that has only one case, and digits only at its end."""
 _LONGEST_PART = 12
 _ALGORITHM = re.compile(r"(?:ed|x|secp|curve|p)[0-9]{2,5}[a-z]?[0-9]?$", re.IGNORECASE)
 _OF_MACRO = re.compile(r"[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{1,40},[0-9]{1,6}U?L$")
 _INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
-"""The name of a macro and the first items of its list: `OBJ_X509,35L`."""
+"""The name of a macro and the next item of a list: `OBJ_X509,35L`."""
 
 
 @remembered(2_048)
 def is_program_name(value: str) -> bool:
-    """Return whether a value is an identifier with words of programs in it. A single word does not count,
-    because it may be anything. A single word of programs with one digit counts: `client2`."""
+    """Return whether a value is an identifier with words of programs. A single word counts only with one
+    digit, as in `client2`, because other single words may be anything."""
     value = value.rstrip(";")
     if value[-1:] in ("!", "?"):
         if _FIGURE.search(value):
@@ -80,7 +80,7 @@ def is_program_name(value: str) -> bool:
         return True
     if len(words) < 2:
         return is_program_word(words[0]) and len(humps) == 2 and humps[1].isdigit() and len(humps[1]) == 1
-    # A name contains at most one number that is not a width.
+    # A name has at most one number, apart from widths such as 32.
     numbers = sum(hump.isdigit() and len(hump) > 1 and hump not in _WIDTHS for hump in humps)
     if sum(map(len, words)) < _LEAST_MEAN * len(words) or numbers > 1:
         return False
@@ -89,7 +89,7 @@ def is_program_name(value: str) -> bool:
 
 
 def is_type_name(value: str) -> bool:
-    """Return whether a value in the place of a password looks like the name of a type or function. Such a
+    """Return whether a value after the name of a password looks like the name of a type or function. Such a
     name has long words of programs, and ends like the name of a type or a C name."""
     if _OF_C.match(value) or _OF_MACRO.match(value):
         return True
@@ -107,7 +107,7 @@ def _is_word(part: str) -> bool:
     humps = [hump.lower() for hump in _HUMP.findall(part)]
     known = sum(len(hump) for hump in humps if len(hump) >= _LEAST_WORD and is_program_word(hump))
     if part.lower() == part or part.upper() == part:
-        # A part that is long or contains digits belongs to a name only if it has known words.
+        # A long part, or a part with digits, belongs to a name only if it has known words.
         return known >= _LEAST_KNOWN * len(part)
     return len(part) <= _LONGEST_PART or known >= _SHARE * len(part)
 
@@ -137,7 +137,7 @@ class Strength(IntEnum):
 
     NONE = 0
     HINT = 1
-    """The name has a word for a secret before the last word. The value counts if it can only be a secret."""
+    """A word for a secret is before the last word. The value counts if it can't be anything else."""
     WEAK = 2
     """The name often means something else. The value counts if it is neither a word nor an id."""
     STRONG = 3
@@ -213,15 +213,15 @@ class Names:
         self.judge = remembered(8_192)(self._judge)
 
     def telling_parts(self) -> list[str]:
-        """Return texts of small ASCII letters. An ASCII name of a secret contains one of these texts,
-        unless the name has a typing error."""
+        """Return texts of small letters. A name of a secret in ASCII, without typing errors, contains one of
+        them."""
         words = {"key", *self._heads, *self._endings, *self._short_endings}
         texts = {word for word in words if word.isascii()}
         return sorted(text for text in texts if not any(part in text for part in texts - {text}))
 
     def spelt_in_other_letters(self) -> list[str]:
-        """Return the words for passwords that have letters outside of ASCII, in small and capital letters.
-        Each word is a pattern for bytes in Latin-1."""
+        """Return the words for passwords with letters outside of ASCII, in small and capital letters. Each
+        word is a pattern for bytes in Latin-1."""
         words = {form(word) for word in self._passwords for form in (str.lower, str.upper, str.capitalize)}
         # The searched texts have their ASCII letters in lower case.
         written = {word.encode().lower().decode("latin-1") for word in words if not word.isascii()}
@@ -232,7 +232,7 @@ class Names:
         return frozenset(self._heads.values()) | {"key", "password-hash", "credential"}
 
     def of_members(self, name: str) -> tuple[Name, bool]:
-        """Return the meaning of a list's or map's name for its members, and whether the name is a plural."""
+        """Return what the name of a list or map means for the members, and whether the name is a plural."""
         plural = name[-1:] in ("s", "S") and name[-2:] not in ("ss", "SS")
         judged = self.judge(name)
         if plural and judged.strength is Strength.NONE:
@@ -240,7 +240,8 @@ class Names:
         return judged, plural
 
     def of_key(self, before: str) -> Name:
-        """Return the meaning of `key` after another word. A `cache key` is no secret, an `API key` is."""
+        """Return the meaning of `key` after another word. An `API key` is a secret, and a `cache key` is
+        none."""
         word = before.lower()
         if word in self._keys_with_ids:
             return Name(Strength.WEAK, "key")
@@ -284,7 +285,7 @@ class Names:
         return Name(Strength.STRONG, label)
 
     def _hint(self, words: list[str]) -> Name:
-        """Return the meaning of a name that goes on after a word for a secret, such as `secret_wrapped`."""
+        """Return the meaning of a name in which more words follow a word for a secret: `secret_wrapped`."""
         if words[-1] in self._public_ends:
             return _NOTHING
         for word, before in zip(words[:-1], ["", *words], strict=False):
@@ -303,7 +304,8 @@ class Names:
         return is_hash or (words[-1] in self._passwords and words[-2] in self._hashed)
 
     def _unglue(self, head: str, before: str) -> tuple[str, str]:
-        """Return a word's ending, if it means a secret, and the text before: `dbpassword`, `apikey`."""
+        """If a word ends with a word for a secret (`dbpassword`, `apikey`), divide the word; else return both
+        unchanged."""
         if head not in self._ending_exceptions:
             for ending in self._endings:
                 if head.endswith(ending) and len(head) > len(ending):

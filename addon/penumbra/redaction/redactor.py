@@ -44,7 +44,7 @@ from penumbra.short_texts import remembered
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A `Hint` is the information that a call gives about the text it printed."""
+    """A `Hint` has facts about a text that follow from the call that printed the text."""
 
     loud: bool = False
     """True if the text is from a place where secrets are kept. Weak names then count as strong names, and
@@ -52,9 +52,9 @@ class Hint:
     quiet: bool = False
     """True if the text is full of hashes. Only strong names and known forms then count."""
     printed: Printed | None = None
-    """The command that printed the text, if the command prints secrets without names."""
+    """The secret that the command of the text prints without a name; None if the command prints none."""
     users: bytes = b""
-    """The name of the file if each of its lines has a user and a password; empty for other files."""
+    """The name of a file whose lines each have a user and a password, such as `htpasswd`; otherwise empty."""
 
 
 _SPEC = rules.load("secrets/words/hints.yaml")
@@ -87,8 +87,8 @@ _CHECKED = 256
 _AROUND = 4 * FAR
 """The number of bytes around a new placeholder that are searched again."""
 _EDGE = 2_048
-"""The number of bytes at each end of a part of a text in which findings don't count. These findings may
-depend on the text outside of the part."""
+"""If only a part of a text is searched, secrets in this number of bytes at its ends don't count, because the
+text outside of the part may decide about them."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
@@ -100,9 +100,9 @@ class Scan:
     counts: dict[str, int] = field(default_factory=dict)
     """The number of replaced values, by rule id."""
     values: dict[str, str] = field(default_factory=dict)
-    """The values by placeholder, as the text spells them. The values may be kept only in memory."""
+    """The values, as the text spells them, by placeholder. They may be kept only in memory."""
     rules: dict[str, str] = field(default_factory=dict)
-    """The ids of the rules that first found the values, by placeholder."""
+    """For each placeholder, the id of the rule that first found the value."""
     sure: dict[str, str] = field(default_factory=dict)
     """The values that are secrets in any surroundings, by placeholder."""
 
@@ -118,8 +118,8 @@ def _anchors(rules: tuple[Rule, ...]) -> tuple[list[Anchor], ahocorasick_rs.Byte
     for owner in everyone:
         for anchor in owner.anchors:
             owners.setdefault(anchor, []).append(owner)
-    # A DFA takes 17 MB instead of 2, and building a DFA takes 30 ms instead of 5. On an idle machine a DFA is
-    # 1.5 times as fast. If other work fills the processor's cache, a DFA takes a sixth longer.
+    # A DFA takes 17 MB instead of 2, and building a DFA takes 30 ms instead of 5. A DFA is 1.5 times as fast
+    # on an idle machine, but slower if other work fills the processor's cache.
     kind = ahocorasick_rs.Implementation.ContiguousNFA
     automaton = ahocorasick_rs.BytesAhoCorasick(list(owners), implementation=kind)
     return list(map(Anchor.of, owners.values())), automaton
@@ -181,16 +181,16 @@ class Redactor:
         return replace(scan, text=data.decode("utf-8", "surrogatepass"), counts=dict(sorted(counts.items())))
 
     def _spans(self, data: bytes, hint: Hint, *, again: bool) -> list[Span]:
-        """Return the secrets in a text. With `again`, only placeholders are new since the last search."""
+        """Return the secrets in a text. `again` is true after a first search."""
         taken = placeholder.spans(data)
         found = [] if again else self._shown(data, hint)
-        # The first search reads the whole text. A placeholder that came with the text may cut a secret of any
-        # length, or the only name of a column.
+        # The first search reads the whole text, because a placeholder that came with the text may cut a long
+        # secret, or the only name of a column.
         for start, end in _near(data, taken) if again else [(0, len(data))]:
             part = data[start:end]
             beside = self._shown(part, hint) if again else []
             beside += self._hidden(part, hint)
-            # The end of a part may cut a secret or separate a name from its value.
+            # At the ends of a part, a secret may be cut, or a name may be separated from its value.
             low, high = start + _EDGE * (start > 0), end - _EDGE * (end < len(data))
             moved = (span.at(span.start + start, span.end + start) for span in beside)
             found += (span for span in moved if low <= span.start and span.end <= high)
@@ -203,11 +203,11 @@ class Redactor:
         spans = list(placeholder.around(_merge(spans + list(elsewhere(data, spans))), taken, data))
         if is_json(data):
             spans = list(inside_strings(data, spans))
-        # A value that was joined with another value, or cut, may be allowed.
+        # A changed span may be an allowed value.
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
-        """Return the secrets in a text, plain or in a form in which tools print bytes."""
+        """Return the secrets in a text. They may be plain, or in a form in which tools print bytes."""
         shown = signs(data)
         found = self._seen(data, hint, shown)
         if not depth:
@@ -230,7 +230,8 @@ class Redactor:
         for view in without(data, placeholder.PATTERN_BYTES):
             found = placeholder.cut(self._shown(view.data, hint), taken, view.data)
             hidden += [span.at(*view.origin(span.start, span.end)) for span in found]
-        # A word with a placeholder may be the head of a column, of a key or of a dump, far before the secret.
+        # A word with a placeholder may be the head of a column, a key or a dump, and so be far from the
+        # secret.
         for view in without(data, placeholder.WITHIN_WORD):
             hidden += [span.at(*view.origin(span.start, span.end)) for span in self._shown(view.data, hint)]
         return hidden
@@ -255,8 +256,8 @@ class Redactor:
         """Yield the secrets that rules and finders find around their anchors."""
         # The end of the last secret of each rule, by the rule's id.
         done: dict[str, int] = {}
-        # For each anchor, the offset up to which all of its rules have found secrets, and the offset of the
-        # next match.
+        # For each anchor: the offset up to which all of its rules found secrets, and the offset of the next
+        # match.
         over: dict[int, int] = {}
         following: dict[int, int] = {}
         seen: dict[int, list[int]] = {}
@@ -312,7 +313,7 @@ class Redactor:
 
 
 def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the parts of a text in which new placeholders may lead to new findings."""
+    """Return the parts of a text that are near placeholders, where new secrets may be found."""
     parts: list[tuple[int, int]] = []
     for start, end in taken:
         low, high = max(0, start - _AROUND), min(len(data), end + _AROUND)
@@ -323,7 +324,7 @@ def _near(data: bytes, taken: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _cut_at_lines(data: bytes, spans: list[Span]) -> list[Span]:
-    """Return the spans. Each token ends before a line that begins with another secret."""
+    """Return the spans, with tokens shortened: a token ends before a line that begins with another secret."""
     starts = {span.start for span in spans if data[span.start - 1 : span.start] == b"\n"}
     if not starts:
         return spans

@@ -32,21 +32,20 @@ _REST_OF_HEX = (
     "(?i:s|word)?(?i:[_.-]?(?:key|token|secret))?"
     "(?i:[_.-]?(?:[0-9]{1,3}|prod|production|live|test|dev|staging|value|string))?"
 )
-"""This pattern matches the end of a name after a word for a secret, if the value is hexadecimal. Few endings
-are allowed, because commits, checksums and ids are also hexadecimal: `key_id` and `token_sha` name no
-secrets."""
+"""This pattern matches the few endings that a name of a hexadecimal secret may have. Names such as `key_id`
+and `token_sha` are those of ids, commits and checksums, which are also hexadecimal."""
 _HEX = re.compile(r"(?:\(\?i?:|\[a-f0-9\]|\{[0-9,]+\}|[-|()])+")
 _JOINED = r"""["'`\])>\\]{0,6}[ \t]{0,4}(?:[:=|,]|=>|[:?]=)[ \t]{0,4}["'`\\]{0,6}"""
-"""This pattern matches the text between a name and its value: quotes, an operator, and quotes again."""
+"""This pattern matches the text between a name and its value: an operator, and quotes around the operator."""
 _GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\((?!\?)|\(\?P<\w+>)", re.DOTALL)
 """This pattern matches escapes, character classes, and the beginnings of capturing groups."""
 _EXAMPLES = re.compile(r"^    examples:\n(?:      .*\n|\n)*", re.MULTILINE)
-"""This pattern matches the examples in Penumbra's own rule files, which are not read."""
+"""This pattern matches the examples in Penumbra's own rule files. Examples are not read."""
 _CLASSES = re.compile(r"\\[^A-Za-z0-9]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 """This pattern matches escaped punctuation and character classes."""
 _UNBOUNDED = re.compile(r"[*+]|,\}")
 _FAR = 4_000
-"""The smallest `window`, in bytes, for which the beginning of a value is tested before the whole value."""
+"""In rules with at least this `window`, the beginning of a value is tested before the whole value."""
 _RANKS = {"token": Rank.TOKEN, "structure": Rank.STRUCTURE}
 
 
@@ -73,15 +72,15 @@ class Rule:
     regex: str
     """A regular expression of RE2 over UTF-8 bytes."""
     anchors: tuple[bytes, ...]
-    """Strings in lower case. The pattern is matched only near the places of these strings. Without
-    anchors, the pattern searches the whole text."""
+    """Strings in lower case. The pattern is only tried near these strings; without anchors, in the whole
+    text."""
     whole: bool = False
-    """True if the pattern searches the whole text once any anchor occurs in the text."""
+    """True if the pattern searches the whole text as soon as the text has an anchor."""
     rank: Rank = Rank.TOKEN
     group: int = 0
     """The number of the group that matches the secret; 0 for the whole match."""
     first_group: bool = False
-    """True if the secret is the first group with a match, or else the whole match."""
+    """True if the secret is the first group that has a match. Without such a group, it is the whole match."""
     before: int = 0
     """The greatest number of bytes between the beginning of a match and its anchor."""
     window: int = 600
@@ -103,7 +102,7 @@ class Rule:
     value: str = ""
     """The test that the secret must pass. `SecretRule.value` describes the tests."""
     checksum: bool = False
-    """True if a value with a valid checksum needs to pass no other test."""
+    """True if a value with a valid checksum is a secret without further tests."""
     allows: tuple[Allow, ...] = ()
 
     @cached_property
@@ -113,7 +112,7 @@ class Rule:
 
     @cached_property
     def shows_early(self) -> bool:
-        """True if the secret is the end of the match and its first bytes show whether it is a secret."""
+        """True if the secret is at the end of the match and its first bytes show whether it is random."""
         if self.group != 1 or self.value != "opaque" or self.window < _FAR or not self.regex.endswith(")"):
             return False
         begin = next(piece.start() for piece in _GROUPS.finditer(self.regex) if piece[1])
@@ -146,7 +145,7 @@ def parse(name: str, content: Any, *, check: bool = True) -> Iterator[Rule]:
 
 
 def of(rule: SecretRule, label: str) -> Rule:
-    """Return the rule of an entry in a file. `label` is the file's default label."""
+    """Return the rule for an entry of a file. `label` is the default label of the file."""
     regex = rule.regex.replace(_LINE, shared_patterns.LINE_BREAK.decode())
     regex = _beside(rule.beside, regex) if rule.beside else regex
     return Rule(
@@ -192,7 +191,8 @@ def without_groups(regex: str) -> str:
 
 
 def _beside(names: tuple[str, ...], regex: str) -> str:
-    """Return a pattern for a secret that matches `regex` and follows a name that contains one of `names`."""
+    """Return a pattern for a name and its value. The name contains one of `names`, and the value matches
+    `regex`."""
     telling = [re.escape(name) for name in names if _TELLS.search(name)]
     others = "|".join(re.escape(name) for name in names if not _TELLS.search(name))
     if others:
@@ -224,7 +224,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """An `Allowed` contains the operator's exceptions from redaction, and is false without any."""
+    """An `Allowed` contains the operator's exceptions from redaction. An empty `Allowed` is false."""
 
     ids: frozenset[str] = frozenset()
     hashes: frozenset[str] = frozenset()
@@ -276,7 +276,7 @@ class Allowed:
         return fnmatchcase(identifier, glob)
 
     def value(self, value: bytes, key: bytes) -> bool:
-        """Return whether a value is exempt. `key` is the key with which placeholder ids are computed."""
+        """Return whether a value is exempt. `key` is the key of the fingerprints in placeholders."""
         if self.hashes and hashlib.sha256(value).hexdigest() in self.hashes:
             return True
         if self.ids and placeholder.fingerprint(key, value) in self.ids:
@@ -293,7 +293,7 @@ class Allowed:
 
 
 def _is_at(parts: Sequence[str], glob: str) -> bool:
-    """Return whether a glob matches the parts of a path. A relative glob need match only the path's end."""
+    """Return whether a glob matches the parts of a path. A relative glob may match the end of the path."""
     reached = {0}
     for segment in (glob if glob.startswith("/") else f"**/{glob}").split("/"):
         if segment == "**":

@@ -20,8 +20,8 @@ from penumbra.rule_schemas.schema import reason
 
 # These keys of `gitleaks.toml` are supported: id, regex, keywords, entropy, secretGroup, and allowlists.
 # Allowlists may be at the top or in rules. An allowlist may have regexes (with regexTarget secret, match or
-# line), stopwords and a condition. A rule without a regex, or with a pattern that RE2 cannot compile, is left
-# out. `warnings` contains a line for each such rule.
+# line), stopwords and a condition. Rules without a regex, or with a pattern that RE2 cannot compile, are left
+# out. `warnings` names each of these rules in one line.
 _LABEL = re.compile(r"[^a-z0-9]+")
 _LONGEST_LABEL = 40
 
@@ -102,7 +102,7 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
         stopwords = tuple(str(word).lower() for word in each.get("stopwords", ()))
         every = str(each.get("condition", "OR")).upper() in ("AND", "&&")
         if every and (each.get("paths") or each.get("commits")):
-            continue  # A tool result has no path and no commit, so the condition is never met.
+            continue  # A condition on paths or commits is never met, because a tool result has none.
         if patterns or stopwords:
             allows.append(Allow(tuple(patterns), stopwords, str(each.get("regexTarget", "secret")), every))
     return tuple(allows)
@@ -110,7 +110,7 @@ def _allows(entry: Mapping[str, Any], name: str, warnings: list[str]) -> tuple[A
 
 def merged(ours: Sequence[Rule], loaded: Loaded, *, instead: bool = False) -> list[Rule]:
     """Return the rules of the file and, unless `instead` is true, Penumbra's own rules. A rule of the file
-    replaces the rule in `ours` with the same id. Rules that the file disables are left out."""
+    replaces a rule in `ours` that has the same id. Disabled rules are left out."""
     replaced = {rule.id for rule in loaded.rules} | loaded.disabled
     kept = [] if instead else [rule for rule in ours if rule.id not in replaced]
     return [*kept, *(rule for rule in loaded.rules if rule.id not in loaded.disabled)]
@@ -122,12 +122,12 @@ _FINDERS = (
 )
 """The ids of the finders that need no name such as `password`."""
 _BY_NAME = ("column", "member", "name", "record")
-"""The first parts of the other finders' ids. The label of the name follows, as in `name-password`."""
+"""The ids of all other finders begin with one of these words. A label follows, as in `name-password`."""
 
 
 def user_rules(path: str, *, only: bool) -> Loaded | None:
     """Return the content of the user's file, or None if `path` is empty. `only` is true if the user's rules
-    replace Penumbra's rules. Raises RuleError with a message of one line that contains the option's name."""
+    replace Penumbra's rules. Raises RuleError. The message has one line with the name of the option."""
     if not path:
         if only:
             raise RuleError("penumbra_gitleaks_only: got True, allowed: only with penumbra_gitleaks_config")

@@ -28,7 +28,7 @@ _BLAME = (
 _COMMENT = rb"(?:#|//|--|;)[ ]"
 
 SAYING = rb"|".join((rb"(?:" + _JOB + rb")?" + _TIME, _SYSLOG, _SERVICE, _POD, _BLAME, _COMMENT))
-"""The prefixes that contain the time or the author of a line, or mark the line as a comment."""
+"""Prefixes with the time or the author of a line, and the signs of comments."""
 WORDS = rb"|".join((NUMBERED, SAYING, FILE))
 """All prefixes of lines except the signs of diffs and quotations."""
 LINE_START = WORDS + rb"|(?:> ?){2,8}|[+>-]"
@@ -53,16 +53,16 @@ class _Late:
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(self.pattern, self._flags)
-        # These attributes replace this method from now on.
+        # Later look-ups find these attributes and do not call this method.
         for method in ("match", "search", "fullmatch", "finditer", "split", "sub"):
             self.__dict__[method] = getattr(compiled, method)
         return getattr(compiled, name)
 
 
 def late(pattern: bytes, flags: int = 0, **parts: bytes) -> re.Pattern[bytes]:
-    """Return a pattern that is compiled at its first use. An error in the pattern is raised only then. In
-    the pattern, `{QUOTE}` means a quote with its backslashes, and `{BREAK}` means a plain or escaped line
-    break. `{LEAD}` means an optional prefix of a line. `parts` defines further names."""
+    """Return a pattern that is compiled at its first use. An error in the pattern is raised at that time. In
+    the pattern, `{QUOTE}` means a quote with its backslashes, `{BREAK}` a plain or escaped line break, and
+    `{LEAD}` an optional prefix of a line. `parts` defines further names."""
     for name, part in (parts | _PARTS).items():
         pattern = pattern.replace(b"{%b}" % name.encode(), part)
     return cast("re.Pattern[bytes]", _Late(pattern, flags))

@@ -11,7 +11,8 @@ import ahocorasick_rs
 
 
 class Rank(IntEnum):
-    """The rank of a rule. If several rules find the same secret, the rule with the highest rank labels it."""
+    """The rank of a rule. If several rules find a secret, its label is that of the rule with the highest
+    rank."""
 
     GENERIC = 0
     """A name such as `password` marks the secret."""
@@ -43,7 +44,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """A `Finder` is a function that finds secrets for which one pattern is not enough."""
+    """A `Finder` has a function that finds secrets of a kind for which one pattern is not enough."""
 
     id: str
     anchors: tuple[bytes, ...]
@@ -53,16 +54,16 @@ class Finder:
 
 
 _LEAST = 8
-"""The smallest number of bytes in a value that is searched for in the whole text."""
+"""A shorter value, in bytes, is not searched for in the other parts of the text."""
 _LONG = 16
-"""The least number of bytes in a value that is also found if a letter, digit or `_` adjoins one end."""
+"""A shorter value, in bytes, is not found if a letter, digit or `_` is next to it."""
 BATCH, PIECE = 262_144, 1 << 20
-"""The bytes of values in one search, and the bytes of text that one search covers."""
+"""One search is for values of about `BATCH` bytes together, in about `PIECE` bytes of text."""
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
 def elsewhere(data: bytes, spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the places in the text, outside of longer words, where the value of a long `sure` span occurs."""
+    """Yield the other places of the values of long `sure` spans. Parts of longer words are left out."""
     values: dict[bytes, Span] = {}
     for span in spans:
         if span.sure and span.end - span.start >= _LEAST:
@@ -100,8 +101,8 @@ def _batches(values: list[bytes]) -> Iterator[list[bytes]]:
 def _in_pieces(
     automaton: ahocorasick_rs.BytesAhoCorasick, data: bytes, longest: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the index, start and end of each match. The text is searched in pieces. `longest` is the length
-    of the longest possible match."""
+    """Yield the index, start and end of each match. The text is searched in pieces. No match is longer than
+    `longest`."""
     at = 0
     while at < len(data):
         end = following = at + max(PIECE, longest)

@@ -96,8 +96,8 @@ def _bits_by_count(total: int) -> tuple[float, ...]:
 
 
 def is_reference(value: str, *, quoted: bool = False) -> bool:
-    """Return whether a value is no secret but an expression that reads or computes a secret, such as a
-    variable. A value between quotes counts as a call only if it ends with a bracket."""
+    """Return whether a value is an expression that reads or computes a secret, such as a variable. Between
+    quotes, a call must end with a bracket."""
     if has_shape(value, "reference"):
         return True
     is_call = (not quoted or value[-1:] in "()[]") and not has_shape(value, "crossed")
@@ -109,7 +109,7 @@ def is_reference(value: str, *, quoted: bool = False) -> bool:
 
 
 def is_code(value: str) -> bool:
-    """Return whether a value looks like source code, and not like a random value with the same signs."""
+    """Return whether a value looks like source code. A random value may have the same signs."""
     if has_shape(value, "member"):
         return True
     return has_shape(value, "code") and not (has_digit(value) and is_opaque(value, 12))
@@ -117,7 +117,8 @@ def is_code(value: str) -> bool:
 
 @remembered(2_048)
 def is_placeholder(value: str) -> bool:
-    """Return whether a value is a placeholder that a person must replace by a secret."""
+    """Return whether a value is a placeholder, such as `<your-key>`, that a person must replace by a
+    secret."""
     low = value.lower()
     if (
         low in _STOP
@@ -183,13 +184,13 @@ def is_opaque(value: str, least: int = 8) -> bool:
 
 
 def is_written(value: str) -> bool:
-    """Return whether most letters of a value are outside of ASCII, as in a field's label. A value with digits
-    counts only in a script without spaces."""
+    """Return whether most letters of a value are outside of ASCII, as in the label of a field. A value with
+    digits must be in a script without spaces."""
     letters = [char for char in value if char.isalpha()]
     foreign = sum(not char.isascii() for char in letters)
     if 2 * foreign <= len(letters):
         return False
-    # In a script without spaces, one value can be a whole sentence. Sentences may contain digits.
+    # In a script without spaces, one value can be a whole sentence with digits.
     return not has_digit(value) or _UNSPACED.search(value) is not None
 
 

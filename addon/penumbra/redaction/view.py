@@ -43,29 +43,29 @@ _ENTITIES = {b"quot": b'"', b"apos": b"'", b"amp": b"&", b"lt": b"<", b"gt": b">
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = Linear(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
-"""This pattern is matched where `_BEGIN` matches. In texts with many disguises, this is faster."""
+"""This pattern is matched where `_BEGIN` matches. That is faster in texts with many disguises."""
 _BEGIN = re.compile(
     rb"\x1b|\x08|\\(?=[\\01eux])|%(?=[2-7])|&(?=[#aglq])"
     rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"
 )
-"""This pattern matches the first byte of a disguise, or a backspace. Texts in other scripts have many such
-first bytes, so the pattern also checks the next byte."""
+"""This pattern matches the first byte of a disguise, or a backspace. It also checks the next byte, because
+texts in other scripts have many of these first bytes."""
 _BACKSPACE, _BACKSLASH = 0x08, 0x5C
 _BACKSLASHES = re.compile(rb"\\+")
 _LONGEST_LETTER = 40
 _FULL, _SAMPLE = 64, 8
-"""A text has many disguises if `_SAMPLE` disguises lie within `_SAMPLE * _FULL` bytes."""
+"""A text has many disguises if `_SAMPLE` of them are within `_SAMPLE * _FULL` bytes."""
 _LETTERS = re.compile(_LETTER)
 GLUE = -1
-"""The length of a piece of a view that comes from no bytes of the text."""
+"""The `length` of a piece of a view that stands for no bytes of the text."""
 PAIRS = -2
-"""The length of a piece of a view of which each byte comes from two bytes of the text."""
+"""The `length` of a piece of a view in which each byte stands for two bytes of the text."""
 AROUND = 300
-"""The number of bytes before and after decoded bytes that a view also contains. A name may be there."""
+"""A view also contains this number of bytes on each side of decoded bytes, because a name may be there."""
 FAR = 8_192
 """The number of bytes around decoded bytes in views for long secrets, such as private keys."""
 _KEPT = b'"\\'
-"""The characters that stay escaped in a view. Without the escape, they would end their string."""
+"""These characters stay escaped in a view, because they would end or change their string."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")
 """This pattern matches an escaped quote such as `\\u0022`. A quote in nested strings has more backslashes."""
 
@@ -79,15 +79,15 @@ class View:
     _origins: list[int]
     _lengths: list[int]
     joints: Sequence[int] | None = None
-    """The offsets in the view where two separate parts of the text meet. A secret that contains such an
-    offset is new in this view. If `joints` is None, every secret is new."""
+    """The offsets where two separate parts of the text meet in the view. Only a secret that contains such an
+    offset is new. If `joints` is None, every secret is new."""
     reach: int = 0
-    """The greatest number of bytes between a joint and the beginning of a secret that is still new."""
+    """A secret that begins at most this number of bytes after a joint is also new."""
     apart: bool = False
-    """True if the pieces are lines or cells that remain separate in the text."""
+    """True if the pieces are lines or cells that are redacted separately."""
 
     def is_news(self, start: int, end: int) -> bool:
-        """Return whether the secret from `start` to `end` of the view can't be found in the text itself."""
+        """Return whether only this view shows the secret from `start` to `end`."""
         return self.joints is None or bisect(self.joints, start - self.reach) < bisect_left(self.joints, end)
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
@@ -140,7 +140,7 @@ def disguises(data: bytes) -> Iterator[re.Match[bytes] | Found]:
 
 
 def many_disguises(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found]:
-    """Yield the disguises after `at`. This is faster than `DISGUISE` if the text has many of them."""
+    """Yield the disguises after `at`. In a text with many disguises, this is faster than `DISGUISE`."""
     run = at
     for begin in _BEGIN.finditer(data, at):
         start = begin.start()
@@ -155,7 +155,7 @@ def many_disguises(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found
             yield match
             at = match.end()
         elif data[start] == _BACKSLASH:
-            # If no disguise begins at the first of several backslashes, none begins at a later one.
+            # If the first of several backslashes begins no disguise, neither does any other.
             backslashes = _BACKSLASHES.match(data, start)
             run = backslashes.end() if backslashes else start
 
@@ -167,8 +167,8 @@ def without(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[View]:
 
 @lru_cache(maxsize=1024)
 def _letter(escape: bytes) -> bytes | None:
-    """Return the character that a disguise means. The result is empty if the disguise means no character, and
-    None if the character must stay escaped."""
+    """Return the character that a disguise means; empty if it means none, and None if the character must stay
+    escaped."""
     match = _LETTERS.fullmatch(escape)
     if match is None:
         return b""
@@ -214,7 +214,7 @@ class Making:
 
     def near(self, start: int, end: int, reach: int = AROUND) -> None:
         """Append the text between two decoded ranges. Of a long text, append only the beginning and the end.
-        The end begins at the start of a line if possible."""
+        The end begins at a line break near its start, if there is one."""
         if end - start > 2 * reach:
             self.stretch(start, start + reach if start else 0)
             start = max(end - reach, self._data.find(b"\n", end - reach, end - reach // 2))
@@ -252,7 +252,7 @@ _JOINT = (
 )
 JOINTS = Linear(
     b"|".join(
-        rb"\\*" + quote + rb"[ \t]*" + _JOINT + rb"[bfr]?\\*" + quote  # Both quotes are of one kind.
+        rb"\\*" + quote + rb"[ \t]*" + _JOINT + rb"[bfr]?\\*" + quote  # The two quotes are equal.
         for quote in (b'"', b"'")
     ),
     _OPTIONS,
@@ -260,8 +260,8 @@ JOINTS = Linear(
 """This pattern matches the text between two string literals that a program concatenates. This text has the
 two quotes, and an operator or a line break."""
 _KEY = re.compile(rb"[^\"'\\\n]{1,80}\\*[\"']:")
-"""This pattern matches what follows the opening quote of a member's name. Such a name is not concatenated
-with the string before it."""
+"""This pattern matches the text after the opening quote of a member's name. A name is not concatenated with
+the string before it."""
 
 
 def _is_of_one_depth(joint: bytes) -> bool:

@@ -1,11 +1,10 @@
 """This module finds secrets after a name such as `password`, in files of any language.
 
-A regular expression finds such names if an operator or a similar text follows. `forms` finds the value.
-`names` decides whether the name means a secret, and `judgement` decides whether the value is a secret.
+A regular expression finds names that an operator or a similar text follows. `forms` finds the value, `names`
+judges the name, and `judgement` judges the value.
 
 The value may also be alone in the next line, as after a prompt. The name may also be the name of a list or
-map. The items of a list are values of the name. The members of a map are values of the name only if the name
-is a plural.
+map. Then the items of the list may be secrets, and the values of the map if the name is a plural.
 """
 
 from __future__ import annotations
@@ -47,7 +46,8 @@ _ALONE = re.compile(rb"(?:\A|\n|\\n|\\{0,31}\"|m)[ \t]{0,12}[\"']?\Z")
 
 
 def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
-    """Yield the value in the line below a prompt. The last word of the prompt is at `begin` to `end`."""
+    """Yield the value in the line below a prompt such as `Password:`. Its last word is at `begin` to
+    `end`."""
     if data[begin - 1 : begin] in _BEGINS and b"_" not in data[begin:end]:
         line = _TYPED.match(data, end)
         if line is not None:
@@ -59,14 +59,14 @@ def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
         return
     if _is_next_name(data[begin:end], below[1]):
         return
-    # A value such as `Login42` is the next name in a list of names.
+    # A line such as `Login42` is the next name in a list of names.
     if not is_program_word(below[1].rstrip(_FIGURES).decode("utf-8", "replace").lower() or " "):
         yield Value(*below.span(1), Style.PROSE)
 
 
 def _is_next_name(name: bytes, below: bytes) -> bool:
-    """Return whether a line and the line above it are names in the same list. The names must begin with the
-    same word or be written as constants."""
+    """Return whether two lines, one below the other, are names in a list. The names must begin with the same
+    word or be written as constants."""
     for form in (_NAME_OF_SEVERAL, _HUMPS):
         first, second = form.fullmatch(name), form.fullmatch(below)
         if first and second and first[1] == second[1]:
@@ -89,7 +89,7 @@ _OPEN = late(
 _OPEN_REACH = 256
 """The number of bytes after a name that are searched for a bracket."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
-"""Beginnings of lists in the shell and in Ruby whose items are strings without quotes."""
+"""In the shell and in Ruby, a list with one of these beginnings has strings without quotes."""
 _QUOTED = late(_GAP + rb"[bruf]?({QUOTE})")
 _BARE = late(_GAP + rb"([^\s\"'`,\[\](){}<>\\:=]{4,512})(?=[\s,\])])")
 _NEXT = late(rb"{QUOTE}?" + _GAP + rb",")
@@ -116,7 +116,7 @@ _ENTRY = late(
 
 
 def _opens(data: bytes, end: int) -> bool:
-    """Return whether a bracket that begins a list may follow a name."""
+    """Return whether an opening bracket is near the end of a name."""
     last = end + _OPEN_REACH
     return (
         data.find(b"[", end, last) >= 0 or data.find(b"(", end, last) >= 0 or data.find(b"{", end, last) >= 0
@@ -124,7 +124,8 @@ def _opens(data: bytes, end: int) -> bool:
 
 
 def contained(data: bytes, end: int, *, plural: bool) -> Iterator[Value]:
-    """Return the items of the list after the name that ends at `end`; for a plural, also a map's values."""
+    """Return the items of a list after a name that ends at `end`. After a plural, also return the values of a
+    map."""
     if _opens(data, end) and (opening := _OPEN.match(data, end)):
         bare = Style.LISTED if opening[0].endswith(_WORDS_FOLLOW) else None if opening[1] else Style.CODE
         return _bracketed(data, opening.end(), opening[2], bare, plural=plural)
@@ -184,8 +185,7 @@ _STEM = (
     r"|(?:hash|token|session|cookie|auth)(?:salt|pepper))"
     r"(?:(?:[_.\-0-9]|val|str|b64|base64|hex|prod|dev|test|live|staging|backup|old|material|bytes)[a-z0-9_.\-]*)?)"
 )
-# The pattern has no counted repeats, because each would multiply the states of the automaton. `forms` limits
-# the length of the value.
+# The pattern has no counted repeats such as `{0,8}`, because each would multiply the states of the automaton.
 _FOLLOWERS = (
     r"(?:(?: ?\[[0-9a-z_*]*\])?[\\\"'`\])>*}]*(?:\xe2\x80[\x99\x9d])?(?: [0-9]+)?[ \t]*"
     r"(?:\??[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|\xef\xbc[\x9a\x9d]|uff1[ad]"  # assignment
@@ -213,8 +213,8 @@ _FOLLOWERS = (
     r"[\\\"'-]*(?:[a-z]+_?)?value[\\\"']*\s*[:=]| --value )"  # pair
 )
 _NAMES = Linear((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
-# This pattern matches a whole tag that contains a name, and the beginning of the text after the tag. A
-# separate search for the end of the tag after every name would take quadratic time.
+# This pattern matches a whole tag with a name, and the beginning of the text after the tag. A search for the
+# end of the tag from every name would take quadratic time.
 _TAGS = Linear((r"<[^<>\n]*?" + _STEM + r"[^<>\n]*>\s*(?:<value>\s*)?[^\s<>]{4}").encode("latin-1"), _OPTIONS)
 _STEMS = Linear(_STEM.encode("latin-1"), _OPTIONS)
 FLAGS = Linear(
@@ -240,7 +240,7 @@ _REPLACED = re.compile(placeholder.ALONE)
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 """The bytes that may follow a name in a tag."""
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
-"""The bytes before a part of a URL. Such a part is not the name in a tag."""
+"""A word in a tag that follows one of these bytes is a part of a URL, and no name."""
 _WORD_BEFORE = re.compile(rb"([A-Za-z]{1,24})[ ]\Z")
 _DECLARES_TYPE = late(rb"(?<![\w.-])(?:class|struct|interface|enum|trait|protocol|namespace|module) \Z")
 """This pattern matches the keyword before the name of a type, such as `class`."""
@@ -259,7 +259,7 @@ _BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
 _LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)
-"""This pattern matches items after `password` in a list that are not passwords: `min:8`, `--stdin`,
+"""This pattern matches items of a list after `password` that are no passwords: `min:8`, `--stdin`,
 `password_confirmation`."""
 _LINE_NUMBER = re.compile(rb"[:-][0-9]{1,6}[:-](?=[^\s:-])")
 _DIGEST_OF = late(
@@ -273,15 +273,15 @@ _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 
 class _LongValues:
-    """A `_LongValues` finds the ends of long values in one text. A long value may contain many names. The
-    values of these names end where the long value ends."""
+    """A `_LongValues` finds the ends of long values in one text. It remembers the last end, because a long
+    value may contain many names."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._start = self._stop = -1
 
     def end(self, at: int) -> int:
-        """Return the end of a value that continues at `at`."""
+        """Return the end of the long value that continues at `at`."""
         if not self._start <= at <= self._stop:
             rest = REST.match(self._data, at)
             self._start, self._stop = at, rest.end() if rest else at
@@ -290,7 +290,8 @@ class _LongValues:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """A `_Meaning` tells what a name means for its value, regardless of the text around the name."""
+    """A `_Meaning` says whether the value of a name is a secret. The text around the name is not
+    considered."""
 
     written: str
     name: Name
@@ -298,7 +299,7 @@ class _Meaning:
     """The meaning of the name for the members of a list or map."""
     plural: bool
     bare_key: bool
-    """True if the name is only `key`. The word before it then decides whether the value is a secret."""
+    """True if the name is `key` or `keys`. The word before the name then decides."""
 
 
 @forgettable(8_192)
@@ -318,9 +319,9 @@ def assigned(
     flags: bool = True,
     tags: bool = True,
 ) -> Iterator[Span]:
-    """Yield the secrets. `low` is `data` in lower case. `loud` is true if the text comes from a place for
-    secrets. Weak names then count as strong. `quiet` is true if the text has many hashes. Weak names then
-    don't count. `flags` and `tags` are true if `FLAGS` and `TAG_ENDS` match in the text."""
+    """Yield the secrets. `low` is `data` in lower case. Weak names count as strong if the text comes from a
+    place for secrets (`loud`), and don't count if the text has many hashes (`quiet`). `flags` and `tags` are
+    true if `FLAGS` and `TAG_ENDS` match in the text."""
     long_values = _LongValues(data)
     read_to = 0
     for count, (start, end) in enumerate(_telling_names(data, low)):
@@ -352,7 +353,8 @@ def assigned(
 
 
 def _in_context(data: bytes, start: int) -> Name | None:
-    """Return the meaning of a bare `key`, according to the word before it; None without such a word."""
+    """Return the meaning of a name that is only `key`. The word before the name decides; without a word, the
+    result is None."""
     before = _WORD_BEFORE.search(data, max(0, start - 24), start)
     return NAMES.of_key(before[1].decode("ascii")) if before else None
 
@@ -412,7 +414,7 @@ def _values(
 
 
 def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the range of each name of a secret that may have a value after it."""
+    """Yield the range of each name that may have a secret after it."""
     length = len(low)
     found, stop = _NAMES.place(low, 0, length)
     while found >= 0:
@@ -420,22 +422,22 @@ def _telling_names(data: bytes, low: bytes) -> Iterator[tuple[int, int]]:
         other = start and data[start - 1] in b":/" and _is_other_name(data, start)
         if not other and not _is_file(data, start, end):
             yield start, end
-        # The text after a name may be the next name. The text of a very long match is not searched again.
+        # The text after a name may be another name, so it is searched again, but not if the match is long.
         goes_on = max(end, found + 1) if stop < end + 256 else stop
         found, stop = _NAMES.place(low, goes_on, length) if goes_on < length else (-1, -1)
 
 
 def _is_other_name(data: bytes, start: int) -> bool:
-    """Return whether a name is part of a longer name that does not mean a secret. `AWS::IAM::AccessKey` is a
-    type, and the value of `checksum/secret` is a hash."""
+    """Return whether a name is the end of a longer name for something else. `AWS::IAM::AccessKey` is a type,
+    and `checksum/secret` is the name of a hash."""
     if data[start - 2 : start] == b"::" and data[start - 3 : start - 2].isalpha():
         return not data[start : start + 1].islower()
     return data[start - 9 : start] == b"checksum/"
 
 
 def _is_file(data: bytes, start: int, end: int) -> bool:
-    """Return whether a name is the name of a file. A line number of `grep` (`.pgpass:3:`) or a hash (`SHA256
-    (password.txt) = `) then follows."""
+    """Return whether a name is that of a file, as in lines of `grep` (`.pgpass:3:`) and of checksums (`SHA256
+    (password.txt) = `)."""
     if data[end : end + 1] != b")" and not _LINE_NUMBER.match(data, end):
         return False
     before = data[max(0, start - _LONGEST_PATH) : start].rstrip(_PATH_CHARACTERS)
@@ -468,8 +470,8 @@ def _means_passing(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _repeats(data: bytes, value: Value, written: str) -> bool:
-    """Return whether a value repeats words of its name or its user's name. Such values are used in tests, as
-    in `POSTGRES_PASSWORD=postgres` and `LOCAL_PROXY_KEY=local-proxy`."""
+    """Return whether a value repeats words of its name or the name of its user. Tests use such values:
+    `POSTGRES_PASSWORD=postgres`, `LOCAL_PROXY_KEY=local-proxy`."""
     text = data[value.start : value.end]
     name = _JOINTS.sub(b"", written.lower().encode())
     words = _JOINTS.split(text[:_LONGEST_SLOGAN].lower())
@@ -490,8 +492,8 @@ def _repeats(data: bytes, value: Value, written: str) -> bool:
 
 
 def _is_below_type(data: bytes, start: int, end: int, value: Value) -> bool:
-    """Return whether a name is the name of a type, as in `class ApiKey:`, and the value is on a later line.
-    In `interface password: …`, the value is on the same line."""
+    """Return whether the value is on a line below the name of a type, as in `class ApiKey:`. In `interface
+    password: …`, the value is on the same line."""
     return (
         data[start : start + 1].isupper()
         and _DECLARES_TYPE.search(data, max(0, start - 11), start) is not None
@@ -506,8 +508,8 @@ def _is_content_key(data: bytes, start: int, end: int, value: Value) -> bool:
 
 
 def _judged(data: bytes, value: Value, name: Name, long_values: _LongValues) -> Span | None:
-    """Return the span of a value if it is a secret, otherwise None. The span of a long value covers all of
-    it."""
+    """Return the span of a value if the value is a secret, otherwise None. The span has the whole value, even
+    if it is long."""
     if value.style not in _BETWEEN_QUOTES and _is_named_again(data, value):
         return None
     span = secret(data, value, name, "name", Strength.HINT)
@@ -521,7 +523,7 @@ def _is_named_again(data: bytes, value: Value) -> bool:
 
 
 def _without_user(data: bytes, span: Span) -> Span:
-    """Return the span without the user before the password, as in `NEO4J_AUTH=neo4j/…`."""
+    """Return the span without a user before the password, such as `neo4j/` in `NEO4J_AUTH=neo4j/…`."""
     user = _USER_OF_LOGIN.match(data, span.start, span.end)
     if user is None or span.end - user.end() < _LEAST_PASSWORD or is_opaque(user[1].decode("ascii"), 5):
         return span
@@ -547,7 +549,7 @@ def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span 
 
 
 def _name(data: bytes, at: int) -> tuple[int, int]:
-    """Return the range of the whole name around `at`, where a part such as `password` begins."""
+    """Return the range of the whole name. A word in it, such as `password`, begins at `at`."""
     if data[at] in _NO_NAME:
         at += 1
     match = _ASCII_NAME.match(data, at)

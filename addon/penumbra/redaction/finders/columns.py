@@ -62,7 +62,7 @@ _SQL_VALUE = late(
 _ROW = _late(rb"{_GAP}\(")
 _NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_SQL_ROW = 4000
-"""The number of bytes after an unreadable cell that are searched for the next row."""
+"""After an unreadable cell, this number of bytes is searched for the next row."""
 _WORD = late(rb"[A-Za-z_][\w$]{0,63}")
 _COPY_ROW = _late(
     rb"{_LINE_END}(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
@@ -93,7 +93,7 @@ def _sql_rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _telling(names: Sequence[bytes]) -> Columns:
-    """Return the columns whose names show that they contain secrets."""
+    """Return the columns that have the name of a secret."""
     judged = ((at, NAMES.judge(name.decode("latin-1"))) for at, name in enumerate(names[:_MOST_COLUMNS]))
     return {at: name for at, name in judged if name.strength > Strength.WEAK}
 
@@ -194,7 +194,7 @@ _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),
     *(colon + (2**depth - 1) * b"\\" + b'"' for colon in (b":", b": ") for depth in range(4)),
 )
-"""Strings that may precede the first character of a line, apart from a line break."""
+"""Strings after which the text of a line may begin."""
 _BEGIN_SIGNS = (b"\\", b'"', b">", b"'")
 _BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\{1,31}u250[23])"
 _HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
@@ -254,7 +254,7 @@ def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _may_be_head(data: bytes, at: int) -> bool:
-    """Return whether the text from `at` to the end of its line may be the end of a head."""
+    """Return whether the characters from `at` to the end of the line may be the end of a head."""
     run = _PLAIN_RUN.match(data, at)
     end = run.end() if run else at
     if end < len(data) and data[end] == _BAR_BEGINS:
@@ -289,9 +289,8 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
 def _named_columns(
     data: bytes, cells: Sequence[tuple[int, int]], delimiter: re.Pattern[bytes], is_indented: bool
 ) -> dict[int, Name | int]:
-    """Return the columns of secrets below a head, with the name of each. If a second column has the names, as
-    in a table with `key` and `value`, the number of that column is returned instead of a name. The result is
-    empty if the line is no head."""
+    """Return the number and name of each column with secrets; empty if the line is no head. In a table with
+    the columns `key` and `value`, the number of the column `key` replaces the name."""
     texts = [data[first:last].strip(b' "\\').lower() for first, last in cells]
     columns: dict[int, Name | int] = dict(_names_of_head(data, cells))
     if delimiter is _COMMA and is_indented and not texts[-1].strip():
@@ -303,8 +302,8 @@ def _named_columns(
 
 
 def _names_of_head(data: bytes, cells: Sequence[tuple[int, int]]) -> dict[int, Name]:
-    """Return the names of secrets in a head, by column. The result is empty if a cell is no name (empty cells
-    at the ends don't count), or if there is only one name."""
+    """Return the names of secrets in a head, by column. The result is empty if the line has only one name, or
+    has a cell that is no name. The first and last cell may be empty."""
     names: dict[int, Name] = {}
     for number, (first, last) in enumerate(cells):
         match = _NAME.fullmatch(data, first, last)
@@ -332,7 +331,7 @@ def _rows(
                 named = _NAME.fullmatch(data, *cells[name])
                 name = NAMES.judge(named[1].decode("ascii") if named else "")
             elif first and data[slice(*cells[0])].strip() == first:
-                return ended[0]  # The row begins like the head, so both are statements in a program.
+                return ended[0]  # Row and head begin with the same cell, so both are statements in a program.
             yield from _cell(data, cells[number], name)
     return ended[0]
 
@@ -340,7 +339,8 @@ def _rows(
 def _below(
     data: bytes, delimiter: re.Pattern[bytes], width: int, ended: list[int]
 ) -> Iterator[list[tuple[int, int]]]:
-    """Yield the cells of each row below a head. `ended[0]` is the end of the head, then of the last row."""
+    """Yield the cells of each row below a head. `ended[0]` is the end of the head, and later the end of the
+    row."""
     at, odd = ended[0], 0
     while odd <= _MOST_ODD_LINES and (match := _BREAK.match(data, at)):
         time_budget.check()

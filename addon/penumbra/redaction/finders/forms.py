@@ -1,7 +1,7 @@
 """This module finds the value of a name: in an assignment, an element, an argument, a table, or a pair.
 
-Each of these forms is matched from the end of the name with patterns of limited length. The result is the
-range of the value and its style. The style decides which values count as secrets.
+Each of these forms is matched from the end of the name with patterns of limited length. The result has the
+range and the style of the value. The style decides which values count as secrets.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _ASSIGN = _late(
 )
 _NEXT_LINE = _late(rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n){LEAD}{_BREAK}{0,60}+{_WRAPPER}({QUOTE})")
 _BLOCK = late(rb"([|>][+-]?[0-9]?)?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{1,64}")
-"""This pattern matches the end of a YAML line whose value is below it, with or without a block's sign."""
+"""This pattern matches the end of a YAML line with its value on the next line, with or without `|` or `>`."""
 _ALONE = late(rb"[^\s\"':,=()<>{}\[\]]{8,512}(?:[\r\n\"]|\\{1,31}[rn\"]|\Z)")
 """This pattern matches a value that is alone on its line."""
 _LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{0,64}")
@@ -79,7 +79,7 @@ _ARGUMENT = late(
 _PAIR_BEGINS = late(rb"\([ \t]{0,4}[bru]?{QUOTE}[-\w./]{0,30}\Z")
 _IS_VALUE = late(rb"(?:\A|[^A-Za-z])([A-Za-z]{1,24}){QUOTE}?[ \t]{0,4}[:=][ \t]{0,4}{QUOTE}\Z")
 _NAMING = frozenset(f"{_WORDS['names']} {_WORDS['whole_names']}".encode().split())
-"""Names of arguments that contain a name, as in `SqlParameter(name: "password", "…")`."""
+"""The value of an argument with one of these names is a name: `SqlParameter(name: "password", "…")`."""
 _LIST_GOES_ON = late(rb"{QUOTE}[ \t]{0,4},")
 _LIST_BEGAN = late(rb"[=(][ \t]{0,4}[\[(]{QUOTE}\w{1,40}{QUOTE},[ \t]{0,4}{QUOTE}\Z")
 _IS_LAST = late(rb"{QUOTE}\s{0,4}[\])]")
@@ -118,7 +118,7 @@ _TAGGED = _late(
 )
 _INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=({QUOTE})")
 _GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")
-"""This pattern matches a value directly after the quote of its name, in a text without the separator."""
+"""This pattern matches a value directly after the closing quote of its name, without a separator."""
 _PUT = late(
     rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
     rb"|proxy_set_header)"
@@ -138,7 +138,7 @@ _NO_SETTER = late(
     rb"|mak|chang|show|hid|toggl|compar|match|sign|revok|refresh|expir|mock|assert|expect|from|to|use|new|next)",
     re.IGNORECASE,
 )
-"""This pattern matches the beginning of a method's name. The method uses a secret but does not set it."""
+"""This pattern matches the beginning of the name of a method that uses a secret without setting it."""
 _ONLY_ARGUMENT = late(rb"{QUOTE}[ \t]{0,4}(?:[)}]|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
 
@@ -165,10 +165,10 @@ _ASSIGNMENTS = late(
     rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
     rb"[^\s\"'()]{0,160}\Z"
 )
-"""This pattern matches a command's option with a list of assignments. The match ends with a name."""
+"""This pattern matches an option of a command with assignments. The match ends with a name."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
-"""The texts that show, directly after a name, that the name has no value."""
+"""A name has no value if one of these texts follows directly."""
 
 
 def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
@@ -263,7 +263,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_empty(data: bytes, begin: int, close: bytes, gap: bytes, opener: bytes) -> bool:
-    """Return whether the quotes are empty, or the quote ends a string with the name, as in `"Password:"`."""
+    """Return whether the value is empty, or the quote ends the string of the name, as in `"Password:"`."""
     quote = opener[-1:]
     if opener in (2 * quote, b"\\" + quote + b"\\" + quote):
         return not close.endswith(opener)
@@ -311,14 +311,14 @@ def _printed(data: bytes, begin: int, value: Value) -> Value | None:
 
 
 def _last_quote(close: bytes) -> bytes:
-    """Return the quote at the end of a name, with the backslashes that escape it. The name itself may end
-    with escaped quotes. The backslashes of such quotes do not belong to the quote at the end."""
+    """Return the last quote after a name, with the backslashes that escape this quote. Escaped quotes before
+    this quote belong to the name, and so do their backslashes."""
     length = len(close) - len(close[:-1].rstrip(b"\\"))
     return close[-(length & -length) :]
 
 
 def _ends_line(data: bytes, begin: int, at: int) -> bool:
-    """Return whether the line ends at `at`, apart from a closing quote that was opened before the name."""
+    """Return whether the line ends at `at`. The closing quote of a string with the name may come first."""
     if _END_OF_LINE.match(data, at):
         return True
     return data[at : at + 1] in _QUOTES and data[begin - 1 : begin] in (data[at : at + 1], b" ")
@@ -407,7 +407,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     match = _CALL.match(data, end)
     if match and (match[1] or not _KEYWORD.match(data, match.end())):
         value = read(data, match.end(), match[1] or b"", Style.APART, RUN_CODE)
-        # If a string type precedes the name, the brackets after the name contain its value.
+        # After a type for strings and a name, brackets contain the value of the name.
         is_declared = _DECLARED.search(data, max(0, begin - 24), begin) is not None
         is_value = match[1] and (is_declared or _is_setter(data, begin, end))
         if value and is_value and _ONLY_ARGUMENT.match(data, value.end):
@@ -417,7 +417,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
-    """Return whether name and value are merely items of a list, as in `["user", "password", "name"]`."""
+    """Return whether name and value are items of a list of names, as in `["user", "password", "name"]`."""
     if value is None or _PAIR_BEGINS.search(data, max(0, begin - 40), begin):
         return False
     return _LIST_GOES_ON.match(data, value.end) is not None or (
@@ -438,8 +438,7 @@ def _is_setter(data: bytes, begin: int, end: int) -> bool:
 
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
-    """Return the value; None if the value is itself the name of another value, as in
-    `"verdict":"pass","assertions":`."""
+    """Return the value; None if it is the name of another value, as in `"verdict":"pass","assertions":`."""
     if value is None or _NAMES_NEXT.match(data, value.end):
         return None
     # In `passwd, is_authenticated=False`, the value is the name of a keyword argument.
@@ -484,7 +483,7 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _begins_code(data: bytes, value: Value, gap: bytes) -> bool:
-    """Return whether the value begins with a bracket that it does not close, or is a list, map or type."""
+    """Return whether the value begins with a bracket that stays open, or is a list, map or type."""
     closing = _CLOSING.get(data[value.start])
     if closing is None:
         return False

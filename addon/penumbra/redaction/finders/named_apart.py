@@ -1,8 +1,8 @@
-"""This module finds secrets whose names are not directly before them.
+"""This module finds secrets that do not follow their names directly.
 
 In a record, another member may contain the name: `{"Name": "DB_PASSWORD", "Type": "String", "Value": "…"}`. A
-finder looks for a key such as `Value`, and then for the name in the record around this key. The name of a
-block also counts: `variable "db_password" { default = "…" }`.
+finder looks for a member such as `Value`, and then for the name in the record around this member. The name of
+a block also counts: `variable "db_password" { default = "…" }`.
 
 Other finders look for the name before a default (`getenv("DB_PASSWORD") || "…"`) or in another attribute of a
 tag (`<add value="…" key="ApiKey"/>`). The name may also be in the command before a database's reply (`HMGET
@@ -25,7 +25,7 @@ from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.values import Style
 
 _REACH = 600
-"""The number of bytes before and after a value that are searched for its name."""
+"""The number of bytes on each side of a value that are searched for its name."""
 _LINES = 10
 _QUOTES = b"\"'\\`"
 _LETTERS = bytes(byte for byte in range(256) if chr(byte).isalpha())
@@ -77,7 +77,7 @@ _MARK = Linear(rb"(?i)(?:^|[^\w.-])(?:" + _MARKS + rb")\b")
 _SIGN = Linear(rb"(?i)" + _TELLING_WORDS + rb"|" + _MARKS)
 """This pattern matches wherever `_TELLING` or `_MARK` matches."""
 _FAR = 20_000
-"""The greatest number of bytes between an anchor and a sign of a secret."""
+"""The greatest distance in bytes from an anchor to a sign of a secret."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
@@ -98,7 +98,7 @@ _WHERE = late(
     rb"(?i){QUOTE}(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option"
     rb"|param)\s{0,4}=\s{0,4}N?{QUOTE}([\w./:-]{2,80})"
 )
-"""This pattern matches the `WHERE` after a value: `UPDATE t SET value = '…' WHERE name = 'smtp_password'`."""
+"""This pattern matches `WHERE name = 'smtp_password'`, after `UPDATE t SET value = '…'`."""
 
 
 _WHOLE_MEMBER = re.compile(rb"[\"'][ \t]{0,4}:[ \t]{0,4}[^\n]{0,200},[ \t]{0,4}\r?\Z")
@@ -134,13 +134,13 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _first(data: bytes, value: Value, names: Iterable[Name]) -> Iterator[Span]:
-    """Yield the span of the value for the first of the names that makes it a secret."""
+    """Yield the span of the value, with the first name after which the value is a secret."""
     spans = (secret(data, value, name, "record") for name in names)
     yield from islice(filter(None, spans), 1)
 
 
 def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
-    """Yield the possible names of a value in the record around it."""
+    """Yield each `Name` that the record of a value may have for the value."""
     before = data[max(0, match.start() - _REACH) : match.start()]
     after = data[value.end : value.end + _REACH]
     if not any(question.search(part) for question in (_TELLING, _MARK) for part in (before, after)):
@@ -187,15 +187,15 @@ def _in_members(*parts: bytes) -> Iterator[Name]:
 
 
 def _cut_off(before: bytes) -> bytes:
-    """Return the lines before a member that belong to its record, if the text lacks the record's brace."""
+    """If the text lacks the opening brace of a record, return the lines of the record before a member."""
     lines = before.split(b"\n")
     first = next((at for at in range(len(lines) - 2, -1, -1) if not _WHOLE_MEMBER.search(lines[at])), -1)
     return b"\n".join(lines[first + 1 :])
 
 
 def _in_lines(before: bytes, after: bytes) -> Iterator[Name]:
-    """Yield the possible names in YAML and similar formats. The members of a record begin in the same column.
-    The name of the record is to the left of its members."""
+    """Yield each `Name` that a record in YAML may have for a value. The members of a record begin in the same
+    column, and the name of the record is to their left."""
     above = _BREAK.split(before)[-_LINES:]
     own = _LINE.match(above[-1])
     column = len(above[-1].rstrip(b"\"'\\"))
@@ -246,8 +246,7 @@ _FALLBACK = late(
     + rb")=?[ ]?({QUOTE})"
 )
 _COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
-"""This pattern matches what follows a text that is compared with another value. A compared text is no
-default."""
+"""This pattern matches the text after an operand of a comparison. Such an operand is no default."""
 _CALLED = re.compile(rb"\([^()\n]{0,120}\)")
 _STATEMENT = late(rb"[;\n]|\\{1,31}n")
 _NAMES_BEFORE = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
@@ -334,7 +333,7 @@ def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
 
 _SENSITIVE = late(rb"get_attr(\\{0,31}\"),\s{0,40}\\{0,31}\"value\\{0,31}\"\s?:\s?\\{0,31}\"([\w-]{1,80})")
 _MOST_BEFORE = 16_384
-"""The greatest number of bytes in a Terraform state from `"attributes"` to the list of sensitive ones."""
+"""In a Terraform state, the greatest number of bytes from `"attributes"` to `"sensitive_attributes"`."""
 _IS = late(rb"{QUOTE}\s{0,4}:\s{0,4}({QUOTE})")
 _MOST_SENSITIVE = 2_000
 

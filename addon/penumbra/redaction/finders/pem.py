@@ -1,8 +1,8 @@
 """This module finds private keys. Most are between a BEGIN line and an END line.
 
 The lines of a key may follow line numbers, diff signs or quotes. Escaped newlines may separate the lines. The
-BEGIN or END line may be missing, and the whole key may be encoded in base64 again. If no key follows a BEGIN
-line, the line is only mentioned and stays.
+BEGIN or END line may be missing, and the whole key may be encoded in base64 again. A BEGIN line without a key
+stays.
 
 Other keys are written as numbers: in JSON, in the output of OpenSSL, or in lists of wallets.
 """
@@ -140,7 +140,7 @@ _ANCHORS = (
     *(b"b3blbnnzac1rzxktdjea", b"ibaakc", b"ibaakbgq", b"badanbgkqhkig9w0baqefaasc", b"bgkqhkig9w0bbq"),
     *(b"mbmgbyqgsm49ageg", b"mhccaqeei", b"migkagebbd", b"mc4caqawbqydk2v"),
 )
-"""The strings, in lower case, by which texts with private keys are found."""
+"""The lower-case copy of a text with a private key contains one of these strings."""
 
 
 def private_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
@@ -186,8 +186,8 @@ def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | No
 
 
 def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
-    """Return a pattern for the text before each line of a key. The pattern matches the text before the first
-    line, with any numbers in place of its numbers."""
+    """Return a pattern for the text before each line of a key. It is the text before the first line, with a
+    pattern for numbers in place of each number."""
     line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
     prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
     return _prefix_pattern(prefix)
@@ -246,8 +246,8 @@ def _skip(data: bytes, at: int, prefix: re.Pattern[bytes]) -> int:
 
 
 def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
-    """Return the range of a key after `low` that ends at an END line without a BEGIN line; None if there
-    is none."""
+    """Return the range of a key after `low` that has an END line but no BEGIN line; None if there is no
+    key."""
     low = max(low, end - _LONGEST)
     window = data[low:end]
     breaks = [(0, 0), *(match.span() for match in _SPLIT.finditer(window))]
@@ -264,7 +264,7 @@ def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
 
 
 def _naked(data: bytes) -> Iterator[Span]:
-    """Yield keys without a BEGIN line. Their first characters are typical of a kind of key."""
+    """Yield keys without a BEGIN line. The first characters show that the text is a key."""
     done = 0
     for match in _NAKED.finditer(data):
         if match.start() < done:

@@ -33,7 +33,7 @@ _QUOTED = (
 )
 _PAIR = late(_QUOTED + rb"[ \t]{0,8}(?={BREAK}|\Z)")
 _PAIR_END = late(_QUOTE + rb" " + _QUOTE + rb"[^\"\\\s]{4,132}" + _QUOTE + rb"[ \t]{0,8}(?:{BREAK}|\Z)")
-"""This pattern matches the end of a line with a quoted user and password, as a fast test."""
+"""This pattern matches the end of a line with a quoted user and password. The match is a fast first test."""
 _CLIENT = (
     LEAD
     + rb"(?:"
@@ -74,7 +74,7 @@ _BY_FILE = {
     b"sasl_passwd": _MAIL,
 }
 _MOST_ODD_LINES = 10
-"""The greatest number of consecutive lines without a user, such as empty lines."""
+"""The greatest number of consecutive lines without a user in a list. Such lines may be empty."""
 _LONGEST_BEGINNING = 128
 """The greatest number of bytes before an anchor that are searched for the beginning of its line."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
@@ -106,7 +106,7 @@ def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, Non
 
 
 def file_in(call: str) -> bytes:
-    """Return the key of `_BY_FILE` that a path or command line contains; empty if there is none."""
+    """Return the first key of `_BY_FILE` that occurs in a path or command line; empty if none occurs."""
     low = call.lower().encode("utf-8", "replace")
     return next((name for name in _BY_FILE if name in low), b"")
 
@@ -134,7 +134,7 @@ def _following(
 
 
 def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
-    """Yield the password of a line that is recognised without the name of its file."""
+    """Yield the password in a line of a list of logins. The name of the file is unknown."""
     quoted = low.startswith((b'" "', b'\\" \\"'), place)
     if quoted and not _PAIR_END.match(data, place):
         return
@@ -270,7 +270,7 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
         yield Span(*entry.span(3), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, sure)
 
 
-# chpasswd reads a list of logins. The shell or cloud-init contains this list.
+# `chpasswd` reads a list of logins, which is part of a shell script or of a cloud-init file.
 _LOGINS = late(
     rb"chpasswd(?:[^\n\\]{0,60}<<-?[ ]?\\{0,31}[\"']?\w{1,20}(?:\\{0,31}[\"'])?[^\n\\]{0,40}"
     rb"|:[ \t]{0,4}{BREAK}{LEAD}(?:[ \t]{1,20}expire:[^\n\\]{0,20}{BREAK}{LEAD})?[ \t]{1,20}list:[ \t]{0,4}"

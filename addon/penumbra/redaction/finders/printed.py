@@ -29,7 +29,7 @@ from penumbra.redaction.values import Style, has_digit, is_address, is_opaque, k
 from penumbra.short_texts import forgettable
 
 _LINES = 12
-"""The greatest number of lines that are not empty. In a longer output, only random words are secrets."""
+"""If an output has more lines that are not empty, only its random words are secrets."""
 _LONGEST = 65_536
 _DEEPEST = 4
 _NESTED = re.compile(r"\$\(([^()]{1,1000})\)|`([^`]{1,1000})`")
@@ -135,7 +135,7 @@ def _strongest(names: Iterable[Name | None]) -> Name | None:
 
 
 def _file(path: str) -> Name | None:
-    """Return the name of the secret in a file with nothing else in it; None for other files."""
+    """Return the name of the secret if the file contains only a secret; None for other files."""
     path = path[:1_000].replace("\\", "/")
     if path in _knowledge()["public_paths"]:
         return None
@@ -184,13 +184,13 @@ def _is_value(raw: bytes, name: Name, sure: bool, in_json: bool) -> bool:
 
 _SIGNS = (b"$ ", b"\xe2\x9d\xaf ")
 _WEAK_SIGNS = (b"# ", b"% ", b"> ")
-"""Signs that are frequent in other texts, and count as prompts only before known programs."""
+"""These signs also begin other lines, so they count as prompts only before known programs."""
 _BEFORE = ("sudo", "env", "curl")
-"""Further programs whose names show a prompt after a weak sign."""
+"""Further programs: a weak sign before one of these names counts as a prompt."""
 _REACH = 240
 """The number of bytes before a prompt's sign that are searched for the beginning of its line."""
 _TAG = b">"
-"""End of an HTML tag that may be before a prompt."""
+"""A prompt may follow an HTML tag, which ends with this byte."""
 _QUOTES = (b'"', b"'", b"`")
 _MOST = 2_000
 """The greatest number of prompts in one text that are read."""
@@ -246,8 +246,8 @@ def _find(data: bytes, low: bytes, starts: list[int]) -> Iterator[Span]:
 
 
 def _prompt(data: bytes, sign: int) -> tuple[int, bool, re.Pattern[bytes]] | None:
-    """Return the offset of a prompt's sign, whether the prompt is certain, and the pattern of its lines.
-    Return None if there is no prompt."""
+    """Return the offset of a prompt's sign, True if the prompt is certain, and the pattern for its lines;
+    None if there is no prompt."""
     least = max(0, sign - _REACH)
     real = data.rfind(b"\n", least, sign)
     of_string = max(data.rfind(end, least, sign) for end in _QUOTES)
@@ -283,7 +283,7 @@ def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
 
 def _alone(data: bytes, line: re.Match[bytes]) -> tuple[int, int]:
     """Return the range of the only word in a line, or (0, 0) if the line has several words."""
-    # The pattern of a line's prefix expects a space at the end, and an empty line lacks it.
+    # `_FRONTS` expects a space at the end of the prefix, and an empty line has no space.
     front = _FRONTS.match(line[1] + b" ")
     value = _VALUE.match(data, line.start(1) + (front.end() if front else 0), line.end(1))
     return value.span(1) if value else (0, 0)

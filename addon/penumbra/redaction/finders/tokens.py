@@ -6,8 +6,8 @@ or with `whole`, searches the whole text.
 A token without a rule has a short prefix and a long random tail, or one of the forms in `_DOTTED`. Hashes,
 names made of words, and ids with well-known prefixes are not tokens.
 
-A terminal may break a token into several lines. Lines are joined only if their width, or random characters
-in the next line, show that they belong together.
+A terminal may break a token into several lines. Lines are joined only if the first line is wide or the next
+line is random.
 """
 
 from __future__ import annotations
@@ -130,10 +130,9 @@ _ARMOURED = re.compile(
 
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
-    """Return the end of a word that begins at `start` and may continue after `end`, the end of its line.
-    Return `end` unless the next lines show that they continue the word. The word ends with the line on which
-    its length exceeds `most`. A line that begins with one of `begins` starts a new word. `begins` are in
-    lower case."""
+    """Return the end of a word that begins at `start`. Its line ends at `end`. If the next lines do not
+    continue the word, return `end`. The word ends with the line on which its length exceeds `most`. A line
+    that begins with one of `begins` starts a new word. `begins` are in lower case."""
     width = end - _line_begin(data, start)
     is_hex = _is_hex(data[start:end])
     at = end
@@ -167,7 +166,7 @@ def _line_begin(data: bytes, at: int) -> int:
 
 
 def is_armour(data: bytes, start: int, end: int) -> bool:
-    """Return whether a word is a whole base64 line of a certificate or mail."""
+    """Return whether a word is a whole line of base64, as in a certificate or mail."""
     start += data[start - 1 : start + 1] == b"\\n"  # Skip an escaped line break.
     if end - start not in _ARMOUR_WIDTHS:
         return False
@@ -191,19 +190,19 @@ _REST = re.compile(
 WRAPS = re.compile(
     rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
 )
-"""This pattern matches a word at the end of a line and a word at the beginning of the next line."""
+"""This pattern matches the last word of a line and the first word of the next line."""
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
 """This pattern matches a `^` in a regular expression, unless it negates a character class."""
 _MEMORY = 16 << 20
-"""The greatest number of bytes of memory for each alternative of a combined pattern."""
+"""Bytes of memory that RE2 may use for each alternative of a combined pattern."""
 _AFTER_WRAP = 64
-"""The greatest number of bytes that a match of `WRAPS` has after the end of the first word."""
+"""The greatest number of bytes from the end of the first word to the end of a match of `WRAPS`."""
 _AHEAD = 4_096
-"""The greatest number of bytes after an anchor in which one search looks for the next match."""
+"""One search for the next match covers at most this number of bytes after an anchor."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
-"""The characters between the parts of a token. `wraps` looks for no broken token after such a character."""
+"""The characters between the parts of a token. A broken token does not begin after such a character."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
 _NEAR_HOST = re.compile(rb"@(?:127\.|\[::1\]|[A-Za-z0-9_-]{1,63}(?![A-Za-z0-9_.-]))")
 """This pattern matches a loopback address, or a host name without a domain."""
@@ -232,14 +231,14 @@ _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
 """The greatest number of bytes before a value that are searched for an opening bracket."""
 _BEGINNING = 600
-"""The number of bytes after an anchor that are enough to tell whether a long value is random."""
+"""The first bytes after an anchor, up to this number, show whether a long value is random."""
 _LOOK = 256
 """The greatest number of tested characters of a value. Without a limit, hostile texts take too long."""
 
 
 def around(rule: Rule, data: bytes, anchors: list[int]) -> Iterator[Span]:
-    """Yield the secrets of a rule whose matches may begin before an anchor. `anchors` are sorted offsets.
-    Overlapping windows are searched together."""
+    """Yield the secrets of a rule whose matches may begin before an anchor. `anchors` are sorted offsets. If
+    the windows around anchors overlap, they are searched together."""
     start = end = 0
     for anchor in (*anchors, None):
         if anchor is None or anchor - rule.before > end:
@@ -261,9 +260,9 @@ class Anchor:
     """An `Anchor` has the rules and finders of one anchor."""
 
     begins: tuple[Rule, ...]
-    """Rules whose matches begin with the anchor."""
+    """Rules with matches that begin with the anchor."""
     around: tuple[Rule | Finder, ...] = ()
-    """Rules and finders whose matches contain the anchor anywhere."""
+    """Finders, and rules with matches that may contain the anchor anywhere."""
 
     @classmethod
     def of(cls, owners: Iterable[Rule | Finder]) -> Anchor:
@@ -293,15 +292,15 @@ class Anchor:
 
     @cached_property
     def _pattern(self) -> Linear | None:
-        """The pattern for all rules in `begins`; None if a rule must be tried by itself."""
+        """One pattern for all rules in `begins`; None if a rule has no such pattern."""
         looks = [_loosened(rule) for rule in self.begins]
         if not all(looks):
             return None
         return Linear(b"|".join(b"(?:%b)" % look for look in looks), latin1(_MEMORY * len(looks)))
 
     def following(self, data: bytes, at: int, last: int) -> int:
-        """Return the first offset, not before `at`, where a rule may match within a line. `last` is the
-        offset of the last anchor in the text."""
+        """Return the first offset, from `at` on, where a rule may match within a line. The last anchor of the
+        text is at `last`."""
         if self._pattern is None:
             return at
         last = min(last, at + _AHEAD)
@@ -310,13 +309,12 @@ class Anchor:
             start = self._pattern.here(data, at, end)[0][0]
         else:
             start = self._pattern.place(data, at, end)[0]
-        # A match that begins after `last` need not be the first one. The end of the search may cut off a
-        # longer match that begins earlier.
+        # The end of the search may hide a long match, so a match after `last` need not be the first.
         return start if 0 <= start <= last else last + 1
 
     def wraps(self, data: bytes, anchor: int) -> bool:
-        """Return whether a line break may divide a token at an anchor where `WRAPS` matches. The line is then
-        wide, or the next line begins with a random word."""
+        """Return whether a line break may divide the token at an anchor. `WRAPS` matches there. The line must
+        be wide, or the next line must begin with a random word."""
         if data[anchor - 1 : anchor] in _JOINTS:
             return False
         run = _RUN.match(data, anchor)
@@ -328,20 +326,19 @@ class Anchor:
 
     def secrets(self, data: bytes, at: int, wraps: bool, done: dict[str, int]) -> list[Span]:
         """Return the secrets that begin with the anchor at `at`. `wraps` is true if a line break may divide a
-        secret. `done` maps the id of each rule to the end of the rule's last secret, and is updated."""
+        secret. `done` maps the id of a rule to the end of its last secret. The method updates `done`."""
         begun: list[Span] = []
         for rule in self.begins:
             if at >= done.get(rule.id, 0) and (span := at_anchor(rule, data, at, wraps)):
                 done[rule.id] = span.end
                 begun.append(span)
-        # If one rule finds a value within its line, values of several lines that other rules find don't
-        # count.
+        # If a rule finds a value within one line, the longer values of other rules don't count.
         return [span for span in begun if b"\n" not in data[span.start : span.end]] or begun
 
 
 def _loosened(rule: Rule) -> bytes:
-    """Return a pattern without groups that matches wherever the rule matches, and perhaps elsewhere; empty if
-    there is no such pattern."""
+    """Return a pattern without groups that matches at least where the rule matches; empty if there is
+    none."""
     if rule.checksum:
         return b""
     regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
@@ -357,7 +354,7 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
     divide a secret."""
     if rule.checksum and (end := _checked_end(data, anchor)):
         return Span(anchor, end, rule.label, rule.id, rule.rank)
-    # Nearly all anchors are inside longer words. This test is faster than a match of the pattern.
+    # Nearly all anchors are inside longer words, and this test is faster than the pattern.
     if rule.boundary and not rule.group and not begins_word(data, anchor):
         return None
     harmless = rule.shows_early and _begins_harmlessly(rule, data, anchor)
@@ -376,7 +373,7 @@ def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
         return False
     start = match.start(1)
     text, rest = data[start : start + _LOOK], data[start + _LOOK : stop]
-    # Later steps may remove the end of the value, but must not reach the tested beginning.
+    # Later steps may shorten the value. They must not shorten its tested beginning.
     return text.isascii() and b"&" not in text and bool(rest.strip(_STOPS)) and not _is_random(text.decode())
 
 
@@ -394,7 +391,7 @@ def _checked_end(data: bytes, start: int) -> int:
 
 
 def _continued(rule: Rule, data: bytes, span: Span) -> Span:
-    """Return the span. If its line was broken, the span includes the part of the token on the next lines."""
+    """Return the span. If a line break divides the token, the span is extended to the token's end."""
     rest = _REST.match(data, span.end)
     if rest is None or rule.pattern.match(rest[1]):
         return span
@@ -407,7 +404,7 @@ def _continued(rule: Rule, data: bytes, span: Span) -> Span:
 
 
 def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
-    """Return the secret at `anchor` if a terminal or mail program broke its line, otherwise None."""
+    """Return the secret at `anchor` if a line break divides it; otherwise None."""
     run = _RUN.match(data, anchor, anchor + rule.window)
     rest = _REST.match(data, run.end()) if run is not None else None
     if run is None or rest is None or begins_with(rest[1], rule.anchors):
@@ -422,7 +419,7 @@ def _wrapped(rule: Rule, data: bytes, anchor: int) -> Span | None:
 
 
 def _joined(rule: Rule, data: bytes, start: int, end: int) -> bytes:
-    """Return the text without its line breaks if the rule matches all of it; otherwise empty."""
+    """Return the text without line breaks if the rule matches this whole text; otherwise an empty text."""
     text = flat(data[start:end])
     match = rule.pattern.match(text)
     return text if match and match.end() == len(text) else b""
@@ -445,10 +442,10 @@ def everywhere(rule: Rule, data: bytes) -> Iterator[Span]:
 
 _BEGINS, _GOES_ON, _DEPENDS = range(3)
 _AFTER = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
-"""A table that shows whether a word may continue after a byte. A placeholder may end with `]` (0x5D), so
-after this byte the text decides."""
+"""For each byte, whether a word may continue after it. After `]` (0x5D), the text decides, because a
+placeholder may end there."""
 MAY_GO_ON = bytes(after != _BEGINS for after in _AFTER)
-"""A table with 1 for each byte after which a word may continue, and 0 for each other byte."""
+"""For each byte, 1 if a word may continue after it, otherwise 0."""
 
 
 _TRACED = re.compile(
@@ -466,7 +463,7 @@ def begins_word(data: bytes, start: int) -> bool:
     after = _AFTER[data[start - 1]]
     if after != _GOES_ON:
         return after == _BEGINS or not placeholder.ends(data, start)
-    # The second last character is tested first: it shows whether an escape may end here.
+    # The byte before the last shows whether an escape may end here.
     if start == 1 or data[start - 2] not in _WITHIN_ESCAPE:
         return False
     before = data[max(0, start - 6) : start]
@@ -505,7 +502,8 @@ def _accept(rule: Rule, data: bytes, match: Found) -> Span | None:
 
 
 def _closes_earlier(data: bytes, start: int, end: int) -> bool:
-    """Return whether a value ends with a bracket whose opening bracket is before the value in the line."""
+    """Return whether a value ends with a closing bracket. The opening bracket is on the line, before the
+    value."""
     bracket = data[end - 1 : end]
     opening = _BRACKETS.get(bracket)
     if opening is None or opening in data[start:end]:
@@ -515,8 +513,7 @@ def _closes_earlier(data: bytes, start: int, end: int) -> bool:
 
 
 def _repeats_user(data: bytes, start: int, end: int) -> bool:
-    """Return whether a password equals its user's name and the host is local, as in
-    `guest:guest@localhost`."""
+    """Return whether user and password are equal and the host is local, as in `guest:guest@localhost`."""
     value = data[start:end]
     return data[max(0, start - len(value) - 4) : start] == b"://" + value + b":" and bool(
         _NEAR_HOST.match(data, end)
@@ -612,8 +609,8 @@ def _is_literal(text: str) -> bool:
     text = text[:_LOOK]
     if is_favourite(text):
         return True
-    # Passwords that people choose mostly begin with a capital or have no capitals. `parsedURL.password` is
-    # therefore probably source code.
+    # Few chosen passwords have their first capital after other letters, so `parsedURL.password` is probably
+    # source code.
     member = has_shape(text, "member") and text[0].islower() and not text.islower()
     return not (member or is_placeholder(text) or is_reference(text))
 

@@ -1,8 +1,8 @@
 """This module reads a value from its beginning: up to a quote, or as a run of characters without quotes.
 
 A string can be nested in another string. At level n, the quote of a string has 2**n - 1 backslashes before
-it. If the content of the string ends with backslashes, they add a multiple of 2**(n + 1). The level of a
-quote is therefore the number of times that (backslashes + 1) can be halved.
+it. Backslashes at the end of the string's content add a multiple of 2**(n + 1). The level of a quote is
+therefore the number of times that (backslashes + 1) can be divided by 2.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penumbra.redaction.values import Style, has_digit, is_opaque, is_wordy, kin
 _ESCAPED = re.compile(rb"(?<!\\)(\\++)(\"|u0022)")
 _NEW_LINES = re.compile(rb"\n|(?<!\\)(\\++)n")
 _LONGEST_ESCAPE = 64
-"""The greatest number of backslashes before a quote that are counted."""
+"""Before a quote, at most this number of backslashes is counted."""
 _REACH = 256
 
 
 def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
-    """Return the end of a string that begins before `at` and ends at or before `end`. `closed` is true if
-    the quote at `end` is of the same kind as the string's opening quote.
+    """Return the end of a string that begins before `at` and ends at or before `end`. `closed` is true if the
+    string's kind of quote is at `end`.
 
     A closed string ends at `end` if all escaped quotes before `end` have a deeper level than the string.
     Any other string ends at its first escaped quote. The level of the string is the level of the nearest
@@ -43,8 +43,8 @@ def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
 
 
 def _level(data: bytes, at: int) -> int:
-    """Return the level of the nearest quote before `at`. Escaped line breaks after this quote also show a
-    level. The lowest of these levels is returned."""
+    """Return the level of the nearest quote before `at`. Escaped line breaks after this quote also have
+    levels. The lowest level is returned."""
     quote, level = _quote_before(data, at)
     for line in _NEW_LINES.finditer(data, quote, at) if level else ():
         level = min(level, _halvings(len(line[1])) if line[1] else 0)
@@ -52,8 +52,8 @@ def _level(data: bytes, at: int) -> int:
 
 
 def _quote_before(data: bytes, at: int) -> tuple[int, int]:
-    """Return the offset and the level of the nearest quote before `at`. A quote has two spellings, and one of
-    them may be missing from the whole text. The search therefore goes back in growing steps."""
+    """Return the offset and the level of the nearest quote before `at`. The search goes back in growing
+    steps, because one of the two spellings of a quote may be missing from the text."""
     reach = _REACH
     while True:
         low = max(0, at - reach)
@@ -68,9 +68,8 @@ def _quote_before(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _escape(backslashes: int, *, bare: bool) -> tuple[int, int]:
-    """Return the level of a quote with this number of backslashes, and the number of backslashes that belong
-    to the quote. A `bare` quote is written as `"`. Any other quote is `u0022` after a backslash of its
-    own."""
+    """Return the level of a quote with this number of backslashes, and how many of these backslashes escape
+    the quote. A `bare` quote is written as `"`. Any other quote is written as `\\u0022`."""
     coded = 0 if bare else _halvings(backslashes)
     level = _halvings((backslashes >> coded) + 1)
     return coded + level, (1 << level) - 1 << coded
@@ -94,8 +93,8 @@ _LONGEST_LINE = 400
 
 
 def before_bar(data: bytes, start: int, end: int) -> int:
-    """Return the end of a value that may contain a `|`. If a command or a table cell follows the `|`, the
-    value ends before the `|`. Otherwise the `|` may be part of a password."""
+    """Return the end of a value that may contain a `|`. Before a command or a table cell, the `|` ends the
+    value. Any other `|` may be part of a password."""
     bar = data.find(b"|", start, end)
     if bar >= 0 and _is_in_row(data, start, bar):
         return bar
@@ -124,14 +123,14 @@ def _is_in_row(data: bytes, at: int, bar: int) -> bool:
 
 
 def unframed(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the range between `<` and `>` if it has a random value; otherwise the whole range. Words between
-    `<` and `>` are a field that must be filled in."""
+    """Return the range between `<` and `>` if a random value is there; otherwise the whole range. Words
+    between `<` and `>` are a field to be filled in."""
     framed = _FRAMED.fullmatch(data, start, end)
     return framed.span(1) if framed and _is_random(framed[1]) else (start, end)
 
 
 def framed_value(data: bytes, at: int) -> tuple[int, int] | None:
-    """Return the range between the `<` at `at` and its `>` if it has a random value; otherwise None."""
+    """Return the range after the `<` at `at`, up to its `>`, if a random value is there; otherwise None."""
     framed = _FRAMED.match(data, at)
     return framed.span(1) if framed and _is_random(framed[1]) else None
 
@@ -142,11 +141,11 @@ def _is_random(inside: bytes) -> bool:
 
 
 def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the range between two quotes that are entities such as `&quot;`; otherwise the whole range."""
+    """Return the range between two entities such as `&quot;`; the whole range if there are none."""
     opener = QUOTE_ENTITY.match(data, start, end)
     if opener is None:
         return start, end
-    # The match may end before the semicolon of the last entity.
+    # The range may end before the semicolon of the last entity.
     stop = data.find(opener[0][:-1], opener.end(), end)
     return opener.end(), stop if stop >= 0 else end
 
@@ -154,7 +153,7 @@ def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
 LOOK = 512
 """The greatest number of bytes that are read of one value."""
 LONGEST_JUDGED = 256
-"""The greatest number of characters of a value that decide whether it is a secret."""
+"""Only this number of characters, at the beginning of a value, decides whether it is a secret."""
 _RUN = re.compile(rb"[^\s\"'`<>\\\x1b\x00]{1,512}")
 RUN_ODD = re.compile(rb"[^\s\"'`\\\x1b\x00]{1,512}")
 RUN_CODE = re.compile(rb"[^\s\"'`<>\\\x1b\x00,;&|(){}\[\]]{1,512}")
@@ -166,8 +165,8 @@ RUN_CSV = re.compile(rb"[^\s\"'`<>\\\x1b\x00,]{1,512}")
 _PERCENT_END = re.compile(
     rb"%(?:25)?(?:26|0[aAdD]|22|20|29|3[bB]|2[cC]|5[dD]|7[dD])|&(?:amp|quot|apos|#39|#34|#x27);|\xe2\x80[\x99\x9d]|\xe3\x80[\x81\x82]|\xef\xbc[\x8c\x9b]"
 )
-"""This pattern matches a text that ends a value within a run of characters. Such a text is a percent escape
-such as `%26`, an HTML entity, a closing typographic quote, or a full-width comma, semicolon or full stop."""
+"""This pattern matches a text that ends a value: a percent escape such as `%26`, an HTML entity, a closing
+typographic quote, or a full-width comma, semicolon or full stop."""
 _INSIDE = {q: re.compile(rb"(?:[^\"" + q + rb"\\\r\n]|\\[^\r\n]){0,512}") for q in (b'"', b"'", b"`")}
 _INSIDE_ESCAPED = re.compile(rb"(?:[^\\\"\r\n]|\\{1,31}u00(?:2[1346-9a-f]|3[c-e]|26))" + rb"{0,512}")
 _TRIM = b".,;:"
@@ -186,8 +185,7 @@ class Value(NamedTuple):
 
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
     """Return the value at `at`; None if there is none. A value with an opening quote, `opener`, ends at the
-    closing quote. Any other value is the match of `run`, without the signs at its end that are not part of
-    the value."""
+    closing quote. Any other value is the match of `run`, without signs such as `,` at its end."""
     if not opener:
         if data.startswith(b"&", at) and (entity := QUOTE_ENTITY.match(data, at)):
             return _between_entities(data, entity)
@@ -195,7 +193,7 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
         if match is None:
             framed = framed_value(data, at)
             return Value(*framed, style) if framed else None
-        # The search is slow, and most values contain none of these characters.
+        # `_PERCENT_END` is slow, and most values contain none of these characters.
         may_be_cut = b"%" in match[0] or b"&" in match[0] or not match[0].isascii()
         cut = _PERCENT_END.search(data, at, match.end()) if may_be_cut else None
         end = cut.start() if cut else match.end()
@@ -218,8 +216,8 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
 def secret(
     data: bytes, value: Value, name: Name, place: str, least: Strength = Strength.STRONG
 ) -> Span | None:
-    """Return the span of a value if the value is a secret and its name has at least the strength `least`;
-    otherwise None. `place` is the first part of the rule's id, such as `column`."""
+    """Return the span of a value if it is a secret; otherwise None. The name needs at least the strength
+    `least`. The rule's id begins with `place`, such as `column`."""
     if name.strength < least or not may_be_secret(data, value, name.strength):
         return None
     sure = name.strength > Strength.WEAK and is_unmistakable(_text(data, value), name.strength)

@@ -1,8 +1,8 @@
 """This module replaces placeholders by their values in the arguments of a tool call that edits a file.
 
-The arguments arrive in fragments of any size. Fragments are passed on at once up to the first placeholder
-with a known value. All later text waits until the call ends, because a second path or a duplicate key may
-still change which file the call edits. In case of doubt a placeholder stays.
+The arguments arrive in fragments of any size. Text is forwarded at once, up to the first placeholder with a
+known value. Later text waits for the end of the call, because a second path or a repeated key may still
+change which file the call edits. In case of doubt a placeholder stays.
 
 The values are kept only in memory, separately for each conversation. Their total size is limited.
 """
@@ -27,13 +27,13 @@ from penumbra.compress.calls.classify import classify
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.short_texts import remembered
 
-# A value is written only into the file that it was read from. The files are on the client's disk, so paths
+# A value is only written into the file from which it was read. The files are on the client's disk, so paths
 # are compared as text, and only normalised paths are accepted. A relative path starts at the working folder
 # that the call or the conversation states. If neither states a folder, a relative path equals only the same
 # relative path. After a call that may have changed the folder, a relative path counts only if the call states
 # an absolute folder.
 Kind = Literal["path", "patch", ""]
-"""How a call names the file to edit: in an argument or in a patch; empty if the call edits no file."""
+"""Where a call names the file that it edits: in an argument or in a patch; empty if it edits no file."""
 _OF_FILES = ("read", "edit", "write")
 _WORD = re.compile(r"[\w.-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
@@ -73,12 +73,12 @@ def names_file(member: str) -> bool:
 
 
 def folder_keys() -> tuple[str, ...]:
-    """Return the names of arguments that contain the folder in which a call runs."""
+    """Return the names of the arguments that say in which folder a call runs."""
     return tuple(_table()["folders"])
 
 
 def built_in_path(tool: str) -> str:
-    """Return the name of the path argument in calls of a provider's tool, or an empty text."""
+    """Return the name of the argument with the path in calls of a provider's tool; empty for other tools."""
     return str(_table()["built_in"].get(tool, ""))
 
 
@@ -101,8 +101,8 @@ def moves(tool: str, texts: Iterable[str]) -> bool:
 
 
 def edit_kind(tool: str) -> Kind:
-    """Return the way in which a tool names the file to edit. For a tool of an MCP server the result is empty,
-    because the server may run on another machine."""
+    """Return where calls of a tool name the file that they edit. The result is empty for a tool of an MCP
+    server, because the server may run on another machine."""
     if tools.is_mcp(tool):
         return ""
     if tool in _table()["patches"]:
@@ -142,10 +142,9 @@ def _is_absolute(path: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """Return the path with slashes if it names the same file for every program; otherwise an empty string.
-    A path with `..` may lead through a symbolic link. On some systems, a path names another file if it
-    begins with a special character of the shell. So does a path with a part that ends with a space or full
-    stop."""
+    """Return the path with slashes if it names the same file for every program; otherwise an empty string. A
+    path with `..` may lead through a symbolic link. On some systems, a path names another file if it begins
+    with a special character of the shell, or if a part of the path ends with a space or full stop."""
     drive = _DRIVE.match(path)
     if drive:
         path = path.replace("\\", "/")
@@ -183,8 +182,8 @@ def _workdir(arguments: Any) -> str | None:
 
 
 def stated_folder(opening: str, data: bytes) -> str:
-    """Return the absolute working folder that `opening`, the first user turn, states. The result is empty if
-    no folder is stated, or if the whole request, `data`, states several folders."""
+    """Return the absolute working folder that `opening` (the first user turn) states; empty if it states
+    none, or if `data` (the whole request) states several."""
     pattern = _table()["stated"]
     if (stated := re.search(pattern, opening)) is None:
         return ""
@@ -198,7 +197,7 @@ MAX_SCOPES = 256
 MAX_CHARACTERS = 1_000_000
 """The greatest total size of the `Read`s in one scope. A scope is usually a conversation."""
 _OF_EACH = 500
-"""The size of a `Read` in addition to the characters of its values."""
+"""A `Read` counts as this number of characters plus those of its values."""
 _LONGEST_LINE = 1_000
 """The greatest number of characters in a line of a value."""
 _NUMBERED = re.compile(r"\n[ \t]*[0-9]+[ \t]*[\t:|\u2192]")
@@ -213,12 +212,12 @@ class Read:
     """Maps each placeholder to its secret value."""
 
     def size(self) -> int:
-        """Return the number of characters in the values, plus `_OF_EACH` for the key and the path."""
+        """Return the number of characters in the values, plus `_OF_EACH`, which is for key and path."""
         return _OF_EACH + sum(map(len, self.values.values()))
 
 
 class Values:
-    """A `Values` contains the values that one response may get, by file."""
+    """A `Values` contains, for each file, the values that one response may get."""
 
     def __init__(self, reads: Iterable[Read] = ()) -> None:
         """Collect the values of `reads`. A placeholder with several values is left out."""
@@ -271,7 +270,8 @@ class Vault:
             return key in self._scopes.get(scope, ())
 
     def keep(self, scope: bytes, key: bytes, path: str, values: Mapping[str, str]) -> None:
-        """Store the values that were redacted in a result. `path` is the file that it shows, or empty."""
+        """Store the values that were redacted in a result. `path` is the file of the result; empty if
+        unknown."""
         with self._lock:
             reads = self._scopes.get(scope)
             if reads is None:
@@ -291,8 +291,8 @@ class Vault:
 
 
 def exact(values: Mapping[str, str], text: str) -> dict[str, str]:
-    """Return the values that the text probably shows as the file has them. Values that a tool may have
-    truncated, numbered, coloured, or escaped for JSON are left out."""
+    """Return the values that are probably the same in the text and in its file. A tool may have truncated,
+    numbered, coloured or escaped the other values."""
     is_json = text.lstrip()[:1] in ("{", "[")
     return {
         mark: value
@@ -313,23 +313,22 @@ _FIRST, _LAST = "*** Begin Patch", "*** End Patch"
 _SILENT = (_FIRST, _LAST, "*** End of File")
 """Lines of a patch that begin with `***` and contain no path."""
 _ODD_BREAKS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""This pattern matches a character that only some programs take for a line break."""
+"""This pattern matches a character that is a line break for some programs only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """An `Edited` tells how the calls of a tool name the file that they edit."""
+    """An `Edited` says where the calls of a tool name the file that they edit."""
 
     member: str = ""
-    """The name of the only argument that contains a path; empty if a patch contains the path."""
+    """The name of the only argument with a path; empty if the path is in a patch."""
     in_lines: bool = False
     """True if the new text is in a patch. Each line of a patch begins with `+`, `-` or a space."""
 
 
 def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
-    """Return how the calls of a tool name their file; None if the tool edits no file or the file is
-    uncertain. `declared` maps a tool to the only property of its schema that may contain a path, or to an
-    empty string."""
+    """Return where the calls of a tool name their file; None if the tool edits no file or the file is
+    uncertain. `declared` maps a tool to its only argument that may contain a path, or to an empty string."""
     kind = edit_kind(tool)
     if not kind:
         return None
@@ -351,16 +350,16 @@ class Restorer:
     used: dict[str, str] = field(default_factory=dict)
     """The values that the call got, by placeholder."""
     note: Callable[[str, str, Mapping[str, str]], None] | None = None
-    """A function that is called at the end of a call that got values. The function gets the arguments that
-    the model wrote, the arguments with values, and the values."""
+    """A function to be called after a call that got values: with the arguments that the model wrote, the
+    arguments with values, and the values."""
     _pieces: list[str] = field(default_factory=list)
     _passed: int = 0
-    """The number of characters that were already passed on."""
+    """The number of characters that `feed` has returned."""
     _tail: str = ""
     _waits: bool = False
 
     def feed(self, fragment: str) -> str:
-        """Take a fragment. Return the characters that can be passed on now; there may be none."""
+        """Take a fragment, and return the text that the client can get now. The text may be empty."""
         self._pieces.append(fragment)
         if self._waits:
             return ""
@@ -371,7 +370,7 @@ class Restorer:
         return out
 
     def finish(self) -> str:
-        """Return the arguments that were not passed on before the end of the call."""
+        """End the call, and return the text that `feed` has not returned, with values."""
         if not self._tail and not self._waits:
             return ""
         text = "".join(self._pieces)
@@ -393,8 +392,7 @@ class Restorer:
         return rest
 
     def _certain(self, text: str) -> int:
-        """Return the number of characters before the first placeholder with a value, or before an incomplete
-        placeholder at the end."""
+        """Return the number of characters before the first placeholder that has a value or is incomplete."""
         at = 0
         while (bracket := text.find("[", at)) >= 0:
             mark = PATTERN.match(text, bracket)
@@ -407,8 +405,8 @@ class Restorer:
         return len(text)
 
     def _marks(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
-        """Yield each placeholder with the file to which the call writes it; yield nothing if any placeholder
-        is uncertain."""
+        """Yield each placeholder with the file to which the call writes it. If one is uncertain, yield
+        none."""
         marks = list(PATTERN.finditer(text))
         if self.freeform:
             places = patch_marks(text, self.folder, None)
@@ -423,8 +421,8 @@ class Restorer:
 def restorer_of(
     tool: str, values: Values, folder: Folder, declared: Mapping[str, str], *, freeform: bool
 ) -> Restorer | None:
-    """Return a restorer for a call's arguments; None if they may get no values. The arguments are plain text
-    if `freeform` is true, and otherwise JSON."""
+    """Return a restorer for the arguments of a call; None if they may get no values. With `freeform`, the
+    arguments are plain text and not JSON."""
     how = edited(tool, declared) if values else None
     if how is None or (freeform and how.member):
         return None
@@ -432,7 +430,7 @@ def restorer_of(
 
 
 def may_become(text: str) -> bool:
-    """Return whether a text that begins with `[` may be an incomplete placeholder."""
+    """Return whether a text that begins with `[` may be the beginning of a placeholder."""
     if len(text) <= len(_HEAD):
         return _HEAD.startswith(text)
     return text.startswith(_HEAD) and _BEGUN.fullmatch(text, len(_HEAD)) is not None

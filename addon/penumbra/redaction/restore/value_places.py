@@ -1,7 +1,7 @@
 """This module finds the places of values in the arguments of past calls.
 
-Clients send the arguments of past calls again, as text or as JSON that may be formatted differently. Only the
-bytes of each value are replaced. The arguments then have the placeholders that the model wrote.
+Clients repeat the arguments of past calls, as text or as JSON in another format. Each value in them is
+replaced by the placeholder that the model wrote. No other byte changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+|\\", re.DOTALL
 )
 _LONG = 16
-"""The least number of characters in a value that is also found if a word character adjoins one end."""
+"""A shorter value is not found if a letter, digit or `_` is next to it."""
 _WORD = re.compile(r"\w")
 _SPELLINGS = 4
 """The number of spellings of a value that are searched for: plain, and escaped one to three times."""
@@ -38,7 +38,7 @@ class Leaf:
     value: Raw
     """The string in `document`."""
     inner: tuple[Document, Raw] | None = None
-    """The JSON in the string `value`, and the leaf's string in this JSON; None if `value` is other text."""
+    """If `value` contains JSON: its document, and the string in this document; None for other text."""
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
@@ -113,7 +113,7 @@ def _inside(document: Document, value: Raw) -> tuple[int, str]:
 
 
 def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Return the stretches of a decoded string as stretches of `raw`, the same string in JSON."""
+    """Return the stretches of a string as stretches of `raw`, which is the string as JSON."""
     if "\\" not in raw:
         return list(stretches)
     places: dict[int, int] = {}
@@ -130,7 +130,7 @@ def _outwards(raw: str, stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
-    """Return the places of values, by placeholder, in a text. Short values are found only as whole words."""
+    """Return the places of the values in a text. Short values are found only as whole words."""
     by_value = {value: mark for mark, value in sorted(values.items(), reverse=True) if value in text}
     if not by_value:
         return []
@@ -143,8 +143,8 @@ def found(text: str, values: Mapping[str, str]) -> list[Stretch]:
 
 
 def _is_part(text: str, start: int, end: int) -> bool:
-    """Return whether a match is part of a longer word. A long match is part of a word only if both of its
-    ends adjoin word characters."""
+    """Return whether a match is part of a longer word. The word of a long match must continue at both
+    ends."""
     before = start > 0 and bool(_WORD.match(text[start - 1]))
     after = end < len(text) and bool(_WORD.match(text[end]))
     return (before and after) if end - start >= _LONG else (before or after)
@@ -161,7 +161,7 @@ def replaced(text: str, stretches: Iterable[Stretch]) -> str:
 
 
 def swept(content: bytes, values: Mapping[str, str]) -> bytes:
-    """Return the bytes with values replaced by placeholders. Nested JSON strings count, too."""
+    """Return the bytes with placeholders in place of values, also of values that are escaped in JSON."""
     spelled: dict[bytes, bytes] = {}
     for mark, value in values.items():
         for ascii_only in (False, True):
@@ -175,7 +175,7 @@ def swept(content: bytes, values: Mapping[str, str]) -> bytes:
 
 
 def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
-    """Return the places of the values in `sent`, a string that the model wrote as `written`."""
+    """Return the places of the values in `sent`. The model wrote this string as `written`."""
     stretches: list[Stretch] = []
     at = shift = 0
     for match in PATTERN.finditer(written):
@@ -188,8 +188,8 @@ def aligned(written: str, sent: str, used: Mapping[str, str]) -> list[Stretch]:
 
 
 def sent_stretches(written: str, sent: str, used: Mapping[str, str]) -> Iterable[tuple[str, list[Stretch]]]:
-    """Yield each string in `sent` that contains values, with the places of the values. `sent` are the
-    arguments with values, and `written` are the arguments as the model wrote them."""
+    """Yield each string with values in `sent`, and the places of these values. `sent` are the arguments with
+    values, and `written` are the arguments that the model wrote."""
     before, after = _parsed(written), _parsed(sent)
     if before is None or after is None:
         pairs = [(written, sent)]
