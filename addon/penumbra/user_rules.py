@@ -50,7 +50,8 @@ NONE = "off"
 
 def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path | None:
     """Return the folder that a setting names. For an empty setting, return the folder in the user's
-    configuration folder if it exists, otherwise None. Raises RuleError for a folder that does not exist."""
+    configuration folder; None if there is no such folder. Raises RuleError for a folder that does not
+    exist."""
     if setting == NONE:
         return None
     if setting:
@@ -205,8 +206,7 @@ def _add_rules(read: UserRules, kind: str, name: str, content: Any) -> None:
 
 
 def _unusable(entry: Mapping[str, Any], label: str) -> Iterator[str]:
-    """Yield problems that the schema can't find and that make a rule unusable: missing groups of its
-    patterns, or a missing label."""
+    """Yield problems that the schema can't find: groups that are missing in a pattern, or a missing label."""
     from penumbra.compress.families.family import Family
     from penumbra.compress.families.patterns import LinearPattern
     from penumbra.redaction import rule as secret_rule

@@ -1,5 +1,5 @@
-"""This package has the schemas of rule files. A file has a type if users can extend the file, or if the file
-is converted to the type when it is read. Tests check the other files, which only Penumbra reads."""
+"""This package has the schemas of rule files. Files that users can extend have a type, and so do files that
+are converted to a type when they are read. All other files are checked only by tests."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
     group: AnyRegex
     """The lines, with groups `key` and `rest`."""
     also: Regex | None = None
-    """A pattern for lines that do not match `group`, but begin with the key of the nearest line before or
-    after them that matches. The pattern matches the text after the key, and has a group `rest`."""
+    """A pattern for further lines of a run, which don't match `group`. Such a line begins with the `key` of
+    the nearest line that matches. The pattern is for the text after the key, and has a group `rest`."""
     through: AnyRegex | None = None
     """Lines that may be within a run and don't belong to it."""
     header: str = "{key}"
@@ -99,16 +99,16 @@ class JoinRule(StepRule, frozen=True, kw_only=True):
 
 
 class NestRule(StepRule, frozen=True, kw_only=True):
-    """A `NestRule` writes the lines of each folder within those of the folder around it, indented."""
+    """A `NestRule` writes the lines of each folder, indented, below the lines of the folder around it."""
 
     nest: AnyRegex
     """The line above the lines of a folder. The line begins with the group `path`. Only the last part of the
-    path is written if the folder around it has a line. A match without the group means that lines are
-    missing, so the folder of the next lines is unknown."""
+    path is written if the folder around it has a line. If a line matches without the group, lines are
+    missing, and the folder of the next lines is unknown."""
 
 
 class SameRule(StepRule, frozen=True, kw_only=True):
-    """A `SameRule` replaces the matching lines of a text by one line if they are all equal."""
+    """A `SameRule` replaces the matching lines of a text by one line if all matching lines are equal."""
 
     same: AnyRegex
     say: str
@@ -132,13 +132,13 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     tail: Size = 0
     """The number of lines at the end of a run that stay."""
     by: str = ""
-    """A group that has only one value in a run. With `scattered`, each value has its own marker."""
+    """A group with the same value in all lines of a run. With `scattered`, each value has its own marker."""
     safe: bool = False
     """True if a line that matches never reports a failure, whatever its words are."""
     blanks: bool = False
     """True if blank lines don't end a run."""
     scattered: bool = False
-    """True if one marker replaces all lines of the text that match, in the place of the first."""
+    """True if one marker replaces all matching lines of the text, in the place of the first matching line."""
     nested: bool = False
     """True if a line stays when a more deeply indented line below it stays."""
     ended: AnyRegex | None = None
@@ -163,11 +163,11 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     head: Size = 1
     """The number of lines at the beginning of a block that stay."""
     safe: bool = False
-    """True if lines with failures stay, below the marker of their block. Of several such lines of one kind,
-    only one is written."""
+    """True if lines with failures stay, below the marker of their block. Of several lines of one kind, only
+    one is written."""
     scattered: bool = False
-    """True if one marker replaces all blocks of the text, in the place of the first. Failures stay in their
-    places."""
+    """True if one marker replaces all blocks of the text, in the place of the first block. Failures stay in
+    their places."""
     warnings: bool = False
     """True if warnings, too, stay below the marker of a `safe` rule."""
     tells: AnyRegex | None = None
@@ -176,12 +176,12 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     """Patterns for the omitted lines that are counted, by the name of the count. With `scattered`, a count is
     for all shortened blocks."""
     places: dict[str, AnyRegex] = field(default_factory=dict)
-    """Patterns of lines that name a place in a file, by the name of the group that matches the place. A block
-    without such lines stays."""
+    """Patterns for lines with a place in a file, by the name of the group that matches the place. A block
+    without these lines stays."""
 
 
 class MemberRule(StepRule, frozen=True, kw_only=True):
-    """A `MemberRule` replaces each line that is a JSON object by one text of the object."""
+    """A `MemberRule` replaces each line that is a JSON object by one text in the object."""
 
     member: AnyRegex
     path: str
@@ -249,8 +249,8 @@ class FamilyRule(Strict, frozen=True):
     match: tuple[str, ...] = ()
     """Command lines that belong to the family."""
     unless: tuple[str, ...] = ()
-    """Options with which the output has another form. A command with one of them does not belong to the
-    family."""
+    """Options with which the output has another form. A command with one of these options does not belong to
+    the family."""
     selected: bool = False
     """True if the steps also run on filtered lines (`| grep x`)."""
     alone: bool = False
@@ -261,20 +261,20 @@ class FamilyRule(Strict, frozen=True):
     """The smallest limit in bytes for an excerpt of the output."""
     prints: Literal["run", "names", "texts", "states"] = "run"
     """Kind of the output: the progress of a run, names of files, texts that people wrote, or states of
-    things. Lines of `texts` never report a failure. Lines of `states` report a failure only if they state it
-    in the way that programs do."""
+    things. A line of `texts` never counts as a failure. A line of `states` counts as a failure only if it has
+    the form in which programs report failures."""
     shape: ShapeRule = field(default_factory=ShapeRule)
     """The shape that the text must have."""
     inner: AnyRegex | None = None
     """Lines that announce the command whose output follows, with a group `command`."""
     distinct: bool = False
     """True if only this family writes lines that match `shape.any` or `inner`. If the same command line also
-    prints files, the first and the last such line show where the output begins and ends."""
+    prints files, the first and the last of these lines show where the output begins and ends."""
     hides_blocks: bool = False
     """True if the steps leave out whole blocks of other programs, such as generated files or output of
     passing tests."""
     fallback: tuple[str, ...] = ()
-    """Families that are tried, by their shapes, if this family does not fit or has no steps."""
+    """Families that are tried, by their shapes, if this family has no steps or its shape does not fit."""
     steps: tuple[AnyStep, ...] = ()
 
 

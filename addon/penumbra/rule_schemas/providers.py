@@ -1,4 +1,4 @@
-"""Schema of `providers.yaml`, which describes the requests that are calls of LLMs."""
+"""Schema of `providers.yaml`, which describes the requests that are LLM calls."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ class Providers(Strict, frozen=True):
     sockets: dict[str, Any] = field(default_factory=dict)
     deviations: tuple[Any, ...] = ()
     examples: tuple[RequestExample, ...] = ()
-    """Requests with their APIs. The tests check them, and Penumbra checks those of a user's file."""
+    """Requests with their APIs. Tests check Penumbra's examples, and Penumbra checks the user's."""

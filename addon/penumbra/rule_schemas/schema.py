@@ -23,7 +23,7 @@ Regex = Annotated[str, _REGEX]
 Regexes = str | tuple[str, ...]
 """One pattern or several."""
 AnyRegex = Annotated[Regexes, _REGEX]
-"""A pattern, or several patterns of which one must match."""
+"""A pattern, or several patterns. One of several patterns must match."""
 Size = Annotated[int, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -138,7 +138,7 @@ def patterns(kind: Any, value: Any, path: str = "") -> Iterator[tuple[str, str]]
 
 
 def broken_patterns(kind: Any, value: Any) -> Iterator[str]:
-    """Yield one line for each pattern that RE2 does not take."""
+    """Yield one line for each pattern that RE2 does not accept."""
     for path, pattern in patterns(kind, value):
         try:
             re2.compile(pattern, QUIET)

@@ -1,4 +1,4 @@
-"""Schema of the files of `rules/secrets`, which describe the forms of secrets and the words beside them."""
+"""Schema of the files of `rules/secrets`, which describe forms of secrets and the words beside secrets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Anchor = Annotated[str, Meta(min_length=3)]
 
 
 class SecretExamples(Strict, frozen=True):
-    """A `SecretExamples` has texts with and without secrets. The sign `¦` in them is removed before the test,
-    so that no file contains a whole secret."""
+    """A `SecretExamples` has texts with and without secrets. The sign `¦` within each secret is removed
+    before the test, so that no file contains a whole secret."""
 
     match: tuple[str, ...] = ()
     """Texts in which the part in `⟦ ⟧` must be replaced, and nothing else."""
@@ -39,7 +39,7 @@ class SecretRule(Strict, frozen=True):
     """Parts of the name of a secret without a prefix, such as `acme` for `ACME_API_KEY=…`, in upper or lower
     case. The name must also contain a word such as key or token. A rule with `beside` needs no anchors."""
     kind: Literal["token", "structure"] = "token"
-    """`token` if the value alone shows that it is a secret, `structure` if its surroundings show it."""
+    """`token` if the value shows that it is a secret, `structure` if only its surroundings show it."""
     group: Size | None = None
     """The number of the group that marks the secret, or 0 for the whole match. By default the first group, if
     there is one."""
@@ -80,4 +80,4 @@ class SecretFile(Strict, frozen=True):
 
     rules: tuple[SecretRule, ...]
     label: str = ""
-    """The label of rules without one."""
+    """The label of rules that have no `label`."""

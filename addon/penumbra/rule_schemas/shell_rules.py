@@ -66,7 +66,7 @@ class ReadRule(Strict, frozen=True):
     expression: bool = False
     """True if the first operand is an expression and not a file."""
     expression_options: tuple[str, ...] = ()
-    """Options whose value is the expression, so that all operands are files."""
+    """Options whose value is the expression. With one of these options, all operands are files."""
 
 
 class ShellRules(Strict, frozen=True):
@@ -109,7 +109,7 @@ class LogExample(Strict, frozen=True):
     log: bool
     text: str = ""
     data: bool | None = None
-    """True if the file is never edited. By default, this is so if the file is a log."""
+    """True if the file is never edited. By default, only logs are never edited."""
 
 
 class LogRules(Strict, frozen=True):

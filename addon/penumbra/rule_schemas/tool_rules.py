@@ -38,7 +38,7 @@ class UnknownToolRule(Strict, frozen=True):
 
     category: Category
     given: dict[str, Regex]
-    """Kinds of arguments (keys of `kinds`) that the call must have, with patterns for their values. An empty
+    """Arguments that the call must have: kinds (keys of `kinds`) with patterns for the values. An empty
     pattern matches any text."""
     only: tuple[str, ...] = ()
     """Kinds of further arguments that the call may have; without this key, any further arguments."""

@@ -33,15 +33,15 @@ class LearnedLimits:
     window: int = 0
     """The greatest number of tokens of a request and its response together, by the provider's count."""
     drop: bool = False
-    """True if reasoning is bound to another prefix, so that the provider must be asked to drop the
-    reasoning."""
+    """True if the provider must be asked to drop reasoning, because the reasoning is bound to another
+    prefix."""
     arguments: bool = False
     """True if arguments of calls may be shortened."""
     tools_first: bool = False
     """True if the provider refuses the declaration of a tool after a message."""
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
-        """Return these limits combined with those of `other`, which are newer and win if both are known."""
+        """Return the limits that are known in `other`, which is newer, and these limits for all others."""
         if other is NO_LIMITS:
             return self
         return LearnedLimits(*(getattr(other, name) or getattr(self, name) for name in _LIMITS))
@@ -109,8 +109,8 @@ class Conversations:
     ) -> None:
         """Store the state after a request of this conversation. The request declares the injected tool
         `tool`, or no such tool while `waits` is true. The provider caches the request for `life` seconds at
-        most. `start` is the key that `past` describes. The state under this key has no tool. `is_new` is true
-        if `past` has just found no state, so that this call looks only in memory.
+        most. `start` is the key that `past` describes. The state under this key has no tool. If `past` has
+        just found no state, `is_new` is true, and this call looks only in memory.
 
         A state is usually written at most once a minute. It is written at once if `waits` is true, if `tool`,
         `waits` or `life` has changed, or if decisions replaced earlier ones (`revised`). `Stores.written`

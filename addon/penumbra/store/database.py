@@ -1,10 +1,10 @@
-"""This module has the SQLite database of this machine, with its own thread and a limit on the time that a
-caller waits.
+"""This module has the SQLite database of this machine. The database has its own thread, and callers wait only
+for a limited time.
 
-The database's own thread opens the file at the start, so that the event loop does not wait for a disk. While
-the file can't be opened or written, the same tables live in memory (`database_file.py`). If the database
-hangs, the waiting requests give up after a time, and later requests do without the database until it answers.
-Background writes that follow each other quickly share a transaction.
+The thread opens the file at the start, so that the event loop does not wait for a disk. While the file can't
+be opened or written, the same tables live in memory (`database_file.py`). If the database hangs, the waiting
+requests give up after a time. Later requests do without the database until it answers. Background writes that
+follow each other quickly share a transaction.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class DiskAway(Exception):
-    """A `DiskAway` is raised if the disk does not answer, so that the result is unknown."""
+    """A `DiskAway` is raised if the disk does not answer. The result of the work is then unknown."""
 
 
 class Database:
@@ -65,7 +65,7 @@ class Database:
         self.patience = _LONGEST_WRITE
         """The greatest number of seconds that a caller waits for the disk."""
         self.last_patience = _LONGEST_HANG
-        """The greatest number of seconds that a request waits for a hanging disk if it can't do without the
+        """The greatest number of seconds that a request waits for a hanging disk if the request needs the
         database."""
         self.failures = 0
         """Number of look-ups that got no answer."""
@@ -100,9 +100,9 @@ class Database:
 
     async def run(self, work: Work[T]) -> T:
         """Run `work` and return its result. The changes are committed when `work` returns, and undone when
-        `work` raises. All work of one iteration of the event loop shares a transaction, and is run once more
-        if other work in the transaction raises. Raises DiskAway if the disk does not answer in time. While
-        the disk hangs, DiskAway is raised at once."""
+        `work` raises. All work of one iteration of the event loop shares a transaction. If one piece raises,
+        each piece is run again in its own transaction. Raises DiskAway if the disk does not answer in time.
+        While the disk hangs, DiskAway is raised at once."""
         if self.hangs:
             self.failures += 1
             raise DiskAway
@@ -204,7 +204,7 @@ class Database:
 
     @property
     def hangs(self) -> bool:
-        """Return whether the disk does not answer, so that only memory can be asked."""
+        """Return whether the disk does not answer. Only memory can then be asked."""
         return self._overdue is not None and not self._overdue.done()
 
     async def answers(self) -> bool:
@@ -228,13 +228,13 @@ class Database:
         _log.warning("%s: %s: the disk answers again%s", WARNING_ID, self.path, lost)
 
     def forget(self, kept: Collection[str]) -> None:
-        """Delete all rows, so that they can't be recovered, except those of the tables in `kept`."""
+        """Delete the rows of all tables but those in `kept`. Deleted rows can't be recovered."""
         self.filled.intersection_update(kept)
         self._begin_waiting()
         self._thread.submit(self._forget, [name for name in self.file.tables if name not in kept])
 
     def begin(self) -> None:
-        """Open the file, so that problems are logged at the start, and delete expired rows."""
+        """Open the file and delete expired rows. Problems are thus logged at the start."""
         self._thread.submit(self._run, lambda connection: None)
         self._thread.submit(self._evict)
 

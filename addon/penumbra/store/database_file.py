@@ -1,10 +1,10 @@
 """This module opens the database in its file, or in memory while the file can't be opened or written.
 
 While the file fails, a warning with a constant id is logged, and rows in the file are still read. New rows
-are written to the file as soon as that is possible. A damaged file, or a file of another program, is renamed.
-A new file then takes its place. A removed file is replaced, too. Rows of the old file are copied to the new
-file when a request needs them. Rows of a format that this release can't read are dropped. Only the user can
-read the file. If the file's folder is made, only the user can read the folder, too.
+are written to the file when it works again. A damaged file, or a file of another program, is renamed. A new
+file then takes its place. A removed file is replaced, too. Rows of the old file are copied to the new file
+when a request needs them. Rows of a format that this release can't read are dropped. Only the user can read
+the file. If the file's folder is made, only the user can read the folder, too.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def find(
 
 
 def write(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Write rows or replace existing ones, in the order of keys, so that each page of the index changes
+    """Write rows or replace existing rows. With the rows in the order of keys, each page of the index changes
     once."""
     connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", sorted(rows))
 
@@ -390,8 +390,8 @@ class DatabaseFile:
         self._moved = False
 
     def add(self, table: str, merge: Merge | None) -> None:
-        """Add a table. `merge` combines the records of file and memory under one key; if `merge` is None, the
-        record of memory wins."""
+        """Add a table. `merge` combines the two records of a key that is in the file and in memory; if
+        `merge` is None, the record in memory wins."""
         self._tables[table] = merge
 
     @property

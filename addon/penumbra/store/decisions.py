@@ -19,7 +19,7 @@ _ENTRY_CHARACTERS = 500
 KNOWN_VALUE = "known-value"
 """Rule name for values that are secrets only because of an earlier text of the caller."""
 PLACEHOLDER_NOTE = "placeholder_note"
-"""The name of the stage that adds a note to the end of a result if its call contained placeholders."""
+"""The name of the stage that adds a note to the end of a result whose call contained placeholders."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 not see.
 
 A later request contains an earlier response. The response is looked up by the ids of its tool calls. If ids
-are missing or not unique, its calls and its text without white space identify the response. The key also
-covers the whole history before the response, so that a request with another history finds nothing. If the
+are missing or not unique, the calls and the text without white space identify the response. The key also
+covers the whole history before the response. A request with another history thus finds nothing. If the
 provider stores the history, the key covers the id of the response instead. The latest results and calls are
 then stored with the response. Signed reasoning is stored with the keys of the hidden exchanges before it.
 """

@@ -147,8 +147,8 @@ _MOST_BYTES = 1_000
 
 
 class StoreKeyError(ValueError):
-    """A `StoreKeyError` is raised if the key is missing or unusable. The message is one line without any
-    content of the file."""
+    """A `StoreKeyError` is raised if the key is missing or unusable. The message is one line, and quotes
+    nothing of the file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class Schema(Generic[V]):
     """A `Schema` describes the contents of a table."""
 
     name: str
-    """The name of the table, from which the key that seals its records is also derived."""
+    """The name of the table. The key that seals the table's records is derived from this name."""
     pack: Callable[[V], bytes]
     unpack: Callable[[bytes], V]
     """A function that may raise any error in `UNREADABLE`, since another release may have written the
@@ -115,8 +115,8 @@ class Schema(Generic[V]):
 
 
 class KeyedValues(ABC, Generic[V]):
-    """A `KeyedValues` is a table of values of one type, for one event loop. The latest values are also in
-    memory, up to `Schema.memory`."""
+    """A `KeyedValues` is a table for one event loop. All values have the same type. The latest values are
+    also in memory, up to `Schema.memory`."""
 
     def __init__(self, schema: Schema[V], seal: Seal, ttl: float, clock: Callable[[], float]) -> None:
         """`seal` encrypts the records. `ttl` is the time in seconds from the last use of a value to its
@@ -173,7 +173,7 @@ class KeyedValues(ABC, Generic[V]):
         return {key: entry.value for key, entry in self._memory.find(keys).items()}
 
     def elsewhere(self, keys: Iterable[bytes]) -> frozenset[bytes]:
-        """Return the keys for which another proxy has announced a value that this proxy doesn't have."""
+        """Return the keys with a value that another proxy has announced and this proxy doesn't have."""
         return frozenset()
 
     def forget(self, keys: Iterable[bytes]) -> None:

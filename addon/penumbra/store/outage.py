@@ -127,7 +127,7 @@ class Row(NamedTuple):
         return "SET", self.name, self.record, "PX", self.milliseconds
 
     def add(self) -> Command:
-        """Return the command that writes the row unless one with its name exists."""
+        """Return the command that writes the row unless the store has a row of the same name."""
         return (*self.put(), "NX")
 
     def weigh(self) -> int:
@@ -188,7 +188,7 @@ class DelayedRows:
             self._recent_bytes -= self._recent.popleft()[1].weigh()
 
     def delay_recent(self) -> None:
-        """After a failure, delay the rows that were written last, so that lost rows are added again."""
+        """After a failure, delay the rows that were written last, because the store may have lost them."""
         begun = self.clock() - _LOST_SECONDS
         rows = [row for when, row in self._recent if when >= begun and row.name not in self._delayed]
         self._recent.clear()
@@ -257,8 +257,8 @@ def check(facts: Mapping[str, str]) -> None:
 
 
 def warnings(facts: Mapping[str, str], key: bytes, latest_key: bytes | None) -> list[str]:
-    """Return warnings for the operator. `key` identifies this proxy's key, and `latest_key` that of the proxy
-    that started last."""
+    """Return warnings for the operator. `key` identifies this proxy's key, and `latest_key` the key of the
+    proxy that started last."""
     lines = []
     policy = facts.get("maxmemory_policy", "")
     if policy not in ("", "noeviction"):
@@ -284,7 +284,7 @@ def at_start(error: BaseException, url: str) -> str:
 
 
 def why(error: BaseException) -> str:
-    """Return the text of an error on one line without any data of a command."""
+    """Return the text of an error on one line. Data that a command contained is left out."""
     reason = str(error).partition(_ARGUMENTS)[0]
     return one_line(reason if isinstance(error, UnfitStore) else f"{type(error).__name__}: {reason}")
 

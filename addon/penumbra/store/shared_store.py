@@ -47,7 +47,7 @@ _PROBE_MILLISECONDS = 60_000
 _KEY_MILLISECONDS = 30 * 86_400_000
 _SECONDS_AFTERWARDS = 0.005
 _GRACE = 0.15
-"""Seconds for which a store is not used after an outage, so that each proxy can first take back its failed
+"""After an outage, a store is not used for these seconds, so that each proxy can first take back its failed
 writes."""
 _LOOK_SECONDS = 0.25
 """The seconds within which the store must answer a try that a request waits for."""
@@ -120,7 +120,7 @@ class SharedStore:
         self._round_trips = 0
         self._delayed = DelayedRows()
         self.doubtful: set[bytes] = set()
-        """Names of rows that other proxies may read although this proxy did not use their values."""
+        """Names of rows that other proxies may read, but whose values this proxy did not use."""
         self._wanted = asyncio.Event()
         self._trial: asyncio.Future[None] | None = None
         """The current try to reach the store; None if there is none."""
@@ -209,7 +209,7 @@ class SharedStore:
         return await self._ask([("GETEX", name, "PX", milliseconds) for name in names])
 
     async def use(self, names: Sequence[bytes], milliseconds: int) -> list[int] | None:
-        """Mark records as used and return 1 for each that exists, or None if the store gave no answer."""
+        """Mark records as used. Return 1 for each existing record, or None if the store gave no answer."""
         return await self._ask([("PEXPIRE", name, milliseconds) for name in names])
 
     async def write(
@@ -513,7 +513,7 @@ _EMPTY_SECONDS = 5.0
 
 class SharedTable(KeyedValues[V]):
     """A `SharedTable` is a table that several proxies share. The shared store has all values, and memory has
-    those that this proxy used last. While the store can't be reached, values come from memory and from
+    the values that this proxy used last. While the store can't be reached, values come from memory and from
     announcements, and new rows are written to the store later."""
 
     def __init__(
@@ -572,7 +572,7 @@ class SharedTable(KeyedValues[V]):
                 self._late(values)
                 self._store.delay(put, over=True)
                 if news:
-                    # Other proxies need the value, so the store is tried again in case it was only late.
+                    # Other proxies need the value, so the store is tried again: it may only have been late.
                     await self._store.look_again()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
@@ -672,7 +672,8 @@ class SharedTable(KeyedValues[V]):
         self._doubtful.clear()
 
     def _announced(self, key: bytes) -> bytes | None:
-        """Return the announced record of a key; None if there is none or if this proxy has taken it back."""
+        """Return the announced record of a key; None without a record or if this proxy has taken the record
+        back."""
         return None if key in self._doubtful else self._store.news.record(self._named(key))
 
     def _news(self, values: Mapping[bytes, V], rows: Iterable[Row]) -> list[tuple[bytes, bytes]]:
@@ -705,6 +706,5 @@ class SharedTable(KeyedValues[V]):
 
 
 async def _worked(count: int, size: int, work: Callable[[], T]) -> T:
-    """Run work on `count` values of about `size` bytes, outside of the event loop if they are many or
-    large."""
+    """Run work on `count` values of about `size` bytes. Work on many or large values runs in a thread."""
     return work() if count <= _INLINE and size <= _INLINE_BYTES else await asyncio.to_thread(work)

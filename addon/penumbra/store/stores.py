@@ -41,8 +41,8 @@ class Gaps:
 
 class Stores:
     """A `Stores` has the tables, one attribute for each. Values expire `ttl` seconds after their last use.
-    Originals expire after `originals_ttl` seconds; texts that can be made again, and originals that clients
-    send again, after a day at most. The history has its own limit. `shared` has everything except this
+    Originals expire after `originals_ttl` seconds. Texts that can be made again, and originals that clients
+    send again, expire after a day at most. The history has its own limit. `shared` has everything except this
     machine's history. If `shared` is None, the database has everything."""
 
     def __init__(

@@ -36,8 +36,8 @@ def passed() -> float:
 
 
 class SteadyTime:
-    """A `SteadyTime` gives the time of the system's clock, but never more than the time at its creation plus
-    the seconds that have passed since. Setting the system's clock forward does not raise this limit."""
+    """A `SteadyTime` gives the time of the system's clock, up to a limit: the time at its creation plus the
+    seconds that have passed since. Setting the system's clock forward does not raise this limit."""
 
     def __init__(self, clock: Clock = time.time, passed: Clock = passed) -> None:
         self._clock, self._passed = clock, passed
