@@ -12,16 +12,16 @@ from penumbra.compress.size import encode
 _SHORTEST = 64
 """The size in bytes of the smallest binary region."""
 _SHARE = 15
-"""The percentage of unreadable characters, without NULs, above which a region is binary."""
+"""A text with a greater percentage of unreadable characters, not counting NULs, is binary."""
 _SOME = 2
-"""The percentage of unreadable characters and NULs above which a line may be within a binary region."""
+"""A line with a greater percentage of unreadable characters and NULs may be within a binary region."""
 _WORD = 3
-"""The smallest number of characters in a readable line that ends a binary region."""
+"""A readable line with at least this number of characters ends a binary region."""
 _CONTROLS_AND_NUL = bytes(range(7)) + bytes(range(14, 27)) + bytes(range(28, 32)) + b"\x7f"
-"""NUL and the control characters that count as unreadable."""
+"""NUL, and control characters that count as unreadable."""
 _UNREADABLE = re.compile("[\ufffd\x80-\x9f\ud800-\udfff]")
 _LONG_ENOUGH = 1_200
-"""The length in characters of the longest text in which encoded data stays."""
+"""Encoded data stays in a text of at most this number of characters."""
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{256,}={0,2}")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 
@@ -30,8 +30,8 @@ def suppress(text: str) -> str | None:
     """Return the text with a marker in place of each binary region; None if there are none.
 
     A binary region has almost only NULs, or many control characters, 8-bit controls or decoding failures
-    (U+FFFD, lone surrogates). Form feeds, bells and escapes don't count. Single NULs, as in the output of
-    `find -print0`, don't count either. Readable lines stay, and so do garbled lines that report a failure.
+    (U+FFFD, lone surrogates). Form feeds, bells, escapes and single NULs (as `find -print0` prints) don't
+    count. Readable lines stay. Garbled lines that report a failure also stay.
     """
     if len(text) < _SHORTEST or not _is_binary(text):
         return None
@@ -57,7 +57,7 @@ def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
             yield start, end
             start = -1
     if start >= 0:
-        # If only empty lines follow the last region, they belong to it.
+        # Empty lines at the end of the text belong to the last region.
         yield start, len(lines) if not "".join(lines[end:]) else end
 
 

@@ -62,32 +62,33 @@ _LIMITS = {
     Layout.REPORT: (32_000, 0),
     Layout.OTHER: (4_500, 30),
 }
-"""The usual limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is
-the smallest limit. The second number times the square root of the original's bytes is the limit of larger
-originals, up to `_MOST`. Beyond `facts.LONGEST`, the limit falls again."""
+"""Two numbers for the usual limit of each kind of excerpt in standard mode, in bytes with the heading. The
+first is the smallest limit. For larger originals, the limit is the second number times the square root of the
+original's bytes, up to `_MOST`. Beyond `facts.LONGEST`, the limit falls again."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
 """The limit of a file in aggressive mode, with two numbers as in `_LIMITS`. Other modes use `_FILE`."""
 _LEAST_NEW = 1_000
-"""The size in bytes of the largest text whose new lines are not counted."""
+"""New lines are not counted in a text of at most this number of bytes."""
 _OF_FILES = (Layout.FILE, Layout.DATA)
 _OF_RUNS = (Layout.COMMAND, Layout.OTHER)
 _OF_ROWS = (Layout.COMMAND, Layout.LIST, Layout.DATA, Layout.OTHER)
 """The kinds whose lines may be rows of tables."""
 _MOST = 24_000
-"""The limit, in bytes, at which the growth with the size of the original ends."""
+"""The limit grows with the size of the original up to this number of bytes."""
 _FILE = 5 / 8
 """The limit of a file as a fraction of `max_output_bytes`."""
 _AS_NEW = {Layout.COMMAND: (_LEAST_NEW, 0.15), Layout.OTHER: (_LEAST_NEW, 0.15)}
 _AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
-"""The smallest limit of a text with nothing new: a number of bytes, and a fraction of the usual limit."""
+"""The limit of a text with nothing new: at least this number of bytes, and this fraction of the usual
+limit."""
 _NEW_OR_NOT = (Layout.FILE, Layout.REPORT)
 """The kinds whose limit does not depend on the share of new lines."""
 _SHARE = 0.75
-"""The fraction of an excerpt that failure lines may take."""
+"""Failure lines may take this fraction of an excerpt."""
 _SHARE_OF_QUOTED = 0.25
-"""The fraction that failure lines may take in lists and in agents' reports."""
+"""Failure lines may take this fraction of lists and of agents' reports."""
 _MORE = 6_000
-"""The number of bytes by which failure lines may enlarge an excerpt that lacks space for them."""
+"""Failure lines that don't fit may enlarge an excerpt by this number of bytes."""
 _NAMES = re.compile(rb"^(?:\S+|[ld-][rwxsStT-]{9}[^\n]*)$", re.MULTILINE)
 """Lines that are names of files."""
 _FRAMES = re.compile(
@@ -104,31 +105,31 @@ _PROSE = 200
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """Keys of strings that are outputs of programs."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
-"""The percentages of the byte limit for kinds of parts: beginning, end, lines about the end of a program,
-failures, definitions, headings, and odd rows."""
+"""The percentage of the limit for each kind of part: beginning, end, lines about a program's end, failures,
+definitions, headings, odd rows."""
 _ENDS_OF_FILE = 10, 6
-"""The percentages of the limit for the ends of a file."""
+"""The percentages of the limit for the beginning and the end of a file."""
 _DIFFERING = 75
 """The percentage of the limit for rows of JSON that failed or differ from others."""
 _ENDS = 3
-"""The number of rows at each end of a table that are preferred."""
+"""At each end of a table, this number of rows is preferred."""
 _NAMED = 4
 """The names of omitted files take at most the limit divided by this number."""
 _MOST_FAILURES = 64
 _USED = 84
-"""The percentage of the limit for the units in an excerpt of a file."""
+"""The percentage of the limit for the shown lines of a file."""
 _WORTH_IT = {Layout.DIFF: 0.5, Layout.OTHER: 0.5, Layout.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
-"""The largest limit of an excerpt as a fraction of the text, by kind. A larger excerpt saves less than a
-further turn costs if the model asks for a missing part."""
+"""An excerpt's limit is at most this fraction of the text, by kind. A larger excerpt would save less than the
+model's question for a missing part would cost."""
 _LEAST = 1_000
 """The smallest limit in bytes that `target_ratio` can give."""
 _COLUMNS_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
-"""A line with the columns that the lines below it share."""
+"""A line that states columns for the lines below it."""
 _LONGEST_PATH = 400
 """The length in characters of the longest line that may be a path."""
 _LOOKED_AT = 20_000
-"""The number of characters at the beginning of a text that show whether the text is a list of paths."""
+"""The number of characters at the beginning of a text in which a list of paths is recognised."""
 _BY_CATEGORY = {
     "bash": Layout.COMMAND,
     "grep": Layout.SEARCH,
@@ -144,8 +145,8 @@ _BY_CATEGORY = {
 
 
 def excerpt(text: str, source: Source) -> str | None:
-    """Return the excerpt of a result; None if the result is within its limit, little is saved or the limit
-    is too small."""
+    """Return the excerpt of a result; None if it is within its limit, its limit is too small, or little is
+    saved."""
     kind, limit = _bounds(text, source)
     if not exceeds(text, limit) or not _is_worth_it(text, kind, limit, source.policy):
         return None
@@ -174,7 +175,7 @@ def excerpt(text: str, source: Source) -> str | None:
 
 
 def is_needed(text: str, source: Source) -> bool:
-    """Return whether a result in its shortened form exceeds its limit."""
+    """Return whether a text exceeds its limit."""
     return exceeds(text, _bounds(text, source)[1])
 
 
@@ -196,7 +197,7 @@ def _as_new(limit: int, text: str, kind: Layout, source: Source) -> int:
         return limit
     if not exceeds(text, _LEAST_NEW) or len(text) > facts.LONGEST or (seen := source.shown_before()) is None:
         return limit
-    # With this share of new lines, the limit is as large as the text.
+    # From this share of new lines on, the limit is at least as large as the text.
     enough = ((size(text) + 1) / limit - part) / (1 - part)
     share = facts.share_new(text, seen, min(1.0, enough))
     return min(limit, max(least, int(limit * (part + (1 - part) * share))))
@@ -222,17 +223,17 @@ def _is_list(text: str) -> bool:
 
 
 def _tells_failures(kind: Layout, text: str, source: Source) -> bool:
-    """Return whether lines that look like failures may be failures. In source files, such lines are code, but
-    a command beside the files may fail."""
+    """Return whether lines that look like failures may be failures. In source files, they are code, unless a
+    command's output stands beside the files."""
     if kind in (*_OF_FILES, Layout.SEARCH, Layout.WEB) and not source.call.is_beside_files:
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
     return kind is not Layout.DIFF and (source.is_error or prints(source.call.family) != "texts")
 
 
 def _failures(data: bytes, kind: Layout, source: Source, above: Callable[[int], bytes]) -> FailureLines:
-    """Return the failure lines of a text; none for a test run that passed. In an error and in the output
-    of a command that runs something, every line that looks like a failure counts. In other texts, only
-    lines that state a failure count. `above` returns the heading of the line at an offset."""
+    """Return the failure lines of a text; none for a test run that passed. In errors and in outputs of
+    commands that run something, every line that looks like a failure counts. In other texts, a line must
+    state a failure. `above` returns the heading of the line at an offset."""
     call = source.call
     runs = kind is Layout.COMMAND and bool(call.family) and prints(call.family) == "run"
     if runs and not source.is_error and not call.mixed and critical_lines.all_passed(data):
@@ -242,8 +243,8 @@ def _failures(data: bytes, kind: Layout, source: Source, above: Callable[[int], 
 
 
 def _without_quotations(data: bytes, kind: Layout, source: Source) -> bytes:
-    """Return the text with dots in place of numbered code and, depending on the kind, in place of names of
-    files or prose. The text keeps its length."""
+    """Return the text with dots in place of numbered code. In lists, dots also replace names of files, and in
+    JSON prose. The length stays the same."""
     data = _FRAMES.sub(_blank, data)
     if kind is Layout.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
@@ -257,8 +258,8 @@ def _blank(match: re.Match[bytes]) -> bytes:
 
 
 def _unless_telling(match: re.Match[bytes]) -> bytes:
-    """Return dots in place of a long string and its key. Short strings and outputs of programs are
-    returned unchanged."""
+    """Return a short string or a program's output unchanged, and dots in place of any other string with its
+    key."""
     key, value = (match[1], match[2]) if match[2] else (b"", match[0])
     if len(value) <= _PROSE or _TELLING_KEY.search(key):
         return match[0]
@@ -267,8 +268,7 @@ def _unless_telling(match: re.Match[bytes]) -> bytes:
 
 
 def kind_of(source: Source) -> Layout:
-    """Return the kind of a result. The call decides, except that JSON and diffs are recognised by the
-    text."""
+    """Return the kind of a result. The call decides, but JSON and diffs are recognised by their text."""
     kind = _BY_CATEGORY.get(source.call.category, Layout.OTHER)
     if kind is Layout.FILE and source.call.shows_data:
         kind = Layout.DATA
@@ -315,9 +315,8 @@ def _heading(kind: Layout, source: Source) -> str:
 
 
 def _extent(text: str, kind: Layout, source: Source) -> str:
-    """Return the size of a text, such as `1234 bytes, 40 lines`. A text that may be a page of a file has its
-    line numbers instead: `1234 bytes, lines 81 to 120`. For a single line, only the number of bytes is
-    returned.
+    """Return the size of a text, such as `1234 bytes, 40 lines`. For a text that may be a page of a file,
+    return its line numbers: `1234 bytes, lines 81 to 120`. For a single line, return only the bytes.
     """
     lines = line_count(text)
     extent = counted(size(text), "byte")
@@ -356,7 +355,8 @@ class _Parts:
         return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
     def file_above(self, place: int) -> bytes:
-        """Return the heading of the line at an offset, such as the name of its file, or an empty text."""
+        """Return the heading of the line at an offset, such as the name of its file; empty without a
+        heading."""
         named = self._headings.named if self._is_readable else {}
         line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:
@@ -370,7 +370,7 @@ class _Parts:
 
     @cached_property
     def _needs(self) -> Needs:
-        """The headings of each unit. A unit that is a piece of a line has the headings of the line."""
+        """The headings of each unit. A piece of a line has the headings of its line."""
         lines = [*self._units.lines, len(self._units)]
         return {
             unit: [lines[heading] for heading in headings]
@@ -392,8 +392,8 @@ class _Parts:
 
     @cached_property
     def _numbered(self) -> tuple[Sequence[int], list[str], str]:
-        """The numbers of a file's lines, the lines without numbers, and the words ` of this output` if the
-        numbers may not be the file's."""
+        """The numbers of a file's lines, the lines without numbers, and ` of this output` if the numbers may
+        be other than the file's."""
         numbers, contents = line_numbers.split(self._text)
         if line_numbers.separator_of(self._lines):
             return numbers, contents, ""
@@ -415,7 +415,8 @@ class _Parts:
         return self._file(space, places) if self._kind is Layout.FILE else self._parts(space, places)
 
     def _file(self, space: int, failures: Sequence[int]) -> str:
-        """Return the ends and definitions of a file, and passages with names from the conversation."""
+        """Return the beginning, the end and the definitions of a file, and passages with names from the
+        conversation."""
         _, contents, _ = self._numbered
         chosen = Selection(self._units, space * _USED // 100)
         chosen.ends(*_ENDS_OF_FILE)
@@ -466,7 +467,7 @@ class _Parts:
         return f"{left_out(self._data, first, end)[:-1]}{self._names(missing)}]"
 
     def _names(self, heads: Sequence[int]) -> str:
-        """Return the names of the files in these headings, as many as fit, grouped by folder."""
+        """Return the names of files in these headings, grouped by folder, as many as fit."""
         folders: dict[str, list[str]] = {}
         for line in heads:
             name = self._lines[line].removeprefix("+++ ").removeprefix("b/").split("\t")[0].rstrip(": ")

@@ -47,8 +47,8 @@ def fold(text: str) -> str | None:
 
 
 def _starts(lines: list[str]) -> list[int]:
-    """Return the positions at which cycles may begin, in order. Each line of a cycle's first repeat equals a
-    line shortly before it. Before a run of n such lines, a cycle can begin at most n lines earlier."""
+    """Return the positions at which cycles may begin, in order. In a cycle's first repeat, each line equals a
+    line shortly before. So a cycle begins at most n lines before a run of n lines of this kind."""
     last: dict[str, int] = {}
     again: list[int] = []
     several = {line for line, times in Counter(lines).items() if times > 1}
@@ -108,8 +108,8 @@ def _counts(line: str) -> tuple[int, int] | None:
 
 
 def counted_lines(lines: Sequence[str]) -> dict[int, int]:
-    """Map the position of each marker to the position of the first line that it counts. A line that looks
-    like a marker is text if it counts many lines or another marker."""
+    """Map the position of each marker to the position of the first line that the marker counts. A line that
+    looks like a marker, but would count too many lines or another marker, is text."""
     found = {at: _counts(line) for at, line in enumerate(lines) if line.startswith("[the ")}
     periods = {at: counts[0] for at, counts in found.items() if counts is not None}
     return {
@@ -120,8 +120,8 @@ def counted_lines(lines: Sequence[str]) -> dict[int, int]:
 
 
 def trim(text: str) -> str | None:
-    """Return the text without blanks at line ends, and with one empty line in place of several between other
-    lines; None if nothing changes. Line breaks stay LF or CRLF."""
+    """Return the text without blanks at line ends, and with one empty line in place of several; None if
+    nothing changes. Line breaks stay LF or CRLF."""
     trimmed = text
     # A search for one character is faster than a search for two.
     has_returns = "\r" in text

@@ -1,5 +1,4 @@
-"""Headings are lines that name the subject of other lines, such as titles in prose and files above their
-hits."""
+"""Headings are lines that name what other lines are about, such as titles in prose and files above hits."""
 
 from __future__ import annotations
 
@@ -12,17 +11,17 @@ from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.stages import folding, search_hits
 
 _LONGEST = 240
-"""The length in characters of the longest line that opens a block."""
+"""A line with more characters opens no block."""
 _BELOW = 30
 """The greatest number of lines that belong to one title."""
 _HEADER = 8
-"""The greatest number of lines above the first hunk of a file that name the file."""
+"""The greatest number of lines that name a file above its first hunk."""
 _PLACE = re.compile(r"(?<![\w@$./\\-])[\w@$./\\-]{1,240}\.\w{1,8}\W{0,6}?(?::|#L|(?:lines? ?|L))[0-9]")
 """A file with a line number."""
 _BEGINS = 240
 """The number of characters at the beginning of a line that are searched for a place."""
 _NEXT = re.compile(r" in each of the next ([0-9]{1,7}) lines?\]$")
-"""The end of a line with the columns that the next lines share."""
+"""The end of a line that states columns for the next lines."""
 _INDENT = " \t\xa0│├└─"
 """Blanks and the characters that draw trees."""
 _BRANCHES = frozenset("│├└")
@@ -31,7 +30,7 @@ _OPENS = ":{[("
 
 
 def definitions(flags: LineFlags) -> list[int]:
-    """Return the positions of the titles and of the lines that define something, the least indented first."""
+    """Return the positions of titles and definitions, the least indented first."""
     lines = flags.lines
     return sorted(flags["definition"], key=lambda at: len(lines[at]) - len(lines[at].lstrip()))
 
@@ -41,7 +40,7 @@ class Headings:
     """The headings of the lines of a text. Line numbers begin with 0."""
 
     needs: Mapping[int, list[int]]
-    """For each line, by its number, the lines without which it can't be understood."""
+    """For each line, by its number, the lines that a reader needs to understand it."""
     first: list[int]
     """The headings that are chosen before other lines: files with hits or changes, and titles of a page."""
     named: Mapping[int, int]
@@ -73,7 +72,8 @@ class Headings:
 
 
 def hunks_above(flags: LineFlags) -> dict[int, list[int]]:
-    """Map each line of a hunk to the hunk's first line, and this line to the lines with file and commit."""
+    """Map each line of a hunk to the hunk's first line, and that line to the lines with its file and
+    commit."""
     lines = flags.lines
     above: dict[int, list[int]] = {}
     commit: list[int] = []
@@ -111,8 +111,8 @@ def above(flags: LineFlags) -> dict[int, int]:
 
 
 def places(flags: LineFlags, above: Mapping[int, int]) -> dict[int, int]:
-    """Map each heading to the line that completes it. The completing line is a title's first line with a
-    place in a file, a commit's subject, or the line with a list item's name."""
+    """Map each heading to the line that completes it. For a title, this is the line directly below if it has
+    a place in a file; for a commit, its subject; for a list item, the line with its name."""
     lines = flags.lines
     found: dict[int, int] = {}
     seen: set[int] = set()
@@ -140,8 +140,8 @@ def _item(number: int, above: Mapping[int, int], flags: LineFlags) -> int:
 
 
 def files_above(flags: LineFlags) -> dict[int, int]:
-    """Map each indented line that begins with a place in a file to the line that names the file. The indented
-    lines that follow are also mapped to the line that names the file."""
+    """Map each indented line that begins with a place in a file to the line that names the file. Indented
+    lines directly below are mapped, too."""
     lines = flags.lines
     files: dict[int, int] = {}
     for number in flags["in a file"]:
@@ -210,8 +210,8 @@ def _is_of_record(flags: LineFlags, number: int, is_commit: bool) -> bool:
 
 
 def shared_above(flags: LineFlags) -> dict[int, int]:
-    """Map each line of a group to the line with the shared beginning or the shared columns. The lines below a
-    shared beginning are indented by one more blank."""
+    """Map each line of a group to the line with the shared beginning or the shared columns. Lines below a
+    shared beginning are indented by one blank more."""
     lines = flags.lines
     above: dict[int, int] = {}
     heading, indent, is_service = -1, "", False

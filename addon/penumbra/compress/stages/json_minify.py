@@ -16,13 +16,12 @@ from penumbra.compress.size import encode
 _BLANKS = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
 _LEAST_AMONG = 512
-"""The smallest size, in characters without whitespace, of a value between lines of other text."""
+"""A value between lines of other text has at least this number of characters, without whitespace."""
 _MOST_AROUND = 2_000
-"""The greatest number of characters in the lines around such a value."""
+"""At most this number of characters of other text is around a value."""
 _ATTEMPTS = 4
 _MOST_VALUES = 4_000_000
-"""The greatest total size, in characters, of several consecutive values. The ends of such values are found
-one by one."""
+"""A text of several values has at most this number of characters, since it takes time to find each end."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
@@ -66,8 +65,8 @@ def _values(body: str) -> list[str]:
 
 
 def among_lines(text: str) -> tuple[str, str, str]:
-    """Split a text into the lines before its JSON, the JSON, and the lines after it. If there is no JSON, or
-    if the other lines are too long, the whole text is the middle part."""
+    """Return the lines before the JSON in a text, the JSON, and the lines after it. Without JSON, or with
+    much other text, the whole text is the middle part."""
     whole = ("", text, "")
     position = attempts = 0
     while position <= _MOST_AROUND and attempts < _ATTEMPTS:
@@ -76,7 +75,7 @@ def among_lines(text: str) -> tuple[str, str, str]:
             end = _end_of_value(text, position)
             if end - position >= _LEAST_AMONG and position + len(text) - end <= _MOST_AROUND:
                 value = text[position:end]
-                # The minified size is compared, so that a minified text gives the same result.
+                # The minified size is compared, so that a text gives the same result when it is minified.
                 if len(minify(value) or value) >= _LEAST_AMONG:
                     return (text[:position], value, text[end:])
         position = text.find("\n", position) + 1
@@ -88,8 +87,8 @@ def among_lines(text: str) -> tuple[str, str, str]:
 def _end_of_value(text: str, start: int) -> int:
     """Return the end of the JSON at `start`, before its line break; `start` if there is no JSON."""
     closing = "}" if text[start] == "{" else "]"
-    # JSON may end with the text, with the JSON's first line, or with the last line that begins with the
-    # JSON's closing or opening bracket.
+    # JSON may end with the text, with its own first line, or with the last line that begins with its closing
+    # or opening bracket.
     lasts = (text.rfind(f"\n{sign}", start) for sign in (closing, text[start]))
     for at in dict.fromkeys((len(text), *lasts, start)):
         line = text.find("\n", at + 1) if at >= start else start
@@ -126,8 +125,8 @@ def _is_record(line: str) -> bool:
 
 
 def _compact(value: str) -> str:
-    """Return a value without whitespace. A pattern removes the whitespace if the value is too deep for the
-    decoder."""
+    """Return a value without whitespace. If the decoder fails, as for deep values, a pattern removes the
+    whitespace."""
     try:
         return msgspec.json.format(encode(value), indent=-1).decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, RecursionError):

@@ -3,8 +3,8 @@
 {"users":[{"id":1,"bio":"Born in\\n[21 lines left out]\\nof May"},"[41 items left out]"],"[more keys]":3}
 
 The selection chooses among units: values without members, lines of long strings, and the brackets around
-them. A unit is shown only with its brackets. Numbers keep their spelling. Members that repeat the row above,
-and URLs that other members imply, are no units.
+them. A unit is shown only with the brackets around it. Numbers keep their spelling. Members that repeat the
+row above are no units. URLs that begin with another URL of the object are no units either.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ _TEXT = msgspec.json.Decoder(str)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
 _LONGEST_NAME, _NAMES = 120, 4
-"""The length in characters of the longest value that may name its object, and the greatest number of such
-values of an object."""
+"""A value of at most `_LONGEST_NAME` characters may name its object. At most `_NAMES` values of an object
+do."""
 _WHOLE, _STRING = 40, 300
-"""The length in characters of the longest array or object that is one unit, and of the longest string that is
-one unit."""
+"""An array or object of at most `_WHOLE` characters, or a string of at most `_STRING`, is one unit."""
 _DEEPEST = 64
-"""The depth from which members are only counted."""
+"""At this depth, members are only counted."""
 _OF_NAMES, _OF_BEGINNINGS, _OF_FAILURES = 60, 30, 30
 """The percentages of the byte limit for names of objects, beginnings of long strings, and failures."""
 _LEAST = 16
@@ -41,7 +40,7 @@ _LEAST = 16
 _MARK = 6
 """The average size in bytes of the mark for a gap."""
 _MORE, _TRIES = 1.5, 8
-"""The first budget for units as a multiple of the limit, and the greatest number of tried budgets."""
+"""The first budget is `_MORE` times the limit. At most `_TRIES` budgets are tried."""
 
 
 @dataclass(slots=True)
@@ -56,11 +55,11 @@ class _Tree:
     parents: list[int] = field(default_factory=list)
     """The number of the unit that encloses each unit; 0 for the first."""
     ends: list[int] = field(default_factory=list)
-    """For each unit, the number after that of the last unit in it."""
+    """For each unit, the number after the number of the last unit within it."""
     members: list[int] = field(default_factory=list)
-    """The number of items or keys of each unit, even if they are no units."""
+    """The number of all items or keys of each unit, also of those that are no units."""
     names: list[list[int]] = field(default_factory=list)
-    """The numbers of the units that name their object or have members, by depth."""
+    """By depth, the numbers of the units that name their object or have members of their own."""
     beginnings: list[int] = field(default_factory=list)
     """The numbers of the first lines of long strings."""
     left: int = facts.LONGEST
@@ -145,9 +144,9 @@ class _Tree:
 def prune(
     text: str, space: int, compared: Callable[[Units], TextFacts] | None = None, above: str = ""
 ) -> str | None:
-    """Return a JSON value in at most `space` bytes. Return None for other texts, for repeated keys, and if
-    the value can't be made to fit. `compared` returns the facts of units; without this function, the first
-    units are chosen first. `above` is the JSON in the row above."""
+    """Return a JSON value in at most `space` bytes; None for other texts, for repeated keys, and if that
+    fails. `compared` returns the facts of units. Without `compared`, the order of the text counts. `above` is
+    the JSON in the row above."""
     body = text.strip(" \t\r\n")
     tree = _Tree(above)
     try:
@@ -199,8 +198,7 @@ def _is_name(value: str) -> bool:
 
 
 def _derived(members: Mapping[str, str]) -> frozenset[str]:
-    """Return the keys of the URLs that are templates or begin with another URL of the object; empty if no
-    URL would be left."""
+    """Return the keys of URLs that are templates or begin with another URL; empty if all URLs do so."""
     addresses = sorted((value[1:-1], key) for key, value in members.items() if _ADDRESS.match(value))
     derived: set[str] = set()
     base = ""
@@ -214,8 +212,7 @@ def _derived(members: Mapping[str, str]) -> frozenset[str]:
 
 
 def _repeated(members: Mapping[str, str], above: str) -> frozenset[str]:
-    """Return the keys of members that have the same value in the row above; empty if no member would be
-    left."""
+    """Return the keys of members whose value is the same in the row above; empty if all are."""
     try:
         earlier = _MEMBERS.decode(encode(above))
     except (msgspec.DecodeError, UnicodeError, RecursionError):

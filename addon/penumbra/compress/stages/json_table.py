@@ -28,14 +28,13 @@ _MOST_COLUMNS = 60
 _MOST_OBJECTS = 200_000
 """The greatest number of objects."""
 _SPARSEST = 8
-"""A table is made only if, on average, at least one of this number of cells has a value."""
+"""No table is made if fewer cells than one in this number have a value."""
 _MOST_INNER = 12
 _DEPTH = 4
 _PAGE = 1_000
-"""If the average length of lines of JSON is at least this number of characters, the lines are pages of a
-response, not rows."""
+"""Lines of JSON that have at least this number of characters on average are pages of a response, not rows."""
 _SHARED_PREFIX = 20
-"""The length in characters of the shortest common beginning that is written once for a whole column."""
+"""A common beginning of a column is written once if it has at least this number of characters."""
 _PLAIN = re.compile(
     r"(?!(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\Z)"  # values of other types
     r"[^ \"\[\]{}\x00-\x1f][^\"\x00-\x1f]*(?<! )"
@@ -49,7 +48,7 @@ Row = dict[str, str]
 
 
 def to_tables(text: str) -> str | None:
-    """Return JSON or JSON Lines with arrays of objects as tables; None if there are no tables."""
+    """Return JSON or JSON Lines with tables in place of arrays of objects; None if there are no tables."""
     if not json_minify.may_be_json(text) or text.count("{") > _MOST_OBJECTS:
         return None
     try:
@@ -93,7 +92,7 @@ class _Writer:
     count: int = 0
 
     def value(self, source: str, depth: int) -> str:
-        """Return the JSON value with the names of tables in place of its arrays."""
+        """Return the JSON value with the names of tables in place of arrays of objects."""
         if depth > _DEPTH or len(source) < 80:
             return source
         if source[0] == "[":
@@ -120,7 +119,7 @@ class _Writer:
 
 
 def _rows(sources: Sequence[str]) -> list[Row] | None:
-    """Return the members of compact objects; None if a text is no object, repeats a key or escapes a key."""
+    """Return the members of each compact object; None if a text is none, or a key is repeated or escaped."""
     rows: list[Row] = []
     for number, source in enumerate(sources, 1):
         if not number % time_budget.PIECE:
@@ -186,7 +185,7 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
             time_budget.check()
         values = [row.get(key) for row in rows]
         is_open = "." not in key and prefix.count(".") < _DEPTH
-        # No key may be equal to the dotted name of another.
+        # A dotted name must not equal the key of another column.
         is_open = is_open and not any(other.startswith(f"{key}.") for other in keys)
         inner = _inner(values) if is_open else None
         if inner is None:
@@ -200,7 +199,7 @@ def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | 
 
 
 def _inner(values: Sequence[str | None]) -> list[Row] | None:
-    """Return the objects of a column; None if the column has other values or the objects differ too much."""
+    """Return the objects of a column; None if there are other values, or the keys differ too much."""
     if {value and value[0] for value in values} != {"{"} or "{}" in values:
         return None
     objects = _rows([value for value in values if value is not None])

@@ -6,9 +6,9 @@
     ...
     20→def main():
 
-Read tools put a number before each line. The lines between two numbered lines can be counted. The content
-of each line stays, so that an edit can quote the line. The first and last lines of a run keep their
-numbers. The blanks before numbers are removed.
+Read tools put a number before each line. The lines between two numbered lines can be counted. The content of
+each line stays, so that an edit can quote the line. The first and last line of consecutive numbers keep
+theirs. The blanks before numbers are removed.
 
 A file may itself contain numbers. `may_be_the_files` and `count_lines` decide which numbers come from a
 read tool.
@@ -29,11 +29,11 @@ from penumbra.compress.calls.envelope import has_own_tags, is_in_tags
 _STEP = 20
 LEGEND = "[not every line is numbered]"
 HEADING = 2_000
-"""The number of characters at the beginning of a thinned text that contain its legend."""
+"""A thinned text has its legend within this number of characters at the beginning."""
 _SHORTEST = 8
-"""The smallest number of numbered lines in a text that is thinned."""
+"""A text with fewer numbered lines is not thinned."""
 _HEADER = 40
-"""The number of lines at the beginning of a text in which its numbers must begin."""
+"""The numbers of a text must begin within this number of lines."""
 _L = "L: "
 """The separator for the form `L12: `, which has an L before the number."""
 _BAR = " | "
@@ -48,7 +48,7 @@ _PREFIXES = {
 _PREFIXES[_L] = re.compile(r"[ \t]{0,8}L([0-9]{1,7}): ")
 _STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
 _SHORT_HEAD = 16_000
-"""A separator is cached if the examined beginning of the text has at most this number of characters."""
+"""The separator of a text is cached if its examined beginning has at most this number of characters."""
 _COLONS = {":": ": ", ": ": ":"}
 _DECIMALS = tuple(map(str, range(10_000)))
 """The usual spellings of numbers."""
@@ -65,8 +65,8 @@ class Numbered:
 
 
 def thin(text: str) -> str | None:
-    """Return the text with every twentieth line number. Return None if its lines are not numbered, too few
-    numbers would go, or counting could not restore them (`are_ambiguous`)."""
+    """Return the text with every twentieth line number; None if its lines are not numbered, if few numbers
+    would go, or if a reader could not restore the numbers by counting (`are_ambiguous`)."""
     first = text.split("\n", _HEADER)[:_HEADER]
     separator = "" if LEGEND in first else separator_of(first)
     if not separator:
@@ -81,13 +81,13 @@ def thin(text: str) -> str | None:
     if 2 * len(kept) > count:
         return None
     thinned = numbers.contents.copy()
-    # If only a few lines had a bare colon, a reader could not know whether the blank after the colon belongs
-    # to the line.
+    # With a bare colon on few lines, a reader could not know whether a blank after the colon belongs to the
+    # line.
     separator = {":": ": ", _BAR: "| "}.get(separator, separator)
     for position in kept:
         thinned[position] = prefix(numbers.numbers[position], separator) + thinned[position]
     whole = "\n".join([LEGEND + numbers.head, *thinned])
-    # A line of the file may look like a line with another form of number.
+    # A line of the file may look numbered in another form.
     return whole if separator_of(whole.split("\n", _HEADER)[:_HEADER]) == separator else None
 
 
@@ -103,7 +103,7 @@ class _Numbers:
     """The text after each number, including the unnumbered lines that follow."""
 
     gaps: list[int]
-    """The positions of the numbered lines directly before unnumbered lines, except the last numbered line."""
+    """The positions of numbered lines, except the last, that have unnumbered lines directly below."""
 
     @classmethod
     def of(cls, text: str, separator: str) -> _Numbers:
@@ -116,7 +116,7 @@ class _Numbers:
         return cls(separator, head, numbers, contents, gaps)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """Yield the first position of each run of lines whose numbers grow by one, and the end of the run."""
+        """Yield the first position and the end of each run of lines whose numbers grow by one."""
         count = len(self.numbers)
         breaks = set(self.gaps)
         if not isinstance(self.numbers, range):
@@ -129,8 +129,8 @@ class _Numbers:
         yield start, count
 
     def are_ambiguous(self, text: str) -> bool:
-        """Return whether counting could not restore the numbers. This is so if the content of a line looks
-        numbered, or if numbers after unnumbered lines continue as if these lines had numbers."""
+        """Return whether a reader who counts would get wrong numbers: if the content of a line looks
+        numbered, or if the numbers after unnumbered lines continue as if these lines had numbers."""
         separator, numbers, contents = self.separator, self.numbers, self.contents
         sign = ": " if separator == _L else separator
         if text.count(sign) > len(numbers):
@@ -162,8 +162,7 @@ def first_number(text: str) -> int | None:
 
 
 def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
-    """Return whether the numbers may belong to the file. Such numbers are not padded, and the sign after them
-    is not known as a tool's sign."""
+    """Return whether the numbers may belong to the file: they have no padding and no sign of a known tool."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
     numbered = (line for line in lines if separator and parse(line, separator) is not None)
@@ -206,7 +205,8 @@ def split(text: str) -> tuple[list[int], list[str]]:
         numbers[position], lines[position] = int(match[1]), lines[position][match.end() - place - 1 :]
         places.append(position)
     for left, right in pairwise(places if is_thinned else ()):
-        # If two numbers differ by the distance of their lines, the lines between have consecutive numbers.
+        # If two lines are n lines apart and their numbers differ by n, the numbers between them are
+        # consecutive.
         if 1 < right - left == numbers[right] - numbers[left]:
             numbers[left:right] = range(numbers[left], numbers[right])
     return numbers, lines
@@ -231,9 +231,9 @@ def prefix(number: int, separator: str) -> str:
 def separator_of(lines: list[str]) -> str:
     """Return the text between number and content; empty if the lines are not numbered.
 
-    Two of the first lines must have numbers that differ by the distance of these lines. In a text with the
-    legend, one number is enough. If only some contents begin with a blank, or if all are indented by an even
-    number of blanks, the separator is a bare colon.
+    Two of the first lines, n lines apart, must have numbers that differ by n. In a text with the legend, one
+    number is enough. The separator is a bare colon if only some contents begin with a blank, or if all are
+    indented by an even number of blanks.
     """
     head = "\n".join(lines[:_HEADER])
     return _remembered(head) if len(head) <= _SHORT_HEAD else _separator(head)
@@ -256,13 +256,13 @@ def _separator(head: str) -> str:
     if LEGEND in lines:
         return found or next(iter(offsets), "")
     if found == _BAR and any("-+-" in line or line.lstrip().startswith("|") for line in lines):
-        # The numbers are cells of a table. Such a table has a ruling line, or lines that begin with a bar.
+        # A ruling line, or a line that begins with a bar, shows that the numbers are cells of a table.
         return ""
     return ":" if found == ": " and _is_indented(lines) else found
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """Return whether all blanks after the colons belong to the code. The code's indentation is then even."""
+    """Return whether the blanks after the colons are the code's own, even indentation."""
     matches = [match for match in map(_AFTER_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
         # The read tool wrote a blank after the colon of an empty line.
@@ -280,7 +280,8 @@ _remembered = lru_cache(maxsize=16)(_separator)
 
 
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
-    """Return whether a tool's text may have numbers of the file itself. `original` is the unchanged text."""
+    """Return whether the numbers in a tool's text may be part of the file. `original` is the unchanged
+    text."""
     if has_own_tags(text):
         return True
     first = first_number(text)
@@ -290,8 +291,8 @@ def may_be_the_files(text: str, original: str, call: Call) -> bool:
 
 
 def count_lines(text: str, call: Call, original: str | None = None) -> bool:
-    """Return whether the numbers in a text are known to be line numbers of its files. `original` is the
-    output from which the text was made, if the lines of the two differ."""
+    """Return whether the numbers in a text are certainly line numbers of its files. `original` is the output
+    from which the text was made, if the lines of the two differ."""
     if LEGEND in text[:HEADING]:
         return True
     if call.shell or call.category != "read":

@@ -30,17 +30,17 @@ _VALUE = re.compile(
 )
 _VALUE_CHARACTERS = b"0123456789abcdefABCDEFxTZ.:,/+-"
 _COUNTS = re.compile(r"\b(?:lines?|times?)\b")
-"""Lines in brackets with these words stay, because earlier stages count other lines in this way."""
+"""A line in brackets with one of these words stays, because it may be a marker of an earlier stage."""
 FIRST = '[patterns; "~A 1 2" is pattern A with 1 and 2 in its gaps]'
 LAST = "[end of patterns]"
 _GAP = "\x00"
 _HOLE = "{}"
 _LEAST_LINES = 12
 _LEAST_CHARACTERS = 2_000
-"""The length in characters of the shortest text that this stage changes."""
+"""A text with fewer characters stays unchanged."""
 _LEAST_USES = 4
 _LEAST_CONSTANT = 12
-"""The smallest number of characters in a pattern, in which each gap counts as one."""
+"""A pattern has at least this number of characters. Each gap counts as one."""
 _MOST_VALUES = 12
 _MOST_PATTERNS = 26 * 26
 _LONGEST = 1_000
@@ -53,8 +53,8 @@ class _Pattern:
     shown: str
     """The pattern with `{}` for each gap."""
     gaps: tuple[tuple[int, int] | None, ...]
-    """For each gap, how many characters at the beginning and the end of its values the pattern contains; None
-    if the pattern contains the whole value."""
+    """For each gap, how many characters of its values the pattern contains at the beginning and at the end;
+    None if the pattern contains the whole value."""
 
 
 def factor(text: str) -> str | None:
@@ -96,7 +96,7 @@ def factor(text: str) -> str | None:
 
 
 def _may_repeat(text: str, lines: Sequence[str]) -> bool:
-    """Return whether enough lines are equal if the characters of values are deleted."""
+    """Return whether enough lines are equal without the characters that values may have."""
     remains = text.encode("utf-8", "surrogatepass").translate(None, _VALUE_CHARACTERS).split(b"\n")
     shortest, longest = _LEAST_CONSTANT, _LONGEST
     counts = Counter(
@@ -144,8 +144,8 @@ def _pattern(name: str, constant: str, values: Sequence[tuple[str, ...]]) -> _Pa
 
 
 def _shared(column: Sequence[str]) -> tuple[int, int]:
-    """Return how many characters all values of a column share at the beginning and at the end. The shared
-    beginning ends after a sign between numbers, such as `:`."""
+    """Return how many characters the values of a column share at the beginning, up to a sign such as `:`, and
+    at the end."""
     low, high = min(column), max(column)
     same = next((at for at, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1]), 0)
     prefix = max([low.rfind(mark, 0, same) for mark in "T :.-/"]) + 1

@@ -31,9 +31,9 @@ _SPACED = _tags("p h1 h2 h3 h4 h5 h6 pre table ul ol blockquote section article"
 """The blocks with an empty line before them."""
 _HEADINGS = _tags("h1 h2 h3 h4 h5 h6 h7 h8 h9")
 _CONTINUING = _BLOCKS - _tags("li ul ol pre table thead tbody tr hr")
-"""The blocks that begin on the line of an item's or heading's mark if they come directly after the mark."""
+"""Directly after the mark of an item or heading, these blocks begin on the line of the mark."""
 _WRITTEN = _BLOCKS | _HEADINGS | _tags("td th img a")
-"""The elements that add something to the text. Of all other elements, only the content is written."""
+"""These elements add something to their content. Of other elements, only the content is written."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _CHILDLESS = _tags(
     "area base br col dd dt embed hr img input li link meta option p param source tbody td th thead tr track"
@@ -48,11 +48,11 @@ _LONGEST_LINK = 300
 
 
 _LONGEST_LABEL = 240
-"""The greatest number of characters in a cell with blocks that is still written on the line of its row."""
+"""A cell with blocks is written on one line if it has at most this number of characters."""
 _MOST_SPANNED = 1_000
-"""The greatest number of rows or columns of a cell."""
+"""The greatest number of rows or columns that a cell spans."""
 _NESTED = 4
-"""The greatest depth of tables whose cells are examined as a whole."""
+"""In tables at a greater depth, cells are not examined as a whole."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class _Table:
     columns: int = 1
     has_heads: bool = False
     spans: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """The cells that span the next rows, by column. A cell has its text and its number of further rows."""
+    """For each column, the text of a cell that spans the next rows, and the number of these rows."""
 
     def spanning(self) -> str | None:
         """Return the cell of an earlier row that spans this column; None if there is none."""
@@ -86,8 +86,7 @@ def _count(node: LexborNode, name: str) -> int:
 
 
 def to_text(text: str) -> str | None:
-    """Return the title and the text of a page; None for other texts and for pages that are too deep or
-    would grow."""
+    """Return the title and the text of a page; None for another text, or if it is too deep or would grow."""
     if not _PAGE.match(text) or _is_deep(text):
         return None
     tree = LexborHTMLParser(text)

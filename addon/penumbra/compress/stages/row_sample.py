@@ -17,28 +17,27 @@ _LEAST_ROWS = 12
 _LONGEST = 400
 """Rows are cut to at least this number of characters if not all of them fit."""
 _FEW = 160
-"""If the limit leaves at least this number of bytes for each row, rows are shortened further so that all may
+"""If all rows together may have at least this number of bytes each, rows are shortened further, so that all
 fit."""
 _SHORTEST = 20
 """The least number of characters that a cut cell keeps."""
 _NOTE = 29
 """The usual length in bytes of the mark for the missing part of a cell."""
 _HEADS = 3
-"""The lines above rows may share the byte limit divided by this number. Each of these lines may have at least
-800 characters."""
+"""The lines above rows get the limit divided by this number together, but at least 800 characters each."""
 _LOOKED_AT = 50
-"""The number of lines of a text whose separators are counted."""
+"""Separators are counted in this number of lines at the beginning."""
 _COLUMNS = 30
 """The number of columns of a table that are compared."""
 _FAR = 20
-"""A number is odd if its distance from the median is more than this number of times the usual distance."""
+"""A number is odd if it is this many times further from the median than usual."""
 _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")
 
 
 def rows(text: str, space: int) -> tuple[list[str], list[int]] | None:
-    """Return the rows of a JSON text, and for each row the number of the line that names its columns. A row
-    without such a line has its own number. Long rows are shortened so that more rows fit into `space` bytes.
-    Returns None if the text has no header and fewer than 12 rows."""
+    """Return the rows of a JSON text, and for each row the number of the line with its columns, or else its
+    own number. Long rows are shortened so that more rows fit into `space` bytes. Returns None if the text has
+    no header and fewer than 12 rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]
     if len(lines) < _LEAST_ROWS and not starts:
@@ -70,8 +69,7 @@ def is_separated(text: str) -> bool:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """Return the mark that nearly all of the first lines contain equally often, at least twice;
-    empty if there is none."""
+    """Return the mark that nearly all of the first lines contain equally often (at least twice), or ""."""
     first = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
@@ -92,8 +90,8 @@ def _lines(text: str) -> list[str]:
 
 def odd(lines: Sequence[str]) -> list[int]:
     """Return the positions of the lines with an odd value in a column, the oddest first. Values are compared
-    among similar lines. Lines are similar if they have the same number of cells between separators, tabs or
-    runs of blanks. Lines are also similar if nearly all of them have the same word at one position."""
+    among similar lines: lines with the same number of cells between separators, tabs or runs of blanks, and
+    lines of which nearly all have the same word at one position."""
     found: Counter[int] = Counter()
     for mark in {"\t", "  ", _separator(lines)} - {""}:
         by_width: dict[int, dict[int, list[str]]] = {}
@@ -121,7 +119,7 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
     if len(rows) < _LEAST_ROWS:
         return []
     width = Counter(map(len, rows.values())).most_common(1)[0]
-    # If nearly all rows have the same number of cells, the further cells of a longer row are a remark.
+    # If nearly all rows have the same number of cells, more cells in a row are a remark.
     are_even = width[1] * 10 >= 9 * len(rows)
     columns = zip_longest(*rows.values(), fillvalue="") if are_even else zip(*rows.values(), strict=False)
     counted = [(column, Counter(column)) for column in islice(columns, _COLUMNS)]
@@ -136,9 +134,9 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
 
 
 def _odd_values(counts: Mapping[str, int]) -> set[str]:
-    """Return the odd values of a column: values of a rare type (missing values and zeros are types, too), and
-    numbers far from the median. If values repeat, rare values are also odd. `counts` has the
-    number of occurrences of each value."""
+    """Return the odd values of a column: values of a rare type (such as text, missing or zero), and numbers
+    far from the median. If values repeat, rare values are also odd. `counts` has the number of occurrences of
+    each value."""
     total, most = sum(counts.values()), max(counts.values())
     kinds = {value: _kind(value) for value in counts}
     of_kinds: Counter[str] = Counter()
@@ -196,8 +194,8 @@ def _short(row: str, longest: int) -> str:
 
 
 def _in_part(row: str, above: str, longest: int) -> str:
-    """Return a row in about `longest` characters. A cell with JSON stays JSON if it fits without the members
-    that the row `above` also has."""
+    """Return a row in about `longest` characters. A cell with JSON stays JSON if it fits when the members
+    that the row `above` also has are left out."""
     short = _short(row, longest)
     if short is row:
         return row

@@ -7,9 +7,8 @@ consecutive hits in the file.
                                    src/b.py:
                                    7:import os
 
-`ungroup` restores the text. `group` changes nothing if the text could not be restored. If hits have
-relative paths and the lines around hits have absolute paths, the absolute path replaces the relative
-paths.
+`ungroup` restores the text. `group` changes nothing if the text could not be restored. If hits have a
+relative path, but the lines around them the absolute path, the absolute path is written for both.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def headings(flags: LineFlags) -> dict[int, int]:
 
 
 def _is_heading(flags: LineFlags, number: int) -> bool:
-    """Return whether a line above a hit names the file of that hit."""
+    """Return whether the line directly above a hit names the hit's file."""
     line = flags.lines[number]
     if line.endswith(":") or flags.has(number, "file label"):
         return len(line) > 1
@@ -100,7 +99,7 @@ def group(text: str) -> str | None:
             current = name
         grouped.append(line[len(path) + 1 :])
     whole = "\n".join(grouped)
-    # Restoring the text fails only if another line looks like a name or a hit.
+    # If no other line looks like a name or a hit, the text can be restored.
     if is_plain:
         return whole
     pairs = zip(paths, lines, strict=True)
@@ -128,8 +127,8 @@ def ungroup(text: str) -> str:
 
 
 def _paths(lines: list[str]) -> list[str]:
-    """Return the file name at the beginning of each line; empty if there is none. The names in hits are found
-    first, because these names identify the lines around the hits."""
+    """Return the file name at the beginning of each line; empty if there is none. Names in hits are found
+    first, because they help to find the names in lines around hits."""
     beginnings = [found[1] if found else "" for found in map(_HIT.match, lines)]
     files = {name for name in set(beginnings) if name and _is_path(name)}
     paths = [name if name in files else "" for name in beginnings]
@@ -147,7 +146,7 @@ def _paths(lines: list[str]) -> list[str]:
 
 
 def _is_path(name: str) -> bool:
-    """Return whether a text may be the name of a file. A time of day or a word is no name."""
+    """Return whether a text may be the name of a file, and is no time of day and no plain word."""
     return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()
 
 
@@ -164,8 +163,7 @@ def _near(line: str, last: str, coming: str) -> str:
 
 
 def _names(paths: list[str]) -> dict[str, str]:
-    """Map each spelling of a file's name to the absolute path that ends with it. Without such a path, map the
-    spelling to itself."""
+    """Map each path to the absolute path that ends with it, or to itself."""
     names = {path: path for path in paths if path}
     absolute = [path for path in names if path[0] == "/" or _DRIVE.match(path)]
     for path in absolute:

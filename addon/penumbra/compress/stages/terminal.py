@@ -1,15 +1,15 @@
 """This stage renders a text as a screen would, without colours, titles and overwritten text.
 
-A text after a carriage return overwrites the text before. If the new text is shorter, it begins a new line
-instead. Colours stay if only colours show the difference between two compared texts.
+The text after a carriage return overwrites the text before. A shorter text begins a new line instead. Colours
+stay if two compared texts differ only in colours.
 
 There are three steps, and each runs only if the text needs it. One pattern deletes sequences that don't move
 the cursor (colours, modes, titles, hyperlinks, character sets). Lines with carriage returns, backspaces or
 moves within the line are drawn on a row of cells. Text with moves between lines is drawn on a screen of rows.
 
 If a program clears the screen or moves to its first cell, a new page begins below, and the earlier page
-stays. An overwritten text that reports an error stays as a line. If the rendered text would be longer than
-the original, a move to the right becomes one blank, and other moves are ignored.
+stays. An overwritten text that reports an error stays as a line. If the result would be longer than the
+original, a move to the right becomes one blank, and other moves are ignored.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _COMPARED = re.compile(
 _PASSES = 4
 """The greatest number of passes. Deleting a sequence may form a new sequence."""
 _WIDEST = 400
-"""The last column that a move to the right can reach."""
+"""No move to the right goes beyond this column."""
 _PAGE = 60
-"""The number of rows of a page that a move to a position can reach."""
+"""No move to a position goes beyond this row of the page."""
 
 
 def render(text: str, *, moves: bool = True) -> str:
@@ -77,7 +77,7 @@ def _drawn(text: str, moves: bool) -> str:
 
 
 def _differs_in_colours(shown: str) -> bool:
-    """Return whether the text has two compared texts that are equal without their colours. Blanks count."""
+    """Return whether the text compares two texts that are equal without their colours, blanks included."""
     return any(match[1].strip() and match[1] == match[2] for match in _COMPARED.finditer(shown))
 
 
@@ -128,7 +128,7 @@ def _line(line: str) -> str:
 
 
 def _overwritten(texts: list[str]) -> list[str]:
-    """Return the overwritten texts that stay: the last text, earlier texts that are longer, and failures."""
+    """Return the texts that stay: the last one, those that are longer than all later ones, and failures."""
     left: list[str] = []
     seen: set[str] = set()
     width = 0
@@ -158,7 +158,7 @@ class _Screen:
     saved: tuple[int, int] = (0, 0)
 
     def draw(self, text: str) -> str | None:
-        """Return the lines on the screen after the text is drawn; None if the lines need too many cells."""
+        """Draw the text, and return the lines on the screen; None if they need too many cells."""
         for token in _TOKEN.finditer(text):
             piece = token[0]
             if piece[0] != "\x1b":
@@ -199,7 +199,7 @@ class _Screen:
         self.column = end
 
     def _keep_failure(self, cells: list[str], new: str) -> None:
-        """Keep an error that will be overwritten, unless the last kept error of the row is equal."""
+        """Keep an overwritten line if it is critical and differs from the last kept line of the row."""
         if len(cells) > _WIDEST:
             return
         line = "".join(cells).rstrip()

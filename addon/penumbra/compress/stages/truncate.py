@@ -1,7 +1,7 @@
 """This stage applies the hard limit on a result's size.
 
-Failure lines that are cut are written below the text. Gaps have markers with the number of missing bytes,
-and the markers count for the limit. A text within the limit stays unchanged.
+Failure lines that are cut are written below the text. A marker in each gap has the number of missing bytes.
+Markers count for the limit. A text within the limit stays unchanged.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from penumbra.compress.text import Text
 
 
 def truncate(text: str, limit: int, reserve: int = 0) -> str | None:
-    """Return the text cut to `limit` minus `reserve` bytes, including markers; None if the text is within
-    `limit`. The caller adds `reserve` bytes before the text. If markers don't fit, only the beginning
-    stays."""
+    """Return the text cut to `limit - reserve` bytes, with markers; None if the text has at most `limit`
+    bytes. The caller adds `reserve` bytes before the text. If markers don't fit, only the beginning stays."""
     if not exceeds(text, limit):
         return None
     space = max(0, limit - reserve)
