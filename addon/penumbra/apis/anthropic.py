@@ -44,7 +44,7 @@ _ELSEWHERE = -1
 _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
 
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
-"""The types of thinking blocks, and the member by which the provider recognises a block of each type."""
+"""Maps each type of thinking block to the member by which the provider recognises a block."""
 _ERRORS = {**by_status(ANTHROPIC), 503: "overloaded_error"}
 
 
@@ -150,8 +150,8 @@ class AnthropicFormat(ApiFormat):
     def may_declare_after(self, request: Document) -> bool:
         messages = self.prompt(request).messages
         tools = map(request.members, request.items(request.top.get("tools")))
-        # If all other tools are loaded later, the new tool changes the beginning of the prompt, and no prefix
-        # stays cached.
+        # If all other tools are loaded later, the new tool changes the beginning of the prompt, so no prefix
+        # is cached.
         loads = any(request.plain(tool.get("defer_loading")) is not True for tool in tools)
         return bool(messages) and loads and messages[-1].role == "user"
 
@@ -169,7 +169,7 @@ class AnthropicFormat(ApiFormat):
             # The provider already has all earlier messages and this response.
             messages_there = document.items(top["messages"])
             marked = [one for one in messages_there if _cache_mark(document, one) is not None]
-            # Earlier blocks are not sent again, so the cache breakpoint moves to the new blocks.
+            # The request has only new blocks, so the cache breakpoint moves to these blocks.
             new = self.marked(messages[-1], document, marked[-1]) if marked else messages[-1]
             start, end = document.place(top["messages"])
             document.edits.append(Edit(start, end, b"[" + new + b"]"))
@@ -229,8 +229,8 @@ class AnthropicFormat(ApiFormat):
         return texts
 
     def marked(self, text: bytes, request: Document, message: Raw) -> bytes:
-        """Return `text` with the cache breakpoint of `message`, if `message` has one and the last block of
-        `text` may have one."""
+        """Return `text` with the cache breakpoint of `message`. Without a breakpoint, or if the last block
+        can't have any, return `text` unchanged."""
         mark = _cache_mark(request, message)
         document = Document(text)
         blocks = document.items(document.top.get("content"))
@@ -248,8 +248,8 @@ class AnthropicFormat(ApiFormat):
         return document.render() if document.top else b""
 
     def _remove_thinking(self, document: Document, message: Raw) -> bool:
-        """Remove a message's thinking. Return False if there is none, or no other content, or if the message
-        has edits."""
+        """Remove the thinking of a message. Return False if nothing is removed: the message has no thinking,
+        only thinking, or edits."""
         content, left = self.blocks(document, message), self.without_reasoning(document, message)
         if content is None or not left or document.is_edited(*document.place(message)):
             return False
@@ -264,7 +264,7 @@ def _continued(request: Document) -> str:
 
 
 def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:
-    """Insert hidden results next to the results of real calls. The provider has the other hidden messages."""
+    """Insert hidden results beside the client's results. The provider has the other hidden messages."""
     if hidden.results and not (items and _put_results(request, request.members(items[0]), hidden)):
         return False
     thread = request.members(request.top.get("thread"))
@@ -330,7 +330,7 @@ _KINDS = {
     "message_stop": EventKind.END,
 }
 _WHOLE = ("type", "encrypted_content")
-"""The members whose string in a delta replaces the earlier value. Strings of other members are appended."""
+"""A string in a delta replaces the earlier value of these members. Strings of other members are appended."""
 _NO_CONTINUATION = ("refusal", "model_context_window_exceeded")
 
 

@@ -33,13 +33,13 @@ Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """A `Pairing` tells how an API shows which call a result answers."""
+    """A `Pairing` says how to find the call that a result answers."""
 
     answered: Answered
     named: bool
     """True if every result names its call."""
     wait: bool
-    """True if a result may answer a call of any message; False if the call is in the model's last message."""
+    """True if a result may answer any earlier call; False for calls in the model's last message only."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Results:
     _by_id: dict[str, ToolCall] = field(default_factory=dict)
     _waiting: OpenCalls = field(default_factory=OpenCalls)
     _responses: tuple[int, int] = (-1, -1)
-    """The indexes of the model's last two messages; -1 if there is no such message."""
+    """The indexes of the model's last two messages; -1 for a missing message."""
     _last_thinking: int = -1
 
     def __len__(self) -> int:
@@ -116,20 +116,20 @@ class ApiFormat(ABC):
     messages = "messages"
     """The name of the member that contains the messages."""
     opens_with_first = True
-    """True if the opening of a conversation is the user's first message. False if the opening is all messages
-    of the user before the first response."""
+    """True if the opening of a conversation is the user's first message; False if it is all messages of the
+    user before the first response."""
     calls_wait = False
-    """True if a result may answer a call of any message; False if the call is in the model's last message."""
+    """True if a result may answer any earlier call; False for calls in the model's last message only."""
     names_calls = True
     """True if every result names the call that it answers."""
     breaks_off = True
-    """True if a response that can't be completed is cut off. False if such a response ends with an error,
-    because other responses share the connection."""
+    """True if a response that can't be completed is cut off. False if it ends with an error instead, because
+    other responses share the connection."""
     joins_messages = False
     """True if adjacent messages of the model are one response."""
 
     no_calls = "tool_choice", b'"none"'
-    """The member of a request that forbids calls, and its JSON value."""
+    """The name and the JSON value of the member that forbids calls."""
 
     def __init__(self, readers: Responses | None = None) -> None:
         """`readers` read the API's responses; None if responses can't be read."""
@@ -155,7 +155,7 @@ class ApiFormat(ABC):
         return document.top
 
     def model(self, document: Document) -> str:
-        """Return the model in the body; empty if there is none."""
+        """Return the name of the model in the body; empty if the body has none."""
         return document.text_of(document.top.get("model"))
 
     def system(self, document: Document) -> Iterable[Part]:
@@ -167,7 +167,7 @@ class ApiFormat(ABC):
         return (self.members(document).get("tools"),)
 
     def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
-        """Return the call that a result answers. The call is in `by_id`, or is `waiting` for a result."""
+        """Return the call that a result answers, from the calls `by_id` or those `waiting` for a result."""
         return by_id.get(result.id)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ class ApiFormat(ABC):
         return document.members(message).get("content")
 
     def schema_arrays(self, document: Document) -> Iterable[Raw]:
-        """Return the arrays with the schemas of tools' arguments."""
+        """Return the arrays that contain schemas of arguments."""
         return self.prompt(document).tools
 
     @abstractmethod
@@ -195,8 +195,7 @@ class ApiFormat(ABC):
         return False
 
     def brings(self, request: Document, tool: Tool) -> bool:
-        """Return whether the request has a summary, written by the provider, that already declares the
-        tool."""
+        """Return whether a summary in the request, which the provider wrote, already declares the tool."""
         return False
 
     def may_declare_after(self, request: Document) -> bool:
@@ -205,10 +204,10 @@ class ApiFormat(ABC):
 
     @abstractmethod
     def result(self, call: InjectedCall, text: str) -> bytes:
-        """Return one result as JSON, in the form of `Hidden.results`."""
+        """Return the result of an injected call as JSON, in the form of `Hidden.results`."""
 
     def without_calls(self, request: bytes) -> bytes:
-        """Return the request with calls forbidden, as far as the API allows that."""
+        """Return the request, changed so that the model makes no calls, as far as the API allows that."""
         document = Document(request)
         document.set_member(document.root, *self.no_calls)
         return document.render()
@@ -221,7 +220,7 @@ class ApiFormat(ABC):
         return encode({"role": "user", "content": text})
 
     def pair(self, part: Part) -> str:
-        """Return the id that a call shares with its results."""
+        """Return the id by which a call and its results belong together."""
         return part.id
 
     def thinking(self, request: Document) -> Raw | None:
@@ -233,14 +232,14 @@ class ApiFormat(ABC):
         return (turn.message, *results) if turn.message else tuple(results)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
-        """Return the request with these messages after its last message. `response_id`, which is needed if
-        the provider stores the history, names the response that the messages continue."""
+        """Return the request with these messages after its last message. If the provider stores the history,
+        the messages continue the response `response_id`."""
         document = Document(request)
         document.append(self.members(document)[self.messages], b",".join(messages))
         return document.render()
 
     def reasoning(self, request: Document) -> list[Reasoning]:
-        """Return the reasoning in a request; empty if the API accepts reasoning at the end of a response."""
+        """Return the reasoning in a request; none if the API accepts reasoning at the end of a response."""
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
@@ -248,15 +247,16 @@ class ApiFormat(ABC):
         return
 
     def compared_with(self, request: Document) -> Raw | None:
-        """Return the id of the response whose prompt the provider compares with this prompt, or None."""
+        """Return the id of the response whose prompt the provider compares with this one; None without
+        one."""
         return None
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        """Drop the reasoning from message `first` on, which belongs to another prefix. With `offered`, the
-        provider can be asked to drop this reasoning. Return False if the reasoning stays."""
+        """Drop the reasoning of message `first` and later messages, because it belongs to another prefix.
+        With `offered`, the provider can be asked to do that. Return False if the reasoning stays."""
         return False
 
-    # Derived from these facts
+    # Methods that are derived from the methods above
 
     @property
     def responses(self) -> Responses:
@@ -264,8 +264,8 @@ class ApiFormat(ABC):
         return self.readers
 
     def stream(self, injected_tool: str, before: str = "") -> Response:
-        """Return a reader of a response that arrives as a stream. If the response continues another, `before`
-        is the id by which the client knows the earlier response."""
+        """Return a reader of a response that arrives as a stream. `before` is the id of the continued
+        response, as the client knows it; empty if there is none."""
         framing, readers = self.responses.framing(), self.responses
         return Response(framing, readers.turns(framing, injected_tool, before), (), readers.keep_alive)
 
@@ -296,7 +296,7 @@ class ApiFormat(ABC):
         return document.computed(place, len(items), Computation(list, list.copy, self.message), step)
 
     def blocks_beside(self, document: Document, message: Message) -> list[Block]:
-        """Return the blocks other than texts in the results of a message."""
+        """Return the blocks of results in a message that are not texts."""
         results = () if message.by_model else message.of(Kind.RESULT)
         return result_blocks.find(document, message.value, [text for part in results for text in part.texts])
 
@@ -307,7 +307,7 @@ class ApiFormat(ABC):
         return results.conversation(prompt, self.opening(document), texts)
 
     def results(self) -> Results:
-        """Return a reader of a conversation's results, message by message."""
+        """Return a reader that takes messages one by one and returns their results."""
         return Results(Pairing(self.answered, self.names_calls, self.calls_wait))
 
     def opening(self, document: Document) -> str:
@@ -350,8 +350,8 @@ class ApiFormat(ABC):
         ]
 
     def replace_run(self, request: Document, run: list[Message], texts: Iterable[bytes]) -> bool:
-        """Replace the messages of one response by other messages (JSON). Return False and change nothing if
-        the messages have edits."""
+        """Replace the messages of one response by other messages in JSON. If the messages have edits, change
+        nothing and return False."""
         start, end = request.place(run[0].value)[0], request.place(run[-1].value)[1]
         if request.is_edited(start, end):
             return False
@@ -378,7 +378,7 @@ class ApiFormat(ABC):
         return document.computed(prompt.place, len(prompt.messages), computation, step)
 
     def _visible(self, document: Document, messages: list[Message], before: list[Visible]) -> Visible:
-        """Return the response that a run of messages makes. `before` has the responses before it."""
+        """Return the response that consists of these messages. `before` has the earlier responses."""
         last = before[-1] if before else Visible(-1, (), "", "", -1)
         last_call, since = (last.calls[-1], 0) if last.calls else (last.last_call, last.since + 1)
         parts = [part for message in messages for part in message.parts]

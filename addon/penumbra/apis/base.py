@@ -1,9 +1,9 @@
-"""This module has the classes of the values that the formats exchange with other packages.
+"""This module has the classes that the formats and other packages share.
 
-The client gets one *response*, which is made of one or more *turns* of the provider. If a turn ends with
-calls of the injected tool only, the proxy continues the conversation without the client. A `Response` takes
-the bytes of all turns and returns the bytes of one message. An `ApiFormat` reads the conversation of a
-request, continues it, and puts hidden exchanges back.
+The client gets one *response*, which is made of one or more *turns* of the provider. If all calls at the end
+of a turn are calls of the injected tool, the proxy continues the conversation without the client. A
+`Response` takes the bytes of all turns and returns the bytes of one message. An `ApiFormat` reads the
+conversation of a request, continues it, and puts hidden exchanges back.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Event:
 
     piece: Piece
     document: Document | None
-    """The event's JSON; None for an event without JSON, such as a comment."""
+    """The JSON of the event; None if the event has no JSON, as a comment."""
     is_changed: bool = False
-    """True if the document no longer equals the JSON that was received."""
+    """True if the document is not the JSON that was received."""
     members: dict[str, Raw] = field(init=False)
     """The members of the document; none if it is no object."""
     type: str = field(init=False)
@@ -51,7 +51,7 @@ class Event:
             return cls(piece, None)
 
     def settle(self) -> None:
-        """Apply all edits to the document. The result can then be read and edited again."""
+        """Replace the document by a document with all edits applied, which can be read and edited again."""
         if self.document is not None and self.document.edits:
             self.document = Document(self.document.render())
             self.members, self.is_changed = self.document.top, True
@@ -74,7 +74,7 @@ class Filter(Protocol):
     """A `Filter` edits one response, after the injected tool has been hidden."""
 
     def event(self, event: Event) -> Iterable[Event]:
-        """Edit one event of a stream, and return the events that the client gets instead."""
+        """Edit one event of a stream, and return the events that replace it for the client."""
         ...
 
     def close(self) -> Iterable[Event]:
@@ -92,7 +92,7 @@ class InjectedCall:
     arguments: str
     """The text that the model wrote. The text may be cut off, and may not be JSON."""
     aliases: tuple[str, ...] = ()
-    """Other ids by which parts of a response may name the call."""
+    """Other ids that parts of a response may use for the call."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
 
 @dataclass(frozen=True, slots=True)
 class CacheDiagnosis:
-    """The provider's comparison of a prompt with an earlier prompt. The request names the earlier prompt."""
+    """The provider's comparison of a prompt with an earlier prompt, which the request names."""
 
     cause: str = ""
     """The provider's name for the first difference, such as `messages_changed`; empty if there is none."""
@@ -144,36 +144,33 @@ class Turn:
     """A `Turn` is one turn of the provider as the model wrote it."""
 
     message: bytes | None = None
-    """The assistant message in JSON, for a later request, with calls of the injected tool. If the turn was
-    cut off, the message has only the part that the API accepts, without these calls. None if the API accepts
-    no part."""
+    """The assistant message as JSON for a later request, with calls of the injected tool. After a cut, the
+    message has no such calls, and only content that the API accepts; None if there is none."""
     injected: tuple[InjectedCall, ...] = ()
     real_calls: tuple[str, ...] = ()
     """The ids of the calls that the client must answer, in order. The id of a call without an id is empty."""
     tokens: tuple[str, ...] = ()
-    """Hashes that identify the calls if ids are missing or not unique. `Visible.tokens` describes them."""
+    """Hashes of the calls, as in `Visible.tokens`. They replace ids that are missing or not unique."""
     made: tuple[MadeCall, ...] = ()
-    """The calls that a later request may answer without repeating them."""
+    """The calls whose results a later request may have without the calls themselves."""
     text: str = ""
     """The visible text."""
     signatures: tuple[str, ...] = ()
     """Signatures or encrypted blocks by which the provider recognises its own reasoning."""
     orphans: tuple[str, ...] = ()
-    """Signatures or ids of reasoning without visible content after it. Empty if the API accepts such
-    reasoning."""
+    """Signatures or ids of reasoning at the end of the turn; empty if the API accepts reasoning there."""
     finished: bool = False
     """True if the provider said that the turn is complete; False if the stream ended earlier."""
     failed: bool = False
     """True if the provider reported an error within the turn."""
     failure: Failure | None = None
-    """An error that the client did not get, because the client's request is not the cause; None if there is
-    none."""
+    """An error that the client did not get, because it belongs to a hidden request; None if there is none."""
     continuable: bool = True
     """True if results can be added after this turn. False after a refusal or with several choices."""
     response_id: str = ""
     """The provider's id of this response."""
     item: str = ""
-    """The id of the last item that the client sees; empty unless requests may refer to items by id."""
+    """The id of the last item that the client sees. Empty if requests can't refer to items by id."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """The turn's token counts, under the provider's names. Nested counts have names such as `outer.inner`."""
     ending: Ending = field(default_factory=Ending)
@@ -204,7 +201,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The tools of a request, and facts on which the injected tool depends."""
+    """The tools of a request, and facts that decide whether a tool is injected."""
 
     names: tuple[str, ...]
     """Names of all tools."""
@@ -213,14 +210,14 @@ class Tools:
     forced: bool
     """True if the model must call a tool."""
     continuable: bool
-    """True if the request gets a single response and results can be added after it."""
+    """True if the request gets only one response and results can be added after this response."""
     threaded: bool = False
     """True if the provider stores the history under the id of its last response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """The parts of an assistant message in a request by which a hidden exchange is recognised."""
+    """The facts about an assistant message in a request by which a hidden exchange is found."""
 
     index: int
     """Index in the array of messages."""
@@ -230,17 +227,17 @@ class Visible:
     last_call: str
     """Id of the last tool call before this message; empty if there is none."""
     since: int
-    """The number of assistant messages after that call (or from the beginning) and before this message."""
+    """The number of assistant messages between that call (or the beginning) and this message."""
     signed: bool = False
     """True if the message has reasoning and the API signs reasoning."""
     signature: str = ""
     """Signature of the last block of reasoning; empty if there is none."""
     response_id: str = ""
-    """The id of a response that the request names without its content. All other fields then have no meaning.
+    """The id of a response, if the request has only this id. All other fields then have no meaning.
     """
     tokens: tuple[str, ...] = ()
-    """Short hashes of the name and the arguments of each call. Needed if clients drop ids or many
-    conversations use the same ids; otherwise empty."""
+    """A short hash of the name and the arguments of each call; empty if clients keep the ids and the ids are
+    unique."""
     item: str = ""
     """The id of the message's last item, if the request has only this id."""
     open: bool = False
@@ -248,25 +245,25 @@ class Visible:
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """The exchange of provider and proxy during one response to the client."""
+    """The messages between provider and proxy that one response to the client hides."""
 
     before: tuple[bytes, ...]
     """The messages of the continued turns and of their results, in JSON."""
     last: bytes | None
     """The assistant message of the last turn in JSON, with injected calls; None if there is no message."""
     results: tuple[bytes, ...] = ()
-    """Results of the injected calls in `last` that are mixed with the client's calls, in the API's JSON."""
+    """The results, in the API's JSON, of the injected calls in `last`, which also has the client's calls."""
     signed: bool = False
     """True if signed reasoning was sent to the client."""
     response_id: str = msgspec.field(default="", name="answer_id")
-    """The id of the last turn's response, if the client knows the response by another id; otherwise empty."""
+    """The provider's id of the last turn, if the client got another id; otherwise empty."""
     broken: bool = False
     """True if the response was never completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A piece of reasoning in a request to an API that refuses reasoning at the end of a response."""
+    """A piece of reasoning in a request. The API refuses reasoning at the end of a response."""
 
     index: int
     """Index in the array of messages."""

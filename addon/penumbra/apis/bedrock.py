@@ -34,8 +34,8 @@ _ERRORS = {
 
 
 def write_error(error: DescribedError) -> bytes:
-    """Return an error as the API writes it, without the header that names the error. The API's clients also
-    read this object."""
+    """Return the body of an error. The API also names the error in a header, but its clients accept the body
+    alone."""
     status = error.status or 502
     other = "ValidationException" if status < 500 else "InternalServerException"
     return encode({"__type": _ERRORS.get(status, other), "message": error.message})
@@ -104,8 +104,8 @@ class ConverseFormat(AnthropicFormat):
         return encode({"role": "user", "content": [{"text": text}]})
 
     def without_calls(self, request: bytes) -> bytes:
-        # The API can't forbid calls, and requires tools if there were calls. Therefore only the injected tool
-        # is removed. `declare` has added it as the last tool.
+        # The API can't forbid calls, and requires tools after calls, so only the injected tool, which is the
+        # last, is removed.
         document = Document(request)
         *_, before, last = document.items(_config(document)["tools"])
         document.edits.append(Edit(document.place(before)[1], document.place(last)[1], b""))
@@ -115,7 +115,7 @@ class ConverseFormat(AnthropicFormat):
         return request.members(_more(request)).get("thinking")
 
     def joined(self, texts: list[bytes], request: Document, after: Raw | None) -> list[bytes]:
-        # Roles must alternate. Results without a response after them are therefore put into the next message.
+        # Roles must alternate, so results without a response after them go into the next message.
         last = Document(texts[-1])
         message = last.top
         content = request.members(after).get("content")
@@ -146,7 +146,7 @@ def _config(request: Document) -> dict[str, Raw]:
 
 
 def _more(request: Document) -> Raw | None:
-    """Return the part of a Converse request that is in the format of the model's provider."""
+    """Return the fields of a Converse request that are those of the model's own API."""
     return request.top.get("additionalModelRequestFields")
 
 
@@ -157,7 +157,7 @@ def may_drop(request: Document, where: Raw) -> bool:
 
 
 def _results(document: Document, value: Raw, result: Mapping[str, Raw]) -> Iterator[Part]:
-    """Yield a part for each block of a result; one part without text if there is no block."""
+    """Yield a part for each block of a result. For a result without blocks, yield a part without text."""
     call_id = document.text_of(result.get("toolUseId"))
     is_error = document.string(result.get("status")) == "error"
     items = document.items(result.get("content"))
@@ -187,7 +187,7 @@ class InvokeFormat(AnthropicFormat):
 
 
 def token_headers(body: bytes) -> dict[str, str]:
-    """Return the headers in which Bedrock repeats the token counts of a response that is one document."""
+    """For a response that is one document, return the headers that repeat its token counts."""
     try:
         document = Document(body)
     except NotJson:

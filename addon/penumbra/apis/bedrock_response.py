@@ -2,7 +2,7 @@
 models). The responses are event streams or JSON.
 
 In a stream of Converse, each call begins with a start event. Each text or reasoning begins with its first
-piece. Each message in a stream of InvokeModel contains one of Anthropic's events in base64, and some padding.
+piece. In a stream of InvokeModel, each message contains an event of Anthropic's API in base64, and padding.
 The last message has Bedrock's own token counts. Neither API has a keep-alive event. See `content_blocks.py`.
 """
 
@@ -193,7 +193,7 @@ def exception(error: DescribedError) -> StreamMessage:
 
 
 def raised(message: StreamMessage) -> Failure:
-    """Return the failure that an exception within a stream reports."""
+    """Return the failure for an exception within a stream."""
     try:
         content = decode(message.data or b"")
     except NotJson:
@@ -209,7 +209,7 @@ INVOKE_USAGE = replace(
     beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")},
 )
 _ERROR = b'{"type":"error"}'
-"""The event that replaces an exception for readers of Anthropic's events."""
+"""This event replaces an exception, because the reader expects events of Anthropic's API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class InvokeTurns(AnthropicTurns):
 
 
 def _event(message: StreamMessage) -> bytes | None:
-    """Return the event in a message; an error for an exception; None if there is none."""
+    """Return the event in a message. For an exception, return an error event; without an event, None."""
     if message.is_exception:
         return _ERROR
     if message.data is None:

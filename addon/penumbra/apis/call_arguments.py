@@ -1,8 +1,8 @@
 """This module has a filter that edits the arguments of the client's tool calls in a response.
 
-`Open` returns an editor for a call, or None. The filter passes each piece of the arguments to the editor at
-once, and replaces the piece by the editor's output. Output that the editor delays is sent in a copy of the
-call's last event. A subclass for each API finds the calls.
+`Open` returns an editor for a call, or None. The editor gets each piece of the arguments at once, and its
+output replaces the piece. Text that the editor delays is sent in a copy of the call's last event. A subclass
+for each API finds the calls.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Open(Protocol):
     """A function that returns an editor for a call's arguments."""
 
     def __call__(self, tool: str, *, freeform: bool = False) -> Arguments | None:
-        """Return the editor, or None if the arguments stay. With `freeform` the arguments are free text."""
+        """Return the editor; None if the arguments stay. With `freeform`, the arguments are free text."""
         ...
 
 
@@ -45,7 +45,7 @@ Rewrite = Callable[[Document, str], None]
 
 @dataclass(slots=True)
 class EditedCall:
-    """An `EditedCall` is the part of a call that has arrived in a stream."""
+    """An `EditedCall` has the state of a call in a stream."""
 
     name: str = ""
     id: str = ""
@@ -72,7 +72,7 @@ class EditedCall:
         return arguments.finish() if arguments is not None else ""
 
     def flush(self) -> list[Event]:
-        """Return an event with the text that was not sent yet; no event if there is no such text."""
+        """Return an event with the text that was not sent yet. Without such text, return no event."""
         left = self.finish()
         if not left or self.last is None or self.rewrite is None:
             return []
@@ -83,13 +83,13 @@ class EditedCall:
 
 
 class CallArguments(ABC):
-    """The filter for one response. In some APIs, each call arrives in one piece, and each event has the form
-    of a whole response. A subclass for such an API needs only `blocks` and `parts`."""
+    """The filter for one response. A subclass needs only `blocks` and `parts` if calls arrive in one piece
+    and events have the form of a whole response."""
 
     def __init__(self, open_: Open) -> None:
         self._open = open_
         self._calls: dict[Hashable, EditedCall] = {}
-        """The calls of a stream that have not ended, by the id, index or place in their events."""
+        """The calls that have not ended. The key is the id, index or place of a call in its events."""
 
     def event(self, event: Event) -> Iterable[Event]:
         """Edit an event of a stream, and return the events that the client gets instead."""
@@ -98,7 +98,7 @@ class CallArguments(ABC):
         return [*self.edit(event, event.document), event]
 
     def close(self) -> Iterable[Event]:
-        """Return the events with texts that are still delayed at the end of the stream."""
+        """At the end of the stream, return events with the texts that are still delayed."""
         return self._flush(list(self._calls))
 
     def document(self, document: Document) -> None:
@@ -175,7 +175,7 @@ class NumberedArguments(CallArguments):
         return ()
 
     def rewrite(self, document: Document, text: str) -> None:
-        """Put a fragment of arguments into a copy of an event that has another fragment."""
+        """In a copy of an event, replace the fragment of arguments by another fragment."""
         fragment = self._fragment(document, document.top)
         assert fragment is not None
         document.replace(fragment, text)

@@ -22,7 +22,7 @@ from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 
 _CALLS, _NO_CALLS = "tool_use", "end_turn"
-"""The stop reasons of a turn that ends with calls, and of a turn that does not."""
+"""Two stop reasons: of a turn that ends with calls, and of a turn without calls."""
 
 
 class EventKind(Enum):
@@ -47,7 +47,7 @@ class Block(ABC):
 
     @abstractmethod
     def json(self) -> bytes:
-        """Return the JSON of the block in the form of a request; empty if the block can't be assembled."""
+        """Return the block as JSON in the form that requests have; empty if the block can't be assembled."""
 
     @property
     @abstractmethod
@@ -75,7 +75,7 @@ class _Turn:
     blocks: list[tuple[int, Block]] = field(default_factory=list)
     """The blocks with their numbers, in the order of their beginnings."""
     latest: dict[int, int] = field(default_factory=dict)
-    """The position in `blocks` of the last block with each number. Some servers repeat numbers."""
+    """Maps a number to the position of its last block in `blocks`. Some servers repeat numbers."""
     hidden: set[int] = field(default_factory=set)
     """The positions of the blocks that are calls of the injected tool."""
     shows_calls: bool = False
@@ -98,15 +98,15 @@ class BlockTurns(Turns):
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._started = False
         self._before = self._next = 0
-        """`_before` counts the blocks that the client got from earlier turns; `_next`, from all turns so far.
+        """`_before` counts the client's blocks of earlier turns, `_next` those of all turns so far.
         """
         self._shown: list[bytes] = []
-        """The visible blocks of documents whose turns were continued."""
+        """The visible blocks of the earlier turns. Each turn was a document."""
         super().__init__(framing, injected_tool, before)
 
     @abstractmethod
     def kind(self, event: Event) -> EventKind | None:
-        """Return the kind of an event; None if the event is about no block or message."""
+        """Return the kind of an event; None for events that concern no block and no message."""
 
     @abstractmethod
     def note(self, event: Event, document: Document) -> None:
@@ -219,8 +219,8 @@ class BlockTurns(Turns):
         return replace(content, call=replace(content.call, arguments=block.arguments))
 
     def _turn(self, kept: Iterable[Content], all_: Iterable[Content], sent: Iterable[Content]) -> Turn:
-        """Return a turn. `kept` are the blocks that a later request may contain. `sent` are the blocks that
-        may have calls for the client."""
+        """Return a turn. `kept` are the blocks that a later request may contain. `sent` are the blocks whose
+        calls the client may get."""
         made = [one.call for one in all_ if one.call is not None]
         sources = [one.source for one in kept]
         real = [one.call for one in sent if one.call is not None and not self._is_hidden(one)]
@@ -241,8 +241,8 @@ class BlockTurns(Turns):
         return content.call is not None and content.call.name == self.injected_tool
 
     def _complete(self, places: Iterable[int], contents: dict[int, Content]) -> list[int]:
-        """Return the positions of the blocks of a cut-off message that a request may contain. Calls of the
-        injected tool, unfinished blocks other than texts, and reasoning at the end are left out."""
+        """Return the positions of the blocks that a request may contain after the message was cut off. Left
+        out are calls of the injected tool, unfinished blocks other than texts, and reasoning at the end."""
         seen = self.seen
         kept = [at for at in places if at not in seen.hidden and (at != seen.open or contents[at].is_text)]
         while kept and contents[kept[-1]].signature is not None:
@@ -293,7 +293,7 @@ class BlockTurns(Turns):
 
 
 def end_turn(document: Document, reason: Raw | None) -> None:
-    """Replace the stop reason for calls if the client gets no calls."""
+    """If the client gets no calls, replace a stop reason such as `tool_use`."""
     if reason is not None and document.string(reason) == _CALLS:
         document.replace(reason, _NO_CALLS)
 

@@ -31,4 +31,4 @@ FORMATS: dict[str, ApiFormat] = {
     **{name: api for name, api in REQUESTS.items() if api.readers is not None},
     "openai_responses_socket": responses_socket.SocketFormat(responses_socket.RESPONSES),
 }
-"""The formats whose responses can be read, by name. One of them is for WebSockets."""
+"""The formats with readers of responses, by name. One of these formats is for WebSockets."""

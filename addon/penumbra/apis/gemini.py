@@ -1,10 +1,10 @@
 """This module has the format of Google Gemini, which AI Studio, Vertex and Code Assist use.
 
 A tool result is a `functionResponse` part. Its response is an object of any shape, whose strings may be
-shortened. Ids are optional: a result without an id answers the first call of its name that has no result yet.
-Names of members may be in camel or snake case. Some clients store the pieces of a response as separate
-contents, so adjacent contents of the model count as one assistant message. Results of parallel calls must be
-in one content.
+shortened. Ids are optional. A result without an id answers the first call with the same name that has no
+result yet. Names of members may be in camel or snake case. Adjacent contents of the model count as one
+assistant message, because some clients store each piece of a response as a content. Results of parallel calls
+must be in one content.
 
 A response is a list of parts. A stream (server-sent events or one JSON array) is a list of responses, and
 each of them has some of the parts (`message_pieces.py`). Code Assist wraps requests and responses in another
@@ -179,7 +179,7 @@ def _parts_of(document: Document, value: Raw) -> Iterator[Part]:
 
 
 def inner(document: Document) -> dict[str, Raw]:
-    """Return the members of the request itself, without the object that some services wrap around it."""
+    """Return the members of the request itself, which may be inside another object."""
     return document.members(inner_root(document))
 
 
@@ -192,7 +192,7 @@ def inner_root(document: Document) -> Raw:
 
 
 def member(members: Mapping[str, Raw], name: str) -> Raw | None:
-    """Return the member with a name in camel case, or else the member with this name in snake case."""
+    """Return a member. `name` is in camel case; the member's name may also be in snake case."""
     if name in members:
         return members[name]
     return members.get(_in_snake_case(name))
@@ -255,7 +255,7 @@ ENDS = EndingTable(reasons=(("finishReason",),), model="modelVersion", choices="
 _CONTINUABLE = ("", "STOP")
 _EMPTY = b'[{"text":""}]'
 _MODULE = "default_api."
-"""The module that a model may write before the name of a tool."""
+"""A prefix that models may write before the name of a tool."""
 
 
 class GeminiFraming(Framing):
@@ -288,7 +288,7 @@ class GeminiFraming(Framing):
         return ArrayItem((b"," if self.is_begun else b"[") + data + b"]", None)
 
     def _close(self, raw: bytes) -> bytes:
-        """Return the end of an array. If the client has not received the array's beginning, return both."""
+        """Return the end of an array. If the client has not got the beginning, return beginning and end."""
         opens = raw.lstrip()[:1] == b"["
         if self.is_begun:
             return b"]" if opens else raw
@@ -359,7 +359,7 @@ class GeminiReading(Reading):
         self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
-        """Store the reasons for the end of the turn. Return whether this piece states a reason."""
+        """Store the reasons why the turn ended. Return whether this piece has a reason."""
         candidates = map(document.members, document.items(response.get("candidates")))
         reasons = [document.string(member(candidate, "finishReason")) for candidate in candidates]
         feedback = document.members(member(response, "promptFeedback"))
@@ -388,7 +388,7 @@ class GeminiTurns(PieceTurns):
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._shown: list[bytes] = []
-        """The visible parts of documents whose turns were continued."""
+        """The visible parts of the earlier turns. Each turn was a document."""
         super().__init__(framing, injected_tool, before)
 
     def new_reading(self) -> Reading:
@@ -495,7 +495,7 @@ def _says(part: Any) -> bool:
 
 
 def _message(sources: Sequence[bytes]) -> bytes | None:
-    """Return the JSON message of a turn for a later request, with joined texts; None if it is empty."""
+    """Return a turn's message as JSON for a later request, with texts joined; None if it is empty."""
     merged: list[bytes] = []
     last: dict[str, Any] = {}
     for source in sources:
