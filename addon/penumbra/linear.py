@@ -53,8 +53,8 @@ def latin1(memory: int = 0) -> Any:
 
 
 class LinearText:
-    """A `LinearText` is a pattern for texts, with a part of the interface of a pattern of `re`. An unpaired
-    surrogate counts as a question mark. Raises re2.error."""
+    """A `LinearText` is a pattern for texts, with some of the methods of `re.Pattern`. An unpaired surrogate
+    counts as a question mark. Raises re2.error."""
 
     __slots__ = ("_compiled",)
 
@@ -68,7 +68,7 @@ class LinearText:
         return named
 
     def search(self, text: str, *place: int) -> Any:
-        """Return the first match, which has the interface of a match of `re`."""
+        """Return the first match, which has the interface of `re.Match`."""
         return self._compiled.search(without_surrogates(text), *place)
 
     def match(self, text: str, *place: int) -> Any:
@@ -91,7 +91,7 @@ class LinearText:
 
 
 class Found:
-    """A `Found` is a match with a part of the interface of a match of `re`."""
+    """A `Found` is a match with some of the methods of `re.Match`."""
 
     __slots__ = ("_spans", "_text")
 

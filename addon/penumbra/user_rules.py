@@ -42,7 +42,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
         *("each_line", "filters", "reads", "read_values"),
     ),
 }
-"""Names of files that are merged with Penumbra's, and the keys that each may have."""
+"""Names of files that are merged with Penumbra's, and the keys that each file may have."""
 _FOLDERS = ("commands", "secrets")
 NONE = "off"
 """The value of the setting for no folder at all."""
@@ -91,7 +91,7 @@ rules that need a failed rule can fail in the next run."""
 
 
 def _leave_out(contents: dict[str, Any], file: str, rule: str) -> None:
-    """Remove a rule and its examples from a file, or the whole file if it has no named rules."""
+    """Remove a rule and its examples from a file, or the whole file if the file has no named rules."""
     content = contents.get(file, {})
     for key, named_by in (("families", "name"), ("rules", "id"), ("examples", "family")):
         if key in content and rule:

@@ -44,7 +44,7 @@ def _domain(entry: str) -> str:
 
 
 def _leads_to(domain: str, host: str) -> bool:
-    """Return whether a domain matches the glob `host`, or contains a host that matches it."""
+    """Return whether a domain matches the glob `host`, or contains a host that matches the glob."""
     if fnmatchcase(domain, host):
         return True
     above, labels = domain.split(".")[::-1], host.split(".")[::-1]

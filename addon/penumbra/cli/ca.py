@@ -45,7 +45,7 @@ class TooWide(ValueError):
 @dataclass(frozen=True, slots=True)
 class OwnCa:
     names: tuple[str, ...]
-    """Domains and ranges of addresses that the CA may sign for; empty if it may sign for all."""
+    """Domains and ranges of addresses for which the CA may sign; empty if it may sign for all."""
     until: datetime.datetime
     fingerprint: str
     """SHA-256 of the certificate, in hexadecimal."""

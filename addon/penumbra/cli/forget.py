@@ -75,7 +75,7 @@ def _there(paths: Sequence[Path] | Iterator[Path], what: str) -> Iterator[tuple[
 
 
 def _is_ours(path: Path) -> bool:
-    """Return True if a database may be deleted. Raises Failure if not, or if it can't be read."""
+    """Return True if a database may be deleted. Otherwise, or if it can't be read, raises Failure."""
     if not path.is_file():
         return True
     try:

@@ -76,7 +76,7 @@ def worded(message: str) -> str:
 
 
 def argument_problem(opts: options.Options, parsed: argparse.Namespace) -> str:
-    """Return an error for the first unacceptable value; empty if there is none or mitmproxy reports it."""
+    """Return an error for the first bad value; empty without a bad value, or if mitmproxy reports it."""
     return next(_problems(opts, parsed), "")
 
 
@@ -438,7 +438,7 @@ def _server_error(mode: Any, error: BaseException) -> str:
 
 _LOCAL = "it needs the rights of an administrator, and a system and a mitmproxy that can do it"
 _NO_ADDRESS = "could not bind on any address"
-"""Text of an error of asyncio that has no `errno`."""
+"""The text of an asyncio error without an `errno`."""
 
 
 def _first_line(error: BaseException) -> str:
@@ -465,7 +465,7 @@ _BASES = {
     "api.openai.com": ("OPENAI_BASE_URL", "/v1"),
     "generativelanguage.googleapis.com": ("GOOGLE_GEMINI_BASE_URL", ""),
 }
-"""For hosts of providers, the variable from which agents read the base URL, and the path in this URL."""
+"""By a provider's host: the variable from which agents read the base URL, and the path in this URL."""
 _ALL_TRAFFIC = ("transparent", "wireguard", "tun")
 
 

@@ -354,7 +354,7 @@ _STRATEGY = choice(
 
 
 def read_strategy(value: Any) -> str:
-    """Return the name of a strategy, or names joined by `+`. The value is such a text, or a list of names."""
+    """Return a strategy's name, or names joined by `+`. The value may also be a list of names."""
     parts = [read_text(part) for part in value] if isinstance(value, list) else read_text(value).split("+")
     return _STRATEGY.read("+".join(part.strip() for part in parts))
 

@@ -255,7 +255,7 @@ class ContentView:
         self.explainer = explainer
 
     def render_priority(self, data: bytes, metadata: Metadata | None = None, **more: Any) -> float:
-        """Return a priority above those of mitmproxy's views for LLM calls, and below all for other flows."""
+        """Return a priority. For LLM calls it is above mitmproxy's views, for other flows below all views."""
         facts = more if metadata is None else vars(metadata)
         return self.explainer.priority(facts.get("flow"), _message(facts)) if data else NOT_OURS
 

@@ -84,7 +84,7 @@ class Reports:
         self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
     ) -> None:
         """Report a request, or a frame of a socket, that is sent on. `handle` is the handle that rewrote the
-        request, because the handle in a socket's flow has ended. This method never raises, since a request
+        request: the handle in a socket's flow has already ended. This method never raises, since a request
         that can't be reported must still be sent."""
         with errors.contained(_log, _NOT_SHOWN):
             self._report_all(flow, state, handle, incoming, accepted)

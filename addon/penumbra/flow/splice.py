@@ -172,8 +172,8 @@ class SpliceStream(HttpStream):
     # The client's or the upstream connection breaks
 
     def _replacement_broken(self, event: ResponseProtocolError) -> layer.CommandGenerator[None]:
-        """Ask for another request. If there is none, return to the first response, unless a part of another
-        response has been sent."""
+        """Ask for another request. Without another request, return to the first response if no part of
+        another response has been sent."""
         if self.server_state in (self.state_stream_response_body, self.state_done, self.state_errored):
             yield from self._broken(event)
             return

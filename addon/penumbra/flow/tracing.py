@@ -70,7 +70,7 @@ class Tracing(Step):
                 )
 
     def close(self) -> None:
-        """Send the waiting spans. If the collector does not accept them in a moment, they are dropped."""
+        """Send the waiting spans. Spans that the collector does not accept in time are dropped."""
         provider, self._provider = self._provider, None
         if provider is not None:
             ending = threading.Thread(target=provider.shutdown, name="penumbra-traces", daemon=True)

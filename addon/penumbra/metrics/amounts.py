@@ -70,7 +70,7 @@ class Amounts:
     """Dollars saved by smaller results, in requests that the provider accepted."""
     dollars_spent: float = 0.0
     """Dollars for `declared`, `put_back`, `hidden_tokens` and `read_again_tokens`, and for the output of all
-    turns of a response but the last."""
+    turns of a response except the last turn."""
     dollars_missed: float = 0.0
     expired: int = 0
     """Input tokens, included in `missed`, of requests after a pause that was longer than the cache's life."""

@@ -45,8 +45,7 @@ class ComparedPrompt:
     elsewhere."""
 
     def first_edited(self, earlier: ComparedPrompt) -> int | None:
-        """Return the index of the first message whose edits differ from those in `earlier`; None if there is
-        none."""
+        """Return the index of the first message whose edits differ from the edits in `earlier`, or None."""
         pairs = zip(earlier.edits[:-1], self.edits[:-1], strict=False)
         return next((index for index, (before, now) in enumerate(pairs) if before != now), None)
 
@@ -182,7 +181,7 @@ def _cause(earlier: Prompt, now: Prompt) -> tuple[str, str]:
 
 
 def _first_difference(earlier: Sequence[bytes], now: Sequence[bytes]) -> int | None:
-    """Return the number (from 1) of the first message that differs; None if none does."""
+    """Return the number (from 1) of the first message that differs; None if no message differs."""
     last = len(earlier) - 1
     if last < len(now) and earlier[last] == now[last]:
         return None

@@ -1,7 +1,7 @@
 """This module writes the figures of each running proxy to a small file, which `penumbra stats` reads. Files
-contain counts, names and the link of the page, but no content of requests. A process holds a lock on its file
-until its end. The next reader removes the file of a killed process. Files that another user could have
-written are not read."""
+contain counts, names and the link of the page, but no content of requests. A process locks its file until the
+process ends. The next reader removes the file of a killed process. Files that another user could have written
+are not read."""
 
 from __future__ import annotations
 
@@ -151,7 +151,8 @@ _TRIES = 3
 
 
 def _record(path: Path) -> Any:
-    """Return the content of a process's file; None if the process has ended, False if it can't be read."""
+    """Return the content of a process's file; None if the process has ended, False if the file can't be
+    read."""
     try:
         for _ in range(_TRIES):
             # Without O_NONBLOCK, opening a pipe would wait for its other end.

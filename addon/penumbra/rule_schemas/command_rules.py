@@ -64,7 +64,7 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
     """A pattern for further lines of a run, which don't match `group`. Such a line begins with the `key` of
     the nearest line that matches. The pattern is for the text after the key, and has a group `rest`."""
     through: AnyRegex | None = None
-    """Lines that may be within a run and don't belong to it."""
+    """Lines that may stand between the lines of a run but don't belong to the run."""
     header: str = "{key}"
     """The line before a run."""
     line: str = " {rest}"
@@ -74,7 +74,7 @@ class GroupRule(StepRule, frozen=True, kw_only=True):
 
 
 class HoistRule(StepRule, frozen=True, kw_only=True):
-    """A `HoistRule` writes a value that a column has in a whole run of lines only once, before the run."""
+    """A `HoistRule` writes a value once before a run of lines if a column has this value in all lines."""
 
     hoist: AnyRegex
     """The lines, with a group for each column."""
@@ -123,14 +123,14 @@ class FoldRule(StepRule, frozen=True, kw_only=True):
     fold: AnyRegex
     say: str
     """The new line. `{n}` stands for the number of lines. `{group}`, `{first_group}` and `{last_group}` stand
-    for values of a group. `{distinct_group}` is the number of different values, `{each_group}` lists all of
-    them. `{n|line|lines}` is the number with its noun."""
+    for values of a group. `{distinct_group}` is the number of different values, `{each_group}` lists all
+    different values. `{n|line|lines}` is the number with its noun."""
     least: Count = field(default=3, name="min")
     """The smallest number of lines that are replaced."""
     head: Size = 0
-    """The number of lines at the beginning of a run that stay."""
+    """The number of lines that stay at the beginning of a run."""
     tail: Size = 0
-    """The number of lines at the end of a run that stay."""
+    """The number of lines that stay at the end of a run."""
     by: str = ""
     """A group with the same value in all lines of a run. With `scattered`, each value has its own marker."""
     safe: bool = False
@@ -157,11 +157,11 @@ class BlockRule(StepRule, frozen=True, kw_only=True):
     for a group of the first line. Each name in `counts` stands for its count. For each name in `places`,
     `{first_name}` and `{last_name}` stand for the first and the last place."""
     until: AnyRegex | None = None
-    """The line after a block. Without this pattern, a block ends at the first line of the next one."""
+    """The line after a block. Without this pattern, a block ends at the first line of the next block."""
     least: Count = field(default=3, name="min")
-    """The smallest number of lines of a block that are replaced."""
+    """The smallest number of lines that are replaced in a block."""
     head: Size = 1
-    """The number of lines at the beginning of a block that stay."""
+    """The number of lines that stay at the beginning of a block."""
     safe: bool = False
     """True if lines with failures stay, below the marker of their block. Of several lines of one kind, only
     one is written."""

@@ -62,15 +62,15 @@ class SecretRule(Strict, frozen=True):
     digits: Size = 0
     """The smallest number of digits in the secret."""
     value: Literal["password", "told", "opaque", "certain", "given", "login", "basic"] | None = None
-    """A further test that the value must pass. `password`: a possible password. `told`: a possible password
-    in a sentence. `opaque`: random. `certain`: too random to be anything but a secret. `given`: neither a
-    placeholder nor a reference. `login`: as `given`, but neither equal to the user's name before a local host
-    (`guest:guest@localhost`) nor an example made of words such as `pass`. `basic`: base64 of
-    `user:password`."""
+    """A further test that the value must pass. `password`: a text that can be a password. `told`: a word that
+    can be a password within a sentence. `opaque`: random. `certain`: too random to be anything but a secret.
+    `given`: neither a placeholder nor a reference. `login`: as `given`, but neither equal to the user's name
+    before a local host (`guest:guest@localhost`) nor an example made of words such as `pass`. `basic`: base64
+    of `user:password`."""
     checksum: Literal["crc32-base62"] | None = None
     """The kind of checksum in the secret. A value with a valid checksum is a secret in any surroundings and
     ends after the checksum. `crc32-base62`: the last six of the 36 characters after the prefix's `_` are the
-    checksum of the others."""
+    checksum of the first 30."""
     examples: SecretExamples = field(default_factory=SecretExamples)
     """Texts with and without secrets, which the tests check."""
 

@@ -157,7 +157,7 @@ class Envelopes(Strict, frozen=True):
     """The texts that agents write around the output of a command."""
 
     heads: tuple[Regex, ...] = ()
-    """Patterns for the text before the output. Each matches whole lines unless the pattern says otherwise."""
+    """Patterns for the text before the output. Each pattern matches whole lines unless it says otherwise."""
     inline_heads: tuple[Regex, ...] = ()
     """Patterns for a text before the output in the first line of the output."""
     tails: tuple[Regex, ...] = ()
@@ -167,7 +167,7 @@ class Envelopes(Strict, frozen=True):
     needless: tuple[NeedlessLine, ...] = ()
     """Lines of heads and tails that are removed."""
     labels: tuple[LabelPair, ...] = ()
-    """Labels around the output, which are removed if nothing else is left of the envelope."""
+    """Labels around the output. The labels are removed if the envelope has nothing else."""
     files: tuple[FileEnvelope, ...] = ()
     """The texts around files that a tool reads."""
     file_examples: tuple[FileExample, ...] = ()

@@ -80,8 +80,8 @@ class Database:
         self._writing: Future[None] | None = None
         """The latest background writes that have begun."""
         self._added = self._done = 0
-        """Approximate bytes of all background writes so far, and of the finished writes. Only the event loop
-        changes the first number, and only the database's thread the second."""
+        """Two approximate numbers of bytes: of all background writes so far, and of the finished writes. Only
+        the event loop changes the first number, and only the database's thread the second."""
 
     def share(self, max_bytes: int) -> None:
         """Count another user of this database and apply that user's size limit. Each user calls `close`. Both

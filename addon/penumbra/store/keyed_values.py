@@ -84,8 +84,8 @@ _REFRESHES_PER_TTL = 4
 
 
 class News(Enum):
-    """A `News` is the kind of announcement that a proxy makes to the others when it sets a value. The others
-    use announcements while the store can't be reached."""
+    """A `News` is the kind of announcement that a proxy makes to the other proxies when it sets a value. The
+    others use announcements while the store can't be reached."""
 
     NOTHING = "nothing"
     KEY = "key"
@@ -152,7 +152,7 @@ class KeyedValues(ABC, Generic[V]):
         """Set the values of keys that have none, and replace the values of the keys in `over`. Return whether
         all given values are valid now. If not, another proxy was first or nothing can be written, and `get`
         returns the valid values. `Stores.written` waits until the values are stored durably. With `unasked`,
-        the values are valid even if nothing can be written, because they were made during an outage."""
+        the values were made during an outage, and are valid even if nothing can be written."""
 
     @abstractmethod
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:

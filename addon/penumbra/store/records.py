@@ -57,7 +57,7 @@ class Originals:
         text = (await self._table.get([key])).get(key)
         if text is None and (found := await self._carried.get([key])):
             # The original is in the table of originals that the client sends again. The model asks for the
-            # original now, so the other table also stores it.
+            # original now, so the other table also stores the original.
             await self._table.add(found)
             text = found[key]
         return text

@@ -684,8 +684,8 @@ class SharedTable(KeyedValues[V]):
         ]
 
     def _mark(self) -> list[Row]:
-        """Return the row that shows other proxies that the table is not empty; no row if it was written
-        recently."""
+        """Return the row by which other proxies know that the table is not empty; no row soon after its last
+        write."""
         now = self._clock()
         if self._name in self._store.filled and now - self._marked < self.refresh:
             return []

@@ -109,7 +109,7 @@ class Stores:
     def gaps(
         self, state: ConversationState, past: Collection[bytes], keys: Collection[bytes], *, whole: bool
     ) -> Gaps | None:
-        """Return the gaps in the store's answer about a request with these keys; None if there are none. In a
+        """Return the gaps in the store's answer about a request with these keys; None without gaps. In a
         known conversation, an answered result that is not in the store was sent during an outage."""
         if not whole:
             return Gaps(True, self.decisions.elsewhere(keys))
