@@ -148,7 +148,7 @@ class CurrentSettings:
         """The part of the settings that makes an engine."""
         self._filter: flowfilter.TFilter | None = None
         self._rules: str | None = None
-        """The name of the user's folder of rules that is in use."""
+        """The setting that names the current folder of the user's rules; None before the first read."""
         self._file_state: tuple[int, int] | None = None
         self._logged: set[str] = set()
 

@@ -90,7 +90,7 @@ class FirstLine(layer.Layer):
         self.child_layer: layer.Layer = layers.HttpLayer(context, HTTPMode.transparent)
         self._other = other
         self._begun: layer.Layer | None = None
-        """The layer that takes all events when the protocol is known."""
+        """The layer that takes all events when the protocol is known; None before that."""
         self._first_bytes: bytes | None = b""
         """The first bytes from the client; None when the protocol is known."""
 

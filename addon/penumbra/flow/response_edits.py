@@ -38,7 +38,7 @@ class EditedResponse:
     scale: UsageScale | None = None
     """The scale for the client's input tokens; None without scaling."""
     usage: ScaledUsage | None = None
-    """The filter for the scale, which also has the unscaled figures."""
+    """The filter for `scale`, which also has the unscaled figures; None without a scale."""
     looped: HttpResponse | None = None
     """The response whose stream the tool loop reads; None if there is none."""
     live: bytearray | None = None
@@ -50,7 +50,7 @@ class EditedResponse:
         return [*restored, *([self.usage] if self.usage is not None else [])]
 
     def edited(self, *, stream: bool) -> Response:
-        """Return a reader of the response that edits it."""
+        """Return a reader that takes the response and edits it."""
         return self.readers.passed(self.filters(), stream=stream)
 
 

@@ -123,15 +123,15 @@ class SpliceStream(HttpStream):
     quiet = True
     """True if the client has got no bytes since a keep-alive was last due."""
     headers: http.Headers | None = None
-    """Headers of the response as they arrived."""
+    """Headers of the response as they arrived; None before they arrive."""
     original: tuple[http.Response, bytes] | None = None
-    """The first response, if another request was sent."""
+    """The first response, if another request was sent; otherwise None."""
     delayed: list[events.Event]
     """The first events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
-    """The timer after which the delayed events are sent."""
+    """The timer after which the delayed events are sent; None if no events are delayed."""
     too_large: bodies.Bound | None = None
-    """The bound that the request's body exceeds."""
+    """The bound that the request's body exceeds; None if the body exceeds no bound."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if self.parent_id is None:
@@ -442,7 +442,7 @@ class SpliceHttpLayer(HttpLayer):
     waiting: deque[events.Event]
     """Events of the client that wait for their turn."""
     pause: commands.RequestWakeup | None = None
-    """The pause after which the next event is read."""
+    """The timer for the end of a pause; None without a pause."""
     piece: int
     """The number of bytes that are read at once."""
 

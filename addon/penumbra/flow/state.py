@@ -82,7 +82,7 @@ class TurnEnd:
     body: bytes = b""
     """The body of a one-document response: as received before the hook, as sent to the client after it."""
     following: Flow | None = None
-    """The next request. The hook sets it."""
+    """The next request, which the hook sets; None if there is no next request."""
     out: bytes = b""
     """The bytes of a live response for the client. The hook sets them. If `broken` in the flow's state has a
     reason, the response then breaks off."""
@@ -99,7 +99,7 @@ class Refused:
     error: str | None = None
     """The reason why a retry's connection broke; None if the connection did not break."""
     following: Flow | None = None
-    """The request to send instead. The hook sets it."""
+    """The request to send instead, which the hook sets; None to send no other request."""
     restore: bool = False
     """True if the client gets the first response. The hook sets this field."""
 
@@ -131,7 +131,7 @@ class FlowState:
     broken: str = ""
     """The reason why the response breaks off for the client; empty if it does not break off."""
     turn: TurnRecord | None = None
-    """The journal's entry of the request, or of the last frame of a WebSocket."""
+    """The journal's entry of the request or of a WebSocket's last frame; None without an entry."""
     response_format: str = ""
     """The format in which the usage of the response is read; empty if the usage is not counted."""
     conversation: bytes = b""

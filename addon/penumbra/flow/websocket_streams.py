@@ -168,7 +168,7 @@ class Waiting:
     """True if the client has got a part of the current turn."""
     retries: int = 0
     turn: TurnRecord | None = None
-    """The journal's entry."""
+    """The journal's entry; None without an entry."""
 
 
 @dataclass

@@ -1,6 +1,5 @@
-"""This module writes the figures in Prometheus's text format 0.0.4. No client library is used, since
-everything is already counted and the format is simple. Times are in seconds, sizes in bytes. No label has a
-separate value for each session."""
+"""This module writes the figures in Prometheus's text format 0.0.4. Times are in seconds, sizes in bytes. No
+label has a separate value for each session."""
 
 from __future__ import annotations
 

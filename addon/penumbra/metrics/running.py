@@ -1,7 +1,6 @@
 """This module writes the figures of each running proxy to a small file, which `penumbra stats` reads. Files
 contain counts, names and the link of the page, but no content of requests. A process locks its file until the
-process ends. The next reader removes the file of a killed process. Files that another user could have written
-are not read."""
+process ends. The next reader removes a killed process's file. Files that others could write are not read."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ class StatsFile:
         self._written = 0.0
         self._failed = self._closed = False
         self._lock: int | None = None
-        """Descriptor of the current, locked file."""
+        """Descriptor of the current, locked file; None if no file is locked."""
         self._writing = threading.Lock()
 
     def start(self) -> None:

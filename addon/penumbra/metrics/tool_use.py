@@ -1,6 +1,5 @@
-"""This module counts the tools that clients declare, and their calls, by project and agent. Most requests
-repeat all declarations, which Penumbra does not change. The count of their tokens shows users which MCP
-servers to remove from a client's configuration."""
+"""This module counts the tools that clients declare, and their calls, by project and agent. Penumbra does not
+change declarations. The counts show users which MCP servers to remove from a client's configuration."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class StepRule(Strict, frozen=True, kw_only=True):
     """The keys that all steps have."""
 
     within: Within | None = None
-    """The step sees only these lines."""
+    """The step sees only these lines; by default, all lines."""
     unless: AnyRegex | None = None
     """The step does nothing if any line of the text matches."""
     loss: LossName | None = None
@@ -258,7 +258,7 @@ class FamilyRule(Strict, frozen=True):
     min_bytes: Size = 0
     """The size in bytes below which texts stay unchanged."""
     excerpt_bytes: Count | None = None
-    """The smallest limit in bytes for an excerpt of the output."""
+    """The limit in bytes for an excerpt of the output is at least this number."""
     prints: Literal["run", "names", "texts", "states"] = "run"
     """Kind of the output: the progress of a run, names of files, texts that people wrote, or states of
     things. A line of `texts` never counts as a failure. A line of `states` counts as a failure only if it has

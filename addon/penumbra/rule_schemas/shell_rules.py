@@ -56,7 +56,7 @@ class ReadRule(Strict, frozen=True):
     unless: tuple[str, ...] = ()
     """The program may have none of these options."""
     operand: Regex | None = None
-    """The form of the first operand."""
+    """A pattern that the first operand must match."""
     whole: bool = False
     """True if the command shows all of a file."""
     numbers: bool = False

@@ -72,13 +72,13 @@ class Database:
         self.forgotten = 0
         """Number of rows that were dropped before they were written, because too many bytes waited."""
         self._overdue: Future[None] | None = None
-        """Work that took too long. All later work waits for it."""
+        """Work that took too long, for which all later work waits; None if no work took too long."""
         self._asked: list[tuple[Work[Any], asyncio.Future[Any]]] = []
         """Work of this iteration of the event loop, with the futures of its results."""
         self._waiting: list[Work[object]] = []
         """Background writes that have not begun."""
         self._writing: Future[None] | None = None
-        """The latest background writes that have begun."""
+        """The latest background writes that have begun; None before the first."""
         self._added = self._done = 0
         """Two approximate numbers of bytes: of all background writes so far, and of the finished writes. Only
         the event loop changes the first number, and only the database's thread the second."""

@@ -373,15 +373,15 @@ class DatabaseFile:
         self.failed = False
         """True while the file can't be used and new rows are in memory."""
         self.older: OlderRows | None = None
-        """Rows of an earlier file, for keys without a row in the open connection."""
+        """Rows of an earlier file, for keys without a row in the open connection, or None."""
         self.renewals = 0
         """The number of files that a new file has replaced."""
         self.open: sqlite3.Connection | None = None
-        """The connection in use, to the file or to a database in memory."""
+        """The connection in use, to the file or to a database in memory; None without a connection."""
         self._tables: dict[str, Merge | None] = {}
         self._created: set[str] = set()
         self._file: sqlite3.Connection | None = None
-        """The connection to the file while the file can't be written."""
+        """The connection to a file that can't be written; otherwise None."""
         self._inode: tuple[int, int] | None = None
         self._tried, self._pause = 0.0, FIRST_PAUSE
         self._is_returning = False

@@ -53,7 +53,7 @@ class PastResponse:
     such keys."""
     hidden: Hidden | None = None
     conversation: bytes = b""
-    """Conversation of the response, to which references and originals belong."""
+    """Conversation of the response. References and originals belong to this conversation."""
     scope: bytes = b""
     history: bytes = prefix_hash.START
     """Hash of the history including the response. Only a record under the response's id has this hash."""

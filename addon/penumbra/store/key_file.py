@@ -160,11 +160,11 @@ class SharedPlace:
     key: bytes = field(repr=False)
 
     def installation_key(self) -> bytes:
-        """Return the key that replaces an installation's own, so that all proxies make the same hashes."""
+        """Return the key that replaces an installation's own key. All proxies thus make the same hashes."""
         return self.derived("installation")
 
     def derived(self, purpose: str) -> bytes:
-        """Return 32 bytes for one purpose, which are the same for every proxy with this key."""
+        """Return 32 bytes for a purpose. Every proxy with this key gets the same bytes."""
         derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"penumbra fleet {purpose}".encode())
         return derived.derive(self.key)
 

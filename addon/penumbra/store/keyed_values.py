@@ -185,7 +185,7 @@ class KeyedValues(ABC, Generic[V]):
         return self._seal.close(key, self._schema.pack(value))
 
     def _unpacked(self, records: Iterable[tuple[bytes, bytes]]) -> dict[bytes, V]:
-        """Return the values of records, except for records of another key or release."""
+        """Return the values in records. Records with another key or of another release are left out."""
         values: dict[bytes, V] = {}
         for key, record in records:
             try:

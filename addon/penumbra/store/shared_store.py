@@ -98,7 +98,7 @@ class SharedStore:
     def __init__(self, place: SharedPlace) -> None:
         self.place = place
         self.key = place.installation_key()
-        """The key that replaces an installation's own, so that all proxies make the same hashes."""
+        """The key that replaces an installation's own key. All proxies thus make the same hashes."""
         self.figures = StoreFigures()
         self.outage = Outage()
         self.patience = SECONDS
