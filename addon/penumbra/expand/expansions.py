@@ -1,9 +1,9 @@
 """This module is the part of the injected tool that needs the database.
 
 `prepare` declares the tool in a request and puts hidden exchanges back. `texts` answers calls of the tool.
-`remember` stores a response for later requests. A provider caches a prefix and binds reasoning to it, and the
-prefix begins with the tools. So a conversation that has the injected tool keeps the tool. A conversation
-whose earlier responses did not pass through Penumbra gets the tool only if nothing depends on the prefix.
+`remember` stores a response for later requests. A provider caches a prefix, which begins with the tools, and
+binds reasoning to the prefix. So a conversation that has the injected tool keeps the tool. If earlier
+responses did not pass through Penumbra, a conversation gets the tool only if nothing depends on the prefix.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Expansions:
     async def look(
         self, format_name: str, document: Document, caller: Caller, chain: Chain | None = None
     ) -> KnownResponses | None:
-        """Look up the responses in a request, which no other code has changed yet. Return None if responses
-        of this API can't be read. `chain` has the hashes of the request's messages, if they are known."""
+        """Look up the responses in a request. The request must be unchanged. Return None if responses of this
+        API can't be read. `chain` has the hashes of the request's messages, if they are known."""
         wire = FORMATS.get(format_name)
         if wire is None:
             _say_unread(format_name)
@@ -115,8 +115,8 @@ class Expansions:
         conditions: Conditions,
         chain: Chain | None = None,
     ) -> Prepared | None:
-        """Prepare a request for the injected tool. Return None if the request does not get the tool and the
-        model does not know the tool from the history. `known` and `chain` are those of `look`."""
+        """Prepare a request for the injected tool. Return None if the request gets no tool, and the model
+        can't know the tool from the history. `known` and `chain` are those of `look`."""
         prepared = await self._prepare(known, document, conditions, chain)
         wire = known.wire
         if known.orphaned:
@@ -134,7 +134,7 @@ class Expansions:
         conditions: Conditions,
         before: Chain | None,
     ) -> Prepared | None:
-        """Declare the tool and put hidden exchanges back; None if the request gets no tool."""
+        """Declare the tool and put hidden exchanges back. Return None in the cases of `prepare`."""
         wire, caller, owner = known.wire, known.caller, known.owner
         history, named, past = known.history, known.named, known.past
         tools = wire.tools(document)
@@ -166,7 +166,7 @@ class Expansions:
             name = next((one for one in names if _may_call(document, one, history, past)), "")
             if not name:
                 return None
-        # The model keeps tools that the input of an earlier request has declared.
+        # Tools that an earlier request has declared in its input stay declared.
         declared_at = b""
         if is_offered and not brought and not conditions.counting and tools.own:
             chain = before or prefix_hash.of(document)
@@ -202,8 +202,7 @@ class Expansions:
     async def _history(
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
     ) -> tuple[History, PastResponse | None]:
-        """Return the history of a request, and the response of which the request has only the id; None if
-        there is no such response."""
+        """Return the history of a request, and the response that the request names by its id, or None."""
         visible = wire.visible(document)
         response_id = visible[0].response_id if visible else ""
         if not response_id:
@@ -213,7 +212,7 @@ class Expansions:
         key = exchange_key(elsewhere, visible[0])
         named = (await self._exchanges.get([key])).get(key)
         if named is not None and named.scope != caller.scope and named.hidden is not None:
-            # A different credential must not get the originals, but the hidden calls need results.
+            # Another caller must not get the originals, but each hidden call needs a result.
             results = tuple(map(hidden_exchanges.forgotten, named.hidden.results))
             named = replace(named, hidden=msgspec.structs.replace(named.hidden, results=results))
         chain = prefix_hash.of(document, named.history if named is not None else prefix_hash.START)
@@ -241,8 +240,8 @@ class Expansions:
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
-        """Record the response to a request without tools, text and history. The conversation may still get
-        the tool afterwards."""
+        """Record a response to a request without tools, text and history. The tool may still be added
+        later."""
         response = PastResponse("", text_hash(""), scope=caller.scope, undecided=True)
         await self._exchanges.put({_id_key(caller, response_id): response})
 
@@ -265,8 +264,8 @@ class Expansions:
     async def texts(
         self, prepared: Prepared, find: Find, ask: Ask, provided: set[str], limit: int | None = None
     ) -> tuple[list[str], list[Answered]]:
-        """Return the texts that answer the calls of an Ask. `provided` has the queries that were already
-        answered in this response. `limit` is the size in bytes of all texts together; None means no limit."""
+        """Return the texts that answer the calls of an `Ask`. `provided` has the queries that this response
+        has already answered. All texts together have at most `limit` bytes; None means no limit."""
         texts: list[str] = []
         answered: list[Answered] = []
         most = min(len(ask.calls), expand.MOST_CALLS)
@@ -321,8 +320,8 @@ class Expansions:
         return text, original, query.ref
 
     async def original(self, prepared: Prepared, find: Find, ref: str) -> Original | None:
-        """Return the original of a reference; None if it is unknown. The reference may be in the longer form
-        of earlier releases."""
+        """Return the original of a reference; None if it is unknown. A whole reference also means an original
+        that is stored under its brief form."""
         original = await self._known_by(prepared, find, ref)
         if original is not None or (brief := reference.brief(ref)) == ref:
             return original
@@ -344,9 +343,8 @@ class Expansions:
         return None
 
     async def remember(self, prepared: Prepared, done: Done) -> None:
-        """Store a response under the keys by which later requests find it. `Stores.written` waits until
-        the response is on disk. A response to a request without the tool is stored only if it has hidden
-        calls."""
+        """Store a response under the keys by which later requests find it. Without the tool in its request, a
+        response is stored only if it has hidden calls or reasoning that must be removed later."""
         if not prepared.is_offered and done.hidden is None and not done.orphans:
             return
         caller, owner, earlier = prepared.caller, prepared.owner, prepared.replayed.keys
@@ -382,8 +380,8 @@ class Expansions:
 
 
 def _by_ids(prepared: Prepared, done: Done) -> dict[bytes, PastResponse]:
-    """Return a response by the ids that the client may know. For a stream, this is the id of the first
-    turn. For a document, it is the id of the last turn."""
+    """Return a response by the ids that the client may know: in a stream the id of the first turn, in a
+    document the id of the last turn."""
     results, caller = done.pending or (done.hidden.results if done.hidden else ()), prepared.caller
     history = prepared.history.before
     if prepared.history.responses:
@@ -406,7 +404,7 @@ def _by_ids(prepared: Prepared, done: Done) -> dict[bytes, PastResponse]:
 
 
 def _id_key(caller: Caller, response_id: str) -> bytes:
-    """Return the key with which a response is stored by its id."""
+    """Return the key under which a response with this id is stored."""
     visible = Visible(-1, (), "", "", 0, response_id=response_id)
     return exchange_key(caller.elsewhere(response_id), visible)
 
@@ -419,8 +417,8 @@ def _declare(
     chain: Chain,
     conditions: Conditions,
 ) -> bytes:
-    """Declare the injected tool after a message, if the API allows that, or with the other tools. Return the
-    hash of the prefix up to the message, or no bytes."""
+    """Declare the injected tool after a message if the API allows that, otherwise with the other tools.
+    Return the hash of the prefix up to the message; empty without such a message."""
     if conditions.inline and (latest is None or latest.declared_at):
         places = [latest.declared_at] if latest is not None else []
         for place in (*places, chain.history[-1]):
@@ -433,7 +431,7 @@ def _declare(
 def _may_call(document: Document, tool: str, history: History, past: Mapping[bytes, PastResponse]) -> bool:
     """Return whether a model may call the tool although the request does not declare the tool. The model may
     know the tool from a text of the request, from the provider's history, or from earlier calls. A JSON
-    string with only the name is part of a declaration or call of the client's own."""
+    string that is only the name belongs to a tool or call of the client's own."""
     if history.is_elsewhere or any(response.hidden is not None for response in past.values()):
         return True
     name = tool.encode()
@@ -443,7 +441,7 @@ def _may_call(document: Document, tool: str, history: History, past: Mapping[byt
 def _from_now_on(
     history: History, caller: Caller, tool: str = "", declared_at: bytes = b""
 ) -> dict[bytes, PastResponse]:
-    """Return an entry that records whether the conversation has the tool, even if this response is lost."""
+    """Return an entry by which the conversation keeps its tool, or no tool, even if this response is lost."""
     text = text_hash(history.visible[-1].text)
     return {history.keys[-1]: PastResponse(tool, text, scope=caller.scope, declared_at=declared_at)}
 

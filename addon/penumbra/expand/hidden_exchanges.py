@@ -1,9 +1,9 @@
 """This module puts hidden exchanges (calls of the injected tool and their results) back into later
 requests.
 
-The provider then gets the prefix that is cached and to which signed reasoning is bound. The model still
-has the texts that it has read. If a response is unknown or edited, its exchange is not put back. Reasoning
-after the missing exchange is dropped as far as the API allows.
+The provider then gets the cached prefix, to which signed reasoning is bound, and the model the texts that it
+has read. If a response is unknown or edited, its exchange is not put back. Reasoning after such an exchange
+is dropped as far as the API allows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Keys = tuple[list[bytes], list[bytes | None]]
 
 _INDEX = attrgetter("index")
 _TEXTS = {"content", "output"}
-"""Members with the texts of results, in APIs whose providers keep histories."""
+"""Members of a result that may have its text, in APIs whose providers store histories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,9 @@ class History:
     front: bytes
     """The hash of the prefix before the message that will contain the response."""
     begun: Visible | None = None
-    """The beginning of a broken-off response that this request's response continues; None if there is no such
-    beginning."""
+    """The broken-off response that the next response continues; None if there is none."""
     responses: bool = True
-    """True if responses count in the hashes of prefixes."""
+    """True if the hashes of prefixes depend on responses."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -66,16 +65,17 @@ class KnownResponses:
     wire: ApiFormat
     caller: Caller
     owner: bytes
-    """Scope of the responses, with which their keys are hashed."""
+    """The scope of the responses, on which their keys in the store depend."""
     history: History
     past: Mapping[bytes, PastResponse]
     """The known responses of the history, by key."""
     named: PastResponse | None = None
-    """The response of which the request has only the id."""
+    """The stored response that the request names by its id; None if there is no such response."""
     orphaned: tuple[int, ...] = ()
     """Indexes of messages with the reasoning of broken-off responses."""
     last_turn: str = ""
-    """Id of the last hidden turn of the response that the provider compares; empty if there is none."""
+    """The provider compares a response's id. This is the id of its last hidden turn; empty if there is
+    none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Replayed:
     """Keys of the exchanges, in order."""
     exchanges: tuple[Hidden, ...] = ()
     dropped: bool = False
-    """True if reasoning was dropped, or the provider was asked to drop reasoning."""
+    """True if reasoning was dropped, by Penumbra or, at its request, by the provider."""
 
 
 def read(
@@ -119,7 +119,7 @@ def read(
 def _keys(
     wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, chain: Chain
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """Return the keys of responses that are one message each, and of their reasoning."""
+    """Return the keys of responses and of their reasoning. Each response is one message."""
     before = chain.history
     prompt, by_turn = wire.prompt(document), dict(zip(map(_INDEX, visible), visible, strict=True))
 
@@ -151,7 +151,7 @@ def put_back(
     wire: ApiFormat, document: Document, history: History, past: Mapping[bytes, PastResponse], offered: bool
 ) -> Replayed:
     """Put back the hidden exchanges of all responses that are unchanged in the request. With `offered`, the
-    request may ask the provider to drop reasoning that is bound to another prefix."""
+    request may ask the provider to drop reasoning whose prefix has changed."""
     if not any(response.hidden is not None or response.behind for response in past.values()):
         return Replayed((), (), False)
     keys: list[bytes] = []
@@ -163,7 +163,7 @@ def put_back(
             response is not None
             and response.hidden is not None
             and key not in keys
-            # Clients may leave out text beside calls.
+            # A client may leave out the text of a response with calls.
             and (not visible.text.strip() or text_hash(visible.text) == response.text)
             and wire.put_back(document, visible, response.hidden)
         ):
@@ -184,19 +184,19 @@ class Original:
     tool: str = ""
     family: str = ""
     before: int = 0
-    """The number of the file's lines before the text, if the call shows this number. The number is negative
-    if the text has a heading before the file's first line."""
+    """The number of lines of the file before the text, if the call shows this number. It is negative if a
+    heading stands before the file's first line."""
 
     def stored(self, ref: str) -> dict[str, str]:
-        """Return the texts that the store keeps under a reference: the text, and `before` if it is not 0."""
+        """Return what the store keeps, by its keys: the text and, if it is not 0, `before`."""
         return {ref: self.text} | ({key_of_before(ref): str(self.before)} if self.before else {})
 
 
 Find = Callable[[str], Awaitable[Original | None]]
 """A function that finds the original of a reference in the current request."""
 Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""A function that marks the originals of a conversation as used, also after a new login, and returns the
-missing ones."""
+"""A function that marks a conversation's originals as used and, as after a new login, returns missing
+ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,19 +234,17 @@ class Prepared:
     history: History
     replayed: Replayed
     owner: bytes
-    """Scope of the responses, with which their keys are hashed."""
+    """The scope of the responses, on which their keys in the store depend."""
     threaded: bool = False
     """True if the provider stores the history, so that later requests may have only new messages."""
     declared_at: bytes = b""
-    """The hash of the prefix up to the message before the declaration; empty if the tool is declared with the
-    client's tools."""
+    """If the tool is declared after a message, the hash of the prefix up to this message; otherwise empty."""
     begins: bool = False
-    """True if there are earlier responses, but none is known to have had the injected tool."""
+    """True if there are earlier responses, and none of them is known to have had the injected tool."""
     inherit: Inherit | None = None
-    """The function to call when the request is accepted; None if no earlier request of the conversation
-    has originals."""
+    """The function to call when the request is accepted; None if no earlier request has originals."""
     earlier: bytes = b""
-    """Key of the same conversation under an earlier login; empty if there is none."""
+    """The scope of the same conversation under an earlier login; empty without such a login."""
     provider_results: tuple[ProviderResult, ...] = ()
     """Results in the provider's history: first those before the request, then those after the response."""
     is_followed: bool = False
@@ -254,8 +252,8 @@ class Prepared:
     show: ShowName = one_line
     """The function that formats names of tools."""
     is_offered: bool = True
-    """False if the request does not have the tool. The model may still call the tool, and the client must not
-    see the call."""
+    """False if the request lacks the tool. The model may still call it, and the client must not see the
+    call."""
 
     @property
     def declared(self) -> str:
@@ -264,14 +262,14 @@ class Prepared:
 
     @property
     def scopes(self) -> tuple[bytes, ...]:
-        """Return the scopes of the request's originals: its conversation, and the session that the request
-        may name."""
+        """Return the scopes of the request's originals: its conversation's, and its session's if it names
+        one."""
         shared = self.caller.shared
         return (self.references.scope, shared) if shared else (self.references.scope,)
 
     @property
     def keeps_originals(self) -> bool:
-        """Return whether the store keeps originals. Credentials or the id of a response must distinguish
+        """Return whether the store keeps originals: only if credentials or the id of a response distinguish
         callers."""
         return self.threaded or not self.caller.is_open
 

@@ -9,7 +9,7 @@ here.
                         └──► failed ──► Done        an error, or a stream that breaks off
 
 After `ROUNDS` rounds the calls are refused. If the model still calls only the injected tool, one more request
-forbids all calls, so that the model has to respond. The caller, which does the I/O, may end the loop with
+forbids all calls, so that the model has to respond. The caller does the I/O, and may end the loop with
 `failed` during a continuation. A client may repeat the visible part of a broken response in its next request,
 so the hidden part is recorded for broken responses, too.
 """
@@ -36,7 +36,7 @@ class Ask:
 
     calls: tuple[InjectedCall, ...]
     refused: bool
-    """True if the model has asked too often, so that the answers must refuse."""
+    """True if the model has asked too often. The answers must then refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Done:
     """A `Done` is the end of a response."""
 
     out: bytes
-    """Last bytes for the client; for a JSON response, all bytes."""
+    """The last bytes for the client; all bytes of a JSON response."""
     calls: tuple[str, ...] = ()
     text: str = ""
     hidden: Hidden | None = None
@@ -72,7 +72,7 @@ class Done:
     ids: tuple[str, ...] = ()
     """Ids of the turns."""
     made: tuple[MadeCall, ...] = ()
-    """Tool calls that the client may leave out of later requests."""
+    """Tool calls for the store, because the client may leave them out of later requests."""
     tokens: tuple[str, ...] = ()
     """The hashes that identify the calls whose ids are missing or not unique."""
     item: str = ""
@@ -82,7 +82,7 @@ class Done:
     status: int | None = None
     """HTTP status of an error that replaces a JSON response; None without an error."""
     broken: str = ""
-    """Reason why the stream breaks off after `out`; empty if the stream ends regularly."""
+    """Why the stream breaks off after `out`; empty if the stream ends regularly."""
     orphans: tuple[str, ...] = ()
     """Signatures of reasoning that later requests must not contain, as in `Turn.orphans`."""
     pending: tuple[bytes, ...] = ()
@@ -105,7 +105,7 @@ class ToolLoop:
         self._covered = 0
         """The number of turns in the hidden part."""
         self._before = request
-        """The request that the last continuation extends."""
+        """The request as it was before the last continuation."""
         self._broken = False
         """True if the response can't be read, so that the client gets it unchanged."""
         self._ended: Turn | None = None
@@ -121,12 +121,12 @@ class ToolLoop:
 
     @property
     def is_delayed(self) -> bool:
-        """Return whether the client gets no bytes for now, so that a keep-alive is due."""
+        """Return whether the client gets no bytes for now and needs a keep-alive."""
         return not self._broken and (self.rounds > 0 or self._response.is_delayed)
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes of the current turn, and return bytes for the client. After a failure, the further bytes
-        of the response are passed on unread."""
+        """Take bytes of the current turn, and return bytes for the client. After a failure, these are the
+        same."""
         if self._broken:
             return data
         try:
@@ -140,7 +140,7 @@ class ToolLoop:
             return data
 
     def end_turn(self) -> Ask | Broken | Done:
-        """End the provider's response."""
+        """End the current turn."""
         if self._broken:
             return Done(b"", sound=False)
         turn = self._ended = self._response.end_turn()
@@ -167,8 +167,8 @@ class ToolLoop:
         return Continue(self._response.go_on(), self.request)
 
     def reanswered(self, texts: Sequence[str]) -> Continue | None:
-        """Answer the same calls with other texts after the provider has refused the request. The client got
-        nothing of the refused turn. Returns None if the texts are not smaller."""
+        """Answer the same calls with other texts, because the provider has refused the request. Return None
+        if the texts are not smaller."""
         turn, refused = self.turns[-1], sum(map(len, self._pending))
         results = [self._wire.result(call, text) for call, text in zip(turn.injected, texts, strict=True)]
         messages = self._wire.continuation(turn, results)
@@ -186,9 +186,9 @@ class ToolLoop:
             self.request = self._wire.without_calls(self.request)
 
     def failed(self, failure: Failure) -> Done:
-        """End the response, whose continuation has failed. An error that the provider reported in a stream
-        reaches the client as an error. After any other failure, the stream breaks off like a failed
-        connection. Clients then try again and don't take the response for complete."""
+        """End the response after a continuation has failed. An error that the provider reported in a stream
+        reaches the client as an error. After any other failure, the stream breaks off as if the connection
+        had failed, so that clients try again."""
         if not self._wire.breaks_off:
             failure = replace(failure, reported=True)
         left = self._left()
@@ -201,7 +201,7 @@ class ToolLoop:
         return self._left()
 
     def again(self, request: bytes = b"") -> None:
-        """Note that the continuation is requested again, by `request` if it is not empty."""
+        """Begin the same continuation again, with `request` if it is not empty."""
         self.request = request or self.request
         self._ended, self._shows = None, False
         self._response.restart()
@@ -209,7 +209,7 @@ class ToolLoop:
     def _broken_off(self, turn: Turn) -> Broken | Done:
         if turn.failure is not None or (self.rounds and not self._shows):
             return Broken(turn.failure or Failure(None, b"", ENDED_EARLY))
-        # The client's response breaks off at the same place as the provider's.
+        # The client gets what the provider sent, and then the response breaks off.
         return replace(self._left(), out=self._response.finish())
 
     def _left(self) -> Done:
@@ -254,7 +254,7 @@ class ToolLoop:
         out, last = self._response.finish(), self.turns[-1]
         done = Done(out, calls, text, hidden, signature, late, ids)
         done = replace(done, made=last.made, tokens=last.tokens, item=last.item)
-        # If an exchange can't be put back into later requests, its reasoning must be removed there.
+        # If a later request lacks the exchange, the exchange's reasoning must be removed from the request.
         return replace(done, orphans=_orphans(self.turns)) if hidden is not None else done
 
 

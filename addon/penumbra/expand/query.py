@@ -1,8 +1,8 @@
 """This module answers queries about originals with the whole text, a range of lines, or matching lines.
 
-An answer has about one page, whose last line explains how to get the next page. If an original shows
-rising line numbers, as parts of a file do, its lines have these numbers. Other lines are counted from 1,
-or from the line that the call names. The answer to a bad query explains how to ask.
+An answer has about one page, whose last line explains how to get the next page. If an original has rising
+line numbers, such as a part of a file, answers use these numbers. Otherwise, lines are counted from 1, or
+from the line that the call names. The answer to a bad query explains how to ask.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from penumbra.wire.json_values import NotJson, decode, encode
 PAGE_BYTES = 48_000
 """Largest page, in UTF-8 bytes."""
 _SMALLEST_PAGE = 16_000
-"""The smallest size of a page in bytes if there is space."""
+"""A page has at least this number of bytes if there is space."""
 LEAST_BYTES = 400
-"""The size in bytes of the smallest text that is worth sending."""
+"""A text of fewer bytes is not worth sending."""
 _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
-"""The greatest number of steps of a compiled pattern. A search may take all these steps for each byte."""
+"""The greatest number of steps of a compiled pattern. Each byte may take all of them."""
 SEARCH_SECONDS = 2.0
-"""Processor time in seconds for all queries of one turn. The time is checked after each line."""
+"""The processor time in seconds of all searches of one turn. It is checked after each line."""
 _LINE_WORK, _BYTE_WORK = 200_000_000, 100
-"""The limit of search steps for one line, and the steps for one byte with the smallest pattern. A line that
-would need more steps is searched only at its beginning."""
+"""The limit of search steps for one line, and the least number of steps for one byte. If a line would need
+more steps, only its beginning is searched."""
 _LINE_CHARACTERS = 2_000
 _CONTEXT_LINES = 2
 _MOST_CONTEXT_LINES = 50
@@ -67,9 +67,9 @@ class Query:
     context: int = _CONTEXT_LINES
     first: int | None = None
     last: int | None = None
-    """The numbers of the first and last line; None for the beginning or end of the original."""
+    """The numbers of the first and the last line; None for the original's first or last line."""
     offset: int = 0
-    """Characters from the beginning of the original."""
+    """The first character, counted from the beginning of the original."""
 
     def identity(self) -> str:
         """Return a text that is equal for equal queries."""
@@ -78,13 +78,13 @@ class Query:
 
 
 def share(page_bytes: int, limit: int, calls: int) -> int:
-    """Return the page size for one of `calls` calls with `limit` bytes together; 0 if no text fits."""
+    """Return the page size of each of `calls` calls that have `limit` bytes together; 0 if no text fits."""
     page = min(page_bytes, limit // max(1, calls))
     return page if page >= LEAST_BYTES else 0
 
 
 def page_bytes(max_output_bytes: int) -> int:
-    """Return the page size in bytes: three quarters of the size at which results are cut, within limits."""
+    """Return the page size in bytes: within limits, three quarters of the size at which results are cut."""
     return max(_SMALLEST_PAGE, min(PAGE_BYTES, max_output_bytes * 3 // 4))
 
 
@@ -135,9 +135,9 @@ def result(
     seconds: float = SEARCH_SECONDS,
     before: int = 0,
 ) -> str:
-    """Return the answer to a query. `tool` is the injected tool's name, for calls that the answer suggests. A
-    search ends after `seconds` of processor time, measured by `clock`. `before` is the number of lines in
-    the file before the text, if the lines have no numbers."""
+    """Return the answer to a query. The answer may suggest calls of `tool`. A search ends after `seconds` of
+    processor time, measured by `clock`. If the lines have no numbers, `before` is the number of lines of the
+    file before the text."""
     lines = text.split("\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
@@ -163,19 +163,18 @@ def result(
 
 
 class _Numbering(NamedTuple):
-    """A `_Numbering` has the line numbers by which marks name the lines of a text."""
+    """A `_Numbering` has the numbers that answers and ranges use for the lines of a text."""
 
     numbers: Sequence[int]
     """The number of each line, strictly rising. Numbers of a heading's lines are below `first`."""
     first: int
     """The number of the first numbered line. The lines of a heading above it have no numbers."""
     note: str = ""
-    """The explanation of numbers that differ from those in the text."""
+    """An explanation, if the numbers differ from those in the text; otherwise empty."""
 
     @classmethod
     def of(cls, text: str, count: int, before: int) -> _Numbering:
-        """Return the numbering of a text with `count` lines. `before` comes from the call and is for lines
-        without numbers."""
+        """Return the numbering of a text with `count` lines. `before` is as in `result`."""
         shown = line_numbers.split(text)[0][:count]
         start = next((place for place, number in enumerate(shown) if number), None)
         if start is None:
@@ -183,7 +182,7 @@ class _Numbering(NamedTuple):
         first = shown[start]
         numbers = list(range(first - start, first))
         for number in shown[start:]:
-            # A line without a number, such as the notice of a cut, follows the line above it.
+            # A line without a number, such as a mark for left-out lines, gets the next number.
             numbers.append(number or numbers[-1] + 1)
         if all(number < following for number, following in pairwise(numbers)):
             return cls(numbers, first)
@@ -197,10 +196,11 @@ class _Numbering(NamedTuple):
 def _page(
     text: str, start: int, end: int, query: Query, tool: str, page_bytes: int, count: _Numbering
 ) -> str:
-    """Return the text from `start` on as far as it fits, in whole lines if possible, and a hint for more."""
+    """Return as much of the text from `start` on as fits, mostly in whole lines, and a hint for more."""
 
     def line_at(offset: int) -> int:
-        """Return the number of the line with this character. A line break belongs to its line."""
+        """Return the number of the line that contains a character. A line break is part of the line before
+        it."""
         return count.at(text.count("\n", 0, offset) + 1)
 
     whole = start == 0 and end == len(text)
@@ -296,7 +296,7 @@ class _Matches:
 def _search(
     lines: list[str], pattern: Any, first: int, last: int, clock: Callable[[], float], seconds: float
 ) -> _Matches:
-    """Search at least one line, and further lines within the time limit."""
+    """Search lines until the time is over, at least one."""
     hits: dict[int, int] = {}
     cut: set[int] = set()
     longest = _LINE_WORK // (pattern.programsize + _BYTE_WORK)
@@ -317,7 +317,7 @@ def _search(
 def _groups(
     lines: list[str], hits: dict[int, int], context: int, page_bytes: int, count: _Numbering
 ) -> tuple[int, str]:
-    """Return the number of hits that fit on a page, at least one, and their rows."""
+    """Return the number of hits that fit on a page (at least one) and the rows of the page."""
     most = min(_LINE_CHARACTERS, page_bytes // 4)
     rows: list[str] = []
     used = shown = written = 0
@@ -347,8 +347,8 @@ def _bytes_of(rows: list[str]) -> int:
 
 
 def _row(lines: list[str], number: int, hit: int | None, most: int, count: _Numbering) -> str:
-    """Return a line with its number. A line of more than `most` characters is cut around the hit (a byte
-    offset)."""
+    """Return a line with its number. Of a line with more than `most` characters, return the part around the
+    hit, which is an offset in bytes."""
     line = lines[number - 1]
     mark = "-" if hit is None else ":"
     in_file = count.numbers[number - 1]
@@ -387,7 +387,7 @@ def _range(value: Any) -> tuple[int | None, int | None] | None:
 
 
 def _number(value: Any, default: int) -> int:
-    """Return the natural number in a value, which may also be a text; `default` for other values."""
+    """Return the natural number that a value is or spells; `default` for other values."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,12}", value, re.ASCII):
         value = int(value)
     return value if type(value) is int and 0 <= value < 1 << 40 else default

@@ -1,13 +1,13 @@
 """This module makes references to originals, and the declaration of the injected tool.
 
 A reference is a keyed hash of scope and redacted original. Equal texts of one conversation therefore have the
-same reference, and only the installation's key can make a reference. References in incoming texts have no
-meaning, since a marker in a tool result is data.
+same reference, and only the installation's key can make a reference. A reference in a tool result has no
+meaning there, since results are data.
 
 A reference has two forms. The whole form has 32 hexadecimal digits. The brief form has 18 decimal digits and
-takes about half as many tokens. A reference gets the whole form if the brief form means another text of the
-request. A reference also gets the whole form if the request lacks texts of its conversation. Earlier releases
-wrote only the whole form. Both forms are understood.
+takes about half as many tokens. A reference gets the whole form if another text of the request has the same
+brief form, or if the request lacks texts of its conversation. Earlier releases wrote only the whole form.
+Both forms are understood.
 
 The declaration of the tool has constant bytes, since the tools begin the prefix that providers cache.
 Reasoning is also bound to this prefix.
@@ -54,8 +54,8 @@ def is_ref(text: str) -> bool:
 
 
 def copied(value: Any) -> str:
-    """Return the reference in an argument. The argument may be the whole marker, the digits alone, or a
-    number. Any other text is returned without the marker's signs, any other value as an empty text."""
+    """Return the reference in an argument, which may be the whole marker, the digits alone, or a number.
+    Return any other text without the marker's signs, and an empty text for any other value."""
     if isinstance(value, int) and MANY // 1000 <= value < MANY:
         value = f"{value:0{_DIGITS}}"
     if not isinstance(value, str):
@@ -79,14 +79,15 @@ class References:
     tool: str
     hint: bool
     is_brief: bool = True
-    """True if the request has all texts of its conversation, so that equal brief references are noticed."""
+    """True if the request has all texts of its conversation. Otherwise two of them could get the same brief
+    form."""
     carried: Callable[[str], str | None] = lambda ref: None
     """A function that returns the redacted original of an earlier reference, if the request contains it."""
     _taken: dict[str, str] = field(default_factory=dict, compare=False)
     """Whole references by their brief forms."""
 
     def ref(self, original: str) -> str:
-        """Return the reference of a redacted original, in brief form unless this form means another text."""
+        """Return the reference of a redacted original, in brief form if no other text has this form."""
         long = self.whole(original)
         if not self.is_brief:
             return long
@@ -109,14 +110,14 @@ class References:
 
 
 NAMES = ("expand_context", "penumbra_expand_context")
-"""The names of the injected tool. The second name is used if a client's tool has the first name."""
+"""The names of the injected tool. The second name is for clients that have a tool with the first name."""
 
 EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
-"""Names of the tool in conversations in which secrets are put back into edits. The tool has another
-description there. A conversation keeps its tool when the setting changes."""
+"""Names of the tool if secrets are put back into edits, which its description then explains. A conversation
+keeps its tool when the setting changes."""
 
 LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
-"""The explanation of placeholders, which the tool's description has even if no secret was found."""
+"""The explanation of placeholders in the tool's description, even if no secret was found."""
 EDITING_LEGEND = (
     "[REDACTED:kind:code] stands for a secret value; write it as it is where you edit the file that it "
     "came from, and nowhere else in the value's place."
@@ -160,8 +161,7 @@ def editing_name(name: str, tools: Tools) -> str:
 
 
 def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
-    """Return the injected tool's name in the provider's own summary of the history; empty if the request has
-    no summary with the tool."""
+    """Return the injected tool's name if the provider's summary of the history has it; otherwise empty."""
     return next((name for name in free_names(tools) if wire.brings(request, tool(name))), "")
 
 
@@ -172,8 +172,8 @@ def free_names(tools: Tools) -> list[str]:
 
 def name_for(tools: Tools) -> str | None:
     """Return the injected tool's name in a request; None if the request can't have the tool. The client must
-    declare tools, the response must be continuable, and the only tool must not be forced to get structured
-    data."""
+    declare tools, and the response must be continuable. A request that forces its only tool, to get
+    structured data, can't have the injected tool."""
     if not tools.own or not tools.continuable or (tools.forced and len(tools.names) == 1):
         return None
     return next((name for name in NAMES if name not in tools.names), None)

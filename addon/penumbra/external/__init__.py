@@ -1,5 +1,5 @@
-"""This package calls external compressors: services and models that shorten results after the pipeline or in
-place of it.
+"""This package calls external compressors: services and models that shorten results after or instead of the
+pipeline.
 
 The functions take redacted results and the user's question. They return shorter texts, or the reasons why
 there are none. `conversation/external_forms.py` chooses the results and calls `dispatch`, which calls a

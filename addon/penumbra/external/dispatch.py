@@ -3,8 +3,8 @@ deadline.
 
 stored response -> worth its price? -> one call for all who ask the same -> clean -> stored
 
-A call in progress continues after its last caller has left, since the response costs money and is stored
-for the next request. The outcome is a text or the kind of the failure.
+A call continues when nobody waits for it any more, since the response costs money and is stored for the next
+request. The outcome is a text or the kind of the failure.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Clock = Callable[[], float]
 
 @dataclass(slots=True)
 class Breaker:
-    """A `Breaker` stops calls to a service for `pause` seconds after `limit` consecutive failures. The next
-    failure begins another pause. A response resets the count."""
+    """After `limit` consecutive failures, a `Breaker` stops calls to a service for `pause` seconds. A failure
+    after the pause begins another pause. A response resets the count."""
 
     limit: int = 5
     pause: float = 30.0
@@ -80,8 +80,8 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float:
 
 
 def saving(reader: Model, saved: int) -> float | None:
-    """Return the price of `saved` tokens in dollars; None if unknown. The tokens would be written to the
-    cache once and read in the expected further requests."""
+    """Return what `saved` tokens would cost in dollars: one write to the cache, and one read in each further
+    request. Return None if the price is unknown."""
     rate = price(reader.model)
     if rate is None:
         return None
@@ -90,15 +90,15 @@ def saving(reader: Model, saved: int) -> float | None:
 
 
 def worth_it(compressor: str, reader: Model, text_tokens: int, ratio: float | None) -> bool:
-    """Return whether shortening a text probably saves more than it costs. `compressor` is a model's name. An
-    unknown price gives True."""
+    """Return whether shortening a text probably saves more than it costs; True if a price is unknown.
+    `compressor` is a model's name."""
     left = int(text_tokens * (ratio if ratio is not None else table()["share"]))
     saved = saving(reader, text_tokens - left)
     return saved is None or price(compressor) is None or cost(compressor, text_tokens, left) < saved
 
 
 _LINE_LIMIT = 2_000
-"""Length in characters above which a line counts as data and not as a message."""
+"""A line with more characters counts as data and not as a message."""
 _SEARCHES = 200
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and marks that reverse the order of letters."""
@@ -107,7 +107,7 @@ PUT_BACK = "[Lines of the original that must not be missing:]"
 
 @cache
 def _markers(part: str) -> Any:
-    """Return a pattern for all markers by `part`, which is `whole` or `start`."""
+    """Return one pattern for all markers: for `whole` markers, or for the `start` of markers."""
     return LinearText("|".join(f"(?:{entry[part]})" for entry in strategy_rules()["markers"]))
 
 
@@ -127,7 +127,7 @@ def check_response(response: str, text: str) -> None:
 
 
 def with_critical(response: str, text: str) -> str:
-    """Return the response. Critical lines of the text that are not in the response are appended."""
+    """Return the response, with critical lines of the text that it lacks at its end."""
     in_response = Counter(map(normal, response.split("\n")))
     joined = normal(response)
     missing: list[str] = []
@@ -168,7 +168,7 @@ def response_key(secret: bytes, strategy: Strategy, task: Task) -> bytes:
 
 
 _TELLING = frozenset({"timeout", "connection", "status", "malformed", "refused", "error"})
-"""Failures of the service itself and not of one text."""
+"""Kinds of failures of the service itself, and not of one text."""
 _MOST_BREAKERS = 1_000
 """Greatest number of breakers. There is a breaker for each service, and for each client whose own credential
 pays."""
@@ -181,11 +181,11 @@ Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A `Job` is a text to be shortened, with the facts by which its response is judged."""
+    """A `Job` is a text to be shortened, and what is needed to judge the response."""
 
     task: Task
     instead: str
-    """The text that is sent if there is no response. A response must be smaller than this text."""
+    """The text that is sent without a response. A response must be smaller."""
     overhead: str = ""
     """The text that precedes the response."""
     reader: Model = field(default_factory=Model)
@@ -193,7 +193,7 @@ class Job:
     redact: Callable[[str], str] = str
     """The function that redacts the response. Raises RedactionError."""
     work: Work = asyncio.to_thread
-    """The function that runs the redaction."""
+    """The function that runs `redact` outside of the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +215,8 @@ class _Flight:
 
 class Shared:
     """A `Shared` is the state that all dispatchers of a process share: the breakers of services, and the
-    places for calls. A call occupies its place for at least `seconds`, which also limits the calls per
-    second. The default is 10 calls at once and 20 in a second."""
+    places for calls. Each call occupies a place for at least `seconds`: 10 places allow 20 calls in a
+    second."""
 
     def __init__(self, places: int = 10, seconds: float = 0.5) -> None:
         self.places = asyncio.Semaphore(places)
@@ -224,7 +224,7 @@ class Shared:
         self._breakers: LRUCache[bytes, Breaker] = LRUCache(_MOST_BREAKERS)
 
     def breaker(self, strategy: Strategy, task: Task) -> Breaker:
-        """Return the breaker of a service. Each client's own credential has a separate breaker."""
+        """Return the breaker for calls of a strategy with the task's credential."""
         owner = task.credential.owner if task.credential else b""
         name = hashlib.blake2b(f"{strategy.name} {strategy.identity}".encode() + owner, digest_size=16)
         breaker: Breaker = self._breakers.setdefault(name.digest(), Breaker())
@@ -286,7 +286,7 @@ class Dispatcher:
 
     async def _judged(self, text: str, ask: Job, how: str = "hit") -> Outcome:
         try:
-            # The rules may have changed meanwhile, or may differ from those of the first caller.
+            # The response was redacted for another caller, or by earlier rules.
             return _judged(await ask.work(partial(ask.redact, text)), ask, how)
         except RedactionError:
             return Outcome(None, "redaction")
@@ -307,8 +307,7 @@ class Dispatcher:
         return await self._judged(text, ask, "miss")
 
     def _flight(self, strategy: Strategy, ask: Job, name: bytes) -> _Flight:
-        """Return the call that is in progress for this response, or a new call, and count the caller as
-        waiting."""
+        """Return the call in progress for this response, or begin a call. Count the caller as waiting."""
         flight = self.flights.get(name)
         if flight is not None:
             flight.waiters += 1
@@ -332,7 +331,7 @@ class Dispatcher:
 
     async def _fly(self, flight: _Flight, strategy: Strategy, ask: Job, name: bytes) -> str | NoResponse:
         try:
-            # Another call for the same text may have ended since the caller read the store.
+            # Another call may have stored this response after the caller read the store.
             stored = await self._compressed.get([name])
             if name in stored:
                 return stored[name]
@@ -353,8 +352,8 @@ class Dispatcher:
         loop = asyncio.get_running_loop()
         release = loop.time()
         try:
-            # The breaker is checked in the queue, so that the queue of a failed service becomes empty at
-            # once.
+            # The breaker is checked after the wait for a place, so that no waiting call reaches a failed
+            # service.
             if breaker.is_open:
                 raise NoResponse("breaker open")
             if flight.waiters == 0:
@@ -384,8 +383,8 @@ class Dispatcher:
         self.metrics.dollars += cost(strategy.model, *spent)
 
     async def _cleaned(self, response: Answer, strategy: Strategy, ask: Job) -> str:
-        """Return the response in the form that may be sent; empty if it is not shorter than the text.
-        Raises NoResponse."""
+        """Return the checked and redacted response; empty if it is not shorter than the text. Raises
+        NoResponse."""
         if not response.text.strip():
             raise NoResponse("empty")
         try:

@@ -10,9 +10,9 @@ A compression service is Compresr's, or any that speaks the same contract:
     200 {"success": true, "data": {"compressed_output": text,
          "original_tokens": n, "compressed_tokens": n}}
 
-A query-agnostic service gets no `query`, and the ratio is left out if none is wanted. The service's ratio is
-a strength from 0 to 1, so the service gets the share to remove. A response with `success` false or an error
-status is a failure. Relative endpoints are Compresr's own.
+A query-agnostic service gets no `query`. If no ratio is wanted, none is sent. The service's ratio is a
+strength from 0 to 1, so it gets the share to remove. A response with `success` false or an error status is a
+failure. Relative endpoints are Compresr's own.
 
 Calls to a provider use the operator's key or, if the operator allows it, the credential of the client whose
 result is shortened. A client's credential is sent only to the host to which the client has sent it.
@@ -44,9 +44,9 @@ from penumbra.config.settings import CompressionService, Provider, Settings, pro
 from penumbra.wire import content_encoding, request_path
 from penumbra.wire.request_path import is_this_machine
 
-# Calls go through the operator's proxies unless one of them is this proxy. A header with a random number
-# identifies every call. If a call still reaches this proxy (through a transparent proxy, or a proxy before
-# this proxy), the call passes unchanged. The number is invalid after the call.
+# Calls go through the operator's proxies unless one of them is this proxy. A call may still reach this proxy,
+# for example through a transparent proxy. A header with a random number then identifies the call, which
+# passes unchanged. The number is valid only during the call.
 Listening = Callable[[], Collection[int]]
 """A function that returns the ports on which this process listens."""
 # Messages of these libraries contain addresses and keys.
@@ -63,8 +63,8 @@ class Http:
         self._ports: frozenset[int] = frozenset()
 
     async def post(self, url: str, headers: Mapping[str, str], body: Any, timeout: float, limit: int) -> Any:
-        """Return the decoded JSON of a 200 response of at most `limit` bytes, within `timeout` seconds.
-        Raises NoResponse."""
+        """Return the decoded JSON of a response. Raises NoResponse if its status is not 200, if it has more
+        than `limit` bytes, or after `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
                 content = await self._post(url, headers, body, limit)
@@ -93,7 +93,7 @@ class Http:
         try:
             if response.status_code != 200:
                 raise NoResponse("status", str(response.status_code))
-            # The raw bytes are read, since httpx could decode a small piece into any amount of memory.
+            # `aiter_raw` does not decode, since httpx would decode a small piece into any amount of memory.
             decoder = content_encoding.Decoder(response.headers.get("content-encoding", ""), limit)
             body, received = bytearray(), 0
             async for piece in response.aiter_raw():
@@ -177,7 +177,7 @@ class Task:
     question: str = ""
     """The user's question; empty if unknown."""
     ratio: float | None = None
-    """Wanted size of the response, relative to the text; None for any size."""
+    """The wanted size of the response as a fraction of the text's size; None for any size."""
     scope: bytes = b""
     """Scope of the caller. Other callers never get the response."""
     credential: Credential | None = None
@@ -194,8 +194,8 @@ class Answer:
 
 
 class NoResponse(Exception):
-    """A `NoResponse` is raised if there is no response. `kind` is one of a few constant words for figures.
-    The message quotes neither the text nor the service."""
+    """Raised if there is no response. `kind` is one of a few constant words, for counting. The message quotes
+    neither the text nor the service."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind} ({detail})" if detail else kind)
@@ -240,8 +240,8 @@ class Question:
 
     @property
     def most(self) -> int:
-        """Return the limit in tokens for the response with thinking. The limit has a margin, since the
-        estimate differs from the provider's count."""
+        """Return the limit in tokens for thinking and response. It has a margin, since tokens are
+        estimated."""
         return self.wanted * 3 // 2 + self.reserve
 
     @property
@@ -251,8 +251,7 @@ class Question:
 
     @property
     def prompt(self) -> str:
-        """Return the question, the tool, the call, and the text between tags that do not occur in the
-        text."""
+        """Return the question, the tool, the call, and the text between tags that do not occur in it."""
         task = self.task
         digest = hashlib.blake2b(task.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         titles = (("Question", task.question), ("Tool", task.tool), ("Call", task.intent))
@@ -274,7 +273,7 @@ class Contract:
     """A function that returns the headers for a key."""
     body: Callable[[Question], dict[str, Any]]
     read: Callable[[Any], Answer]
-    """A function that reads a decoded response. The function raises NoResponse, LookupError, TypeError or
+    """A function that reads a decoded response. Raises NoResponse, LookupError, TypeError or
     AttributeError."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -317,7 +316,7 @@ def count(value: Any) -> int:
 
 
 def provider_address(endpoint: str, path: str, model: str) -> str:
-    """Return a base URL with the missing part of the contract's path appended."""
+    """Return the URL for calls: a base URL, completed by the missing part of `path`."""
     base = endpoint.rstrip("/")
     version, operation = path.split("/")[1], path.rsplit("/", 1)[1]
     base_path = urlsplit(base).path
@@ -424,7 +423,7 @@ class Strategy:
     name: str
     """The name in the settings."""
     identity: str
-    """A text that differs between strategies whose responses differ."""
+    """A text that differs if responses may differ, for keys of stored responses."""
     contract: Contract | None = None
     """The API of the service; None if no service is called."""
     address: str = ""
@@ -439,15 +438,15 @@ class Strategy:
     """True if the service gets the user's question."""
     reserve: int = 0
     limit: int = 65_536
-    """The limit in bytes for a response, in addition to six bytes for each character of the text."""
+    """A response may have this number of bytes, and six more for each character of the text."""
     timeout: float = 30.0
     """The time limit of a call in seconds."""
     http: Http | None = None
 
     @property
     def protects(self) -> bool:
-        """Return whether results are protected from the strategy: reads stay whole, and critical lines are
-        put back."""
+        """Return whether reads stay whole and critical lines are put back: True for services, False for first
+        words."""
         return self.contract is not None
 
     @property

@@ -1,9 +1,9 @@
 """This module reads the first events of a stream, since some providers refuse with status 200 and an error
 event.
 
-A request can't be sent again after a byte has reached the client. Some events (a message starts, a
-response was created) may be sent before the provider has read the request. These events wait for the next
-event, which may be the refusal. Other events are passed on at once. The caller bounds the wait.
+After a byte has reached the client, no other request can be sent. Providers may send some events, such as
+`message_start`, before they have read the request. These events wait for the next event, which may be the
+refusal. Other events are passed on at once. The caller bounds the wait.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FirstEvents:
         self._cut = _cutter(self.kind)
 
     def feed(self, data: bytes) -> Verdict:
-        """Return the verdict after these bytes. More bytes may be fed only after WAIT."""
+        """Return the verdict after these bytes. Only after WAIT may more bytes be fed."""
         if self.plain is None or self._cut is None:
             return Verdict.GO
         try:

@@ -1,6 +1,6 @@
 """This module limits the texts that answer the model's questions about originals. A client does not know
-about a hidden request, and can't help if the provider refuses it as too large. The question is therefore
-answered again with a smaller part, and at last with only a sentence."""
+about a hidden request, and can't help if the provider refuses it as too large. Penumbra therefore answers the
+question again with a smaller part, and at last with only a sentence."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from penumbra.retry.refusals import Cause, Refusal, bounds_after, learned_from
 from penumbra.store.conversations import LearnedLimits
 
 TRIES = 3
-"""The number of tries with less content. The last try gives only a sentence."""
+"""A question is answered again at most this number of times. The last answer is only a sentence."""
 _OVER_BYTES_PER_TOKEN = 4
-"""The number of bytes of text that are removed for each token above the limit."""
+"""For each token above the limit, this number of bytes of text is removed."""
 
 
 @dataclass
@@ -32,21 +32,21 @@ class Portions:
     provided: frozenset[str] = frozenset()
     """Queries that were answered before the last question."""
     limits: LearnedLimits = field(default_factory=LearnedLimits)
-    """Limits to remember when the provider has accepted the next request."""
+    """Limits that are remembered when the provider accepts the next request."""
     _tries: int = 0
     """The number of times that the last question was answered again."""
     _sent: int = 0
     """The number of bytes of the last texts."""
     _most: int | None = None
-    """The limit in bytes for all further texts together; None if no request was refused."""
+    """The limit in bytes for all later texts together; None if no request was refused."""
     _named: bool = False
     """True if a refusal has named the limit."""
 
     def limit(
         self, ask: Ask, provided: set[str], usage: Mapping[str, int], body: bytes, *, elsewhere: bool
     ) -> int | None:
-        """Return the limit in bytes for all texts that answer a question together; None if there is no limit.
-        The arguments after `provided` are those of `Bounds.left`."""
+        """Return the limit in bytes for the answer to a question, all its texts together; None if there is no
+        limit. The arguments after `provided` are those of `Bounds.left`."""
         self.ask, self.provided, self._tries = ask, frozenset(provided), 0
         left = self.bounds.left(usage, body, elsewhere=elsewhere)
         if left is not None and self._named and context_tokens(usage):
@@ -60,7 +60,7 @@ class Portions:
             self._most = max(0, self._most - self._sent)
 
     def less(self, refusal: Refusal, body: bytes, *, elsewhere: bool) -> int | None:
-        """Return the limit in bytes for another answer to the last question, after a refusal of `body`; None
+        """Return the limit in bytes for another answer to the last question, since `body` was refused; None
         if no answer would help."""
         if not self.bounds.again or self.ask is None or self._tries >= TRIES or refusal.kind is Cause.BINDING:
             return None

@@ -1,9 +1,9 @@
-"""This module finds the reason of a refusal and the excess size of the request, and computes the savings
-for a retry.
+"""This module finds the reason of a refusal and by how much the request is too large, and computes the
+savings for a retry.
 
 `rules/refusals.yaml` has the refusals of providers. A response is read as a chain of error objects: the
-outermost error, then the errors that gateways have wrapped in it. Only the beginnings of their messages
-count, so that quotations of the conversation don't match.
+outermost error, then errors that gateways have wrapped. Only the beginnings of messages count, so that a
+quoted conversation does not match.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.json_values import NotJson, decode
 
 MAX_BODY_BYTES = 262_144
-"""The size in bytes of the largest response that may be a refusal."""
+"""A response with more bytes is no refusal."""
 _DEPTH = 6
 """The greatest number of nested wrappers that are removed."""
 _FRONT = 2_000
-"""The number of characters at the beginning of a message that are examined."""
+"""Only this number of characters at the beginning of a message is examined."""
 _DENIED = 300
 _NEVER = (401, 402, 403, 404)
 
@@ -60,7 +60,7 @@ class Refusal:
     """The size of the request by the provider's count; None if unknown."""
     limit: int | None = None
     over: int | None = None
-    """The amount by which the request exceeds the limit; None if unknown."""
+    """By how much the request exceeds the limit; None if unknown."""
     leave: bool = False
     """True if the client gets the refusal and no other request is tried."""
 
@@ -100,8 +100,8 @@ class _Rule:
 
 
 def classify(status: int, body: bytes, host: str = "", tokens: int = 0) -> Refusal | None:
-    """Return the refusal in a response or in the data of one event of a stream; None if there is none. `host`
-    is the host of the request, and `tokens` its estimated size."""
+    """Return the refusal in a response, or in the data of a stream's event; None if there is none. `host` is
+    the host of the request, and `tokens` its estimated size."""
     if status in _NEVER or len(body) > MAX_BODY_BYTES:
         return None
     errors = list(error_objects(body))
@@ -165,7 +165,7 @@ def _objects(value: Any, depth: int) -> Iterator[ErrorObject]:
 
 
 def _is_flat(value: Mapping[str, Any]) -> bool:
-    """Return whether an object is itself an error. Responses of a model have other members."""
+    """Return whether an object is itself an error: it has a message, but no member of a model's response."""
     return isinstance(value.get("message"), str) and not {"choices", "content", "output", "candidates"} & set(
         value
     )
@@ -188,8 +188,8 @@ def _error(error: Mapping[str, Any]) -> ErrorObject:
 
 
 def _wrapped(text: str, depth: int, plain: bool = False) -> Iterator[ErrorObject]:
-    """Yield the error objects in a message that is JSON, or a Python literal of bytes of JSON. With `plain`,
-    any other text counts as the message of an error object."""
+    """Yield the error objects in a message: JSON, or a Python literal such as `b'{...}'`. With `plain`, any
+    other text is the message of an error object."""
     text = text[:MAX_BODY_BYTES].strip()
     if text[:2] in ("b'", 'b"'):
         try:
@@ -220,7 +220,7 @@ def _apply(rule: _Rule, error: ErrorObject) -> Refusal | None:
     named = bool(rule.names & error.names)
     match = _pattern(rule.message).match(error.message) if rule.message else None
     if rule.message and rule.names:
-        # If a rule has both names and a message, both must match, since a name may be only a number.
+        # A name may be only a number, so if a rule also has a message, both must match.
         matched = named and match is not None
     elif rule.outer:
         matched = _pattern(rule.outer).match(error.outer) is not None
@@ -280,9 +280,9 @@ def _deny() -> LinearText:
 
 RESENDS = 2
 _SHARES = (0.35, 0.65)
-"""The fraction of a request that each retry leaves out after a refusal without numbers."""
+"""After a refusal without numbers, the first and the second retry leave out this fraction of the request."""
 _FIELD = 100_000
-"""The number of characters of a text that stay if the provider names no limit."""
+"""If the provider names no limit for a text, this number of its characters stays."""
 
 
 def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere: bool = False) -> Need | None:
@@ -299,14 +299,14 @@ def need(refusal: Refusal, estimated: int, sent: int, resend: int, *, elsewhere:
             return Need(bytes=sent - int(refusal.limit * SLACK))
         return Need(bytes=int(sent * share))
     if elsewhere:
-        # Only the new messages can shrink, and not the history.
+        # Only the new messages can shrink, since the provider has the history.
         over = refusal.over or int(estimated * share)
         return Need(tokens=max(1, min(estimated, over + (resend + 1) * over // 2)))
     if refusal.over is None:
         if refusal.limit and refusal.limit < estimated:
             return Need(tokens=max(estimated - int(refusal.limit * SLACK), int(estimated * share / 2)))
         return Need(tokens=int(estimated * share))
-    # The provider's numbers are in its own tokens, but the result is in estimated tokens.
+    # The provider counts its own tokens, so the result is converted to estimated tokens.
     have = refusal.have or max(estimated, refusal.over + 1)
     limit = refusal.limit or have - refusal.over
     wanted = have - int(limit * (SLACK - 0.1 * resend))
@@ -321,7 +321,7 @@ def learned_from(refusal: Refusal, estimated: int) -> LearnedLimits:
     if refusal.kind is Cause.BYTES:
         return LearnedLimits(bytes=refusal.limit or 0)
     if refusal.limit is None or (refusal.have is not None and refusal.have <= refusal.limit):
-        # The refusal has no numbers, or its numbers would not explain a refusal.
+        # There is no limit, or the request is within it.
         return LearnedLimits()
     if refusal.kind is Cause.RESERVE:
         return LearnedLimits(window=refusal.limit)

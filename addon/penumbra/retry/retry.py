@@ -1,5 +1,5 @@
-"""This module makes another form of a request that was refused, at most `refusals.RESENDS` times. The forms
-of the results are remembered when the provider has accepted the retry (`Engine.settle`)."""
+"""This module makes another form of a request that was refused, at most `refusals.RESENDS` times. When the
+provider has accepted the retry, `Engine.settle` remembers the forms of the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.wire.document import Document
 
 _LEAST_BYTES = 600
-"""The size in bytes of the smallest request that is shortened."""
+"""A request of fewer bytes is not shortened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ async def instead(
     status: int,
     response: bytes,
 ) -> Retry | None:
-    """Return another request in place of `sent`; None if the client gets the response.
-    `count` is the number of earlier retries. `response` is the body or the data of an event."""
+    """Return a request that replaces `sent`; None if the client gets the response. `count` is the number of
+    earlier retries. `response` is a response's body, or the data of a stream's event."""
     body = sent.rewritten.body
     host = incoming.host.rpartition(":")[0] or incoming.host
     refusal = refusals.classify(status, response, host, len(body) // 4)
@@ -75,7 +75,7 @@ def _declares_late(sent: Accepted) -> bool:
 def _change(
     refusal: Refusal, count: int, incoming: Incoming, sent: Accepted, redact: Redact
 ) -> Plan | bytes | None:
-    """Return other forms of a request's results, or a whole body; None if no change helps. Raises
+    """Return a plan with smaller forms or new limits, or a whole body; None if no change helps. Raises
     RedactionError."""
     request, body = sent.request, sent.rewritten.body
     if refusal.kind is Cause.BINDING:
@@ -93,7 +93,7 @@ def _change(
         bounded := _bounded(incoming, sent, needed, estimated)
     ):
         return bounded
-    # A model that does not have the tool can't ask for the originals of references.
+    # A model without the tool can't ask for originals, so there are no references.
     prepared = sent.prepared
     references = prepared.references if prepared is not None and prepared.is_offered else None
     plan = Planner(request, sent.decided, redact, references).to_fit(needed)
@@ -103,8 +103,7 @@ def _change(
 
 
 def _bounded(incoming: Incoming, sent: Accepted, needed: Need, estimated: int) -> bytes | None:
-    """Return a smaller request for a summary; None if the request is no such request or can't be made
-    smaller."""
+    """Return a smaller body for a request for a summary; None for other requests, or if that fails."""
     body, format_name = sent.rewritten.body, sent.request.api.format
     document = Document(body)
     summary = summary_requests.recognise(document, format_name, incoming.path, incoming.headers)

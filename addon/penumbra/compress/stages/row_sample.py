@@ -69,7 +69,7 @@ def is_separated(text: str) -> bool:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """Return the mark that nearly all of the first lines contain equally often (at least twice), or ""."""
+    """Return a mark that nearly all of the first lines contain equally often, at least twice; else empty."""
     first = lines[:_LOOKED_AT]
     for mark in ("\t", "|", "│", ",", ";"):
         count = lines[0].count(mark)
