@@ -1,9 +1,8 @@
 """This module has the base class of the formats. Each format defines some methods, and the base class derives
 the other methods from them.
 
-A format returns the places of the parts of a prompt (`message` and a few other methods). From these places,
-this module derives a conversation's results and calls, the texts outside of results, and the features of
-hidden exchanges.
+A format returns the parts of a prompt with their places (`message` and a few other methods). From these
+parts, this module derives results, calls, texts outside of results, and the features of hidden exchanges.
 """
 
 from __future__ import annotations

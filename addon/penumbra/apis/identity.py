@@ -1,11 +1,11 @@
 """This module derives the identity of a caller from the connected host and all credentials of a request.
 
-The *scope* is a hash of the host and of all credentials with their names and kinds. Without credentials, the
-client's address replaces them. Some login tokens are replaced every few hours while the conversation
-continues. Requests with such a token therefore have a second hash, the *possession*, without the token's
-value. Content that is stored under the possession is used only if the request also contains the right
-history. The account that a token or a body claims is also hashed. A claim can separate callers, but never
-gives one caller the content of another.
+The *scope* is a hash of the host and of all credentials with their names and kinds. If a request has no
+credentials, the client's address is hashed instead. Some login tokens are renewed every few hours, during a
+conversation. A request with one of these tokens therefore has a second hash, the *possession*, without the
+value of the token. Content that is stored under the possession is used only if the request also contains the
+right history. The account that a token or a body claims is also hashed. A false claim gives nobody the
+content of another caller.
 
 `rules/credentials.yaml` lists the names of credentials.
 """
@@ -32,34 +32,34 @@ from penumbra.wire.json_values import NotJson, decode
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 _OTHERS = LinearText("[^a-z]+")
 _LONGEST_NAME = _MOST_NAMES = 256
-"""The greatest length of a name, and the greatest number of names in a request. A longer name counts as a
-credential. If a request has more names, all of them count as credentials."""
+"""A name with more characters than `_LONGEST_NAME` counts as a credential. If a request has more than
+`_MOST_NAMES` names, all of them count as credentials."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """A `Caller` identifies a request's caller and conversation. All scopes are keyed hashes of 32 bytes."""
+    """A `Caller` identifies the caller and conversation of a request. Scopes are keyed hashes of 32 bytes."""
 
     scope: bytes
     """The scope of stored content. Requests with another scope never get this content."""
     session: str = ""
     """The name of the conversation. All of its requests share this name."""
     session_as_sent: str = ""
-    """The name derived from the unredacted opening; empty if this name is `session`."""
+    """The name that follows from the unredacted opening; empty if it is the same as `session`."""
     possession: bytes = b""
-    """The scope without the parts that change when a login is renewed; empty if no part changes."""
+    """The scope without the values that a renewed login changes; empty if a renewal changes no value."""
     is_open: bool = False
     """True if the request has no credential."""
     joined: str = ""
-    """The common name of all requests that share originals; empty if originals are not shared."""
+    """The name that all requests with shared originals have; empty if originals are not shared."""
 
     @property
     def owner(self) -> bytes:
-        """The scope of content that a request gets only if the request has the history of the content."""
+        """The scope of content that needs a proof: the request must have the history of the content."""
         return self.possession or self.scope
 
     def elsewhere(self, response_id: str) -> bytes:
-        """Return the scope of a response that only the provider stores. A unique id proves that the caller
+        """Return the scope of a response that only the provider stores. A caller that knows a unique id has
         got the response. With any other id, the full scope is required."""
         return self.owner if is_telling(response_id) else self.scope
 
@@ -70,12 +70,12 @@ class Caller:
 
     @cached_property
     def shared(self) -> bytes:
-        """The scope of shared originals; empty if none are shared or there is no credential."""
+        """The scope of shared originals; empty if none are shared, or the request has no credential."""
         return self._session(self.joined, self.scope) if self.joined and not self.is_open else b""
 
     @cached_property
     def possessed(self) -> bytes:
-        """The scope of a conversation that a request gets only if the request has the history."""
+        """The scope of a conversation's content that needs a proof, as in `owner`."""
         return self._session(self.session_as_sent or self.session, self.owner)
 
     @staticmethod
@@ -103,7 +103,7 @@ class Credentials:
         return _hash(key, ("host", self.host), *(self.found or (("peer", self.peer),)))
 
     def caller(self, key: bytes, user: str = "") -> Caller:
-        """Return the caller. `user` is the user that the request claims to have."""
+        """Return the caller. `user` is the user that the request names."""
         scope = self.scope(key)
         if not self.found:
             return Caller(scope, is_open=True)
@@ -113,7 +113,7 @@ class Credentials:
 
 
 def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that authorise a request, including the `anthropic-beta` that login tokens need."""
+    """Return the headers that authorise a request. Login tokens also need a value of `anthropic-beta`."""
     credentials = {name: headers[name] for name in ("authorization", *_KEY_HEADERS) if headers.get(name)}
     betas = [beta.strip() for beta in headers.get("anthropic-beta", "").split(",")]
     login = ",".join(beta for beta in betas if beta.startswith("oauth-"))
@@ -123,7 +123,7 @@ def credential_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def _credentials(
     host: str, headers: Mapping[str, str], query: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield kind, name and value of each credential, those of headers before those of the query."""
+    """Yield kind, name and value of each credential: first those in headers, then those in the query."""
     for name in sorted(headers):
         value = headers[name]
         if not value or not (len(headers) > _MOST_NAMES or _is_header(name)):
@@ -194,8 +194,8 @@ class _CredentialRules:
     renewed: Any
     """A set of RE2 patterns for login tokens that are renewed."""
     accounts: tuple[str, ...]
-    """For each of these tokens, the place that names its account: the token (`jwt`), the request (`user`) or
-    `none`."""
+    """For each pattern in `renewed`, where the account is named: in the token (`jwt`), in the request
+    (`user`), or nowhere (`none`)."""
 
 
 @cache
@@ -231,13 +231,13 @@ def _is_query(name: str) -> bool:
 
 def _says_credential(name: str) -> bool:
     if len(name) > _LONGEST_NAME:
-        return True  # No client uses such names, so they may separate callers.
+        return True  # No client uses names of this length.
     names = _credential_rules()
     return name not in names.unlike and not names.words.isdisjoint(_OTHERS.split(name))
 
 
 def _signed(host: str, name: str, value: str) -> str | None:
-    """Return the constant part of a signature; None if there is none or the host does not check it."""
+    """Return the constant part of a signature; None for other headers and for hosts that don't check it."""
     for header, pattern, hosts in _credential_rules().signed:
         if header == name and any(fnmatchcase(host.lower(), pattern) for pattern in hosts):
             match = pattern.fullmatch(value)
@@ -247,8 +247,7 @@ def _signed(host: str, name: str, value: str) -> str | None:
 
 
 def _login(value: str) -> str | None:
-    """Return the place that names the account of a renewable login token; None if the value is no such
-    token."""
+    """Return where the account of a renewed login token is named; None if the value is no such token."""
     names = _credential_rules()
     found = names.renewed.Match(without_surrogates(value))
     return names.accounts[min(found)] if found else None

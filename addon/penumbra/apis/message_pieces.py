@@ -20,13 +20,13 @@ from penumbra.wire.document import Document
 
 @dataclass(slots=True)
 class Seam:
-    """A `Seam` puts an empty line between the texts of two turns, unless there is white space."""
+    """A `Seam` puts an empty line between the texts of two turns if no white space separates them."""
 
     due: bool = False
     _last: str = ""
 
     def join(self, text: str) -> str:
-        """Return the next text for the client, with the separator before it if needed."""
+        """Return the next text for the client. After a turn, a separator precedes it."""
         if not text:
             return text
         joined = gap(self._last, text) + text if self.due else text
@@ -46,7 +46,7 @@ def gap(before: str, text: str) -> str:
 
 
 def take_out_calls(document: Document, message: dict[str, Raw], is_hidden: Callable[[Raw], bool]) -> None:
-    """Remove the calls of a message that the client must not see."""
+    """Remove hidden calls from a message."""
     calls = document.items(message.get("tool_calls"))
     kept = [document.source(call) for call in calls if not is_hidden(call)]
     if not kept and calls:
@@ -88,7 +88,7 @@ class Reading(ABC):
 
     @abstractmethod
     def message(self) -> bytes | None:
-        """Return the JSON of the message for a later request; None if the message is empty."""
+        """Return the message as JSON for a later request; None if the message is empty."""
 
     @abstractmethod
     def is_continuable(self) -> bool:
@@ -126,7 +126,7 @@ class PieceTurns(Turns):
 
     @abstractmethod
     def join(self, document: Document) -> None:
-        """Edit a piece of a later turn so that it looks like a part of the first turn's message."""
+        """Edit a piece of a later turn so that it continues the message of the first turn."""
 
     def begin_turn(self) -> None:
         self.seen = self.new_reading()

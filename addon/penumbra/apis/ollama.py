@@ -38,7 +38,7 @@ def write_error(error: DescribedError) -> bytes:
 class OllamaFormat(ChatFormat):
     """The format of bodies of `/api/chat`, with tools and exchanges as in Chat Completions."""
 
-    # The API has no other way to forbid calls.
+    # Without tools there are no calls. The API can't forbid calls in another way.
     no_calls = "tools", b"[]"
     error_body = staticmethod(write_error)
 
@@ -90,7 +90,7 @@ USAGE = UsageTable(
 )
 ENDS = EndingTable(reasons=(("done_reason",),))
 _KEPT = ("model", "created_at", "message")
-"""Members of the last line of a turn that the client gets even if the response is continued."""
+"""The client gets these members of the last line of a turn, even if the response is continued."""
 
 
 @dataclass
@@ -147,7 +147,7 @@ class OllamaTurns(PieceTurns):
     ends = ENDS
     error_body = staticmethod(write_error)
     _shown = ""
-    """Text of earlier turns that were documents."""
+    """The text of the earlier turns. Each turn was a document."""
 
     def new_reading(self) -> Reading:
         return OllamaReading(self.injected_tool)

@@ -1,14 +1,14 @@
 """This module has the format of OpenAI Chat Completions and of compatible APIs.
 
 A tool result is a message of role `tool` (or `function`, the legacy form). Its content is a string or a list
-of parts. Only strings and `text` parts are shortened. A result without an id answers the first call without a
-result, or the first such call of the tool that the result names.
+of parts. Only strings and `text` parts are shortened. A result without an id answers the first call that has
+no result. If the result names a tool, only calls of this tool count.
 
 A stream is a list of chunks. A chunk has deltas of choices. Tool calls arrive in fragments with an index. The
-fragments of the injected tool are removed, and the other calls get new numbers. A call is delayed while its
-name may still become the injected tool's name. After a call of the injected tool, everything that ends a turn
-(finish reason, usage, `[DONE]`) is delayed. A response with several choices is not continued. The client sees
-the texts of two turns as one text, with white space between them.
+fragments of the injected tool are removed, and the other calls get new numbers. A call is delayed as long as
+its name may be the beginning of the injected tool's name. After a call of the injected tool, everything that
+ends a turn (finish reason, usage, `[DONE]`) is delayed. A response with several choices is not continued. The
+client sees the texts of two turns as one text, with white space between them.
 
 For later requests, an assistant message is assembled from its deltas. Compatible APIs add members of their
 own (`reasoning_content`, `reasoning_details`, thought signatures in tool calls) and expect them in later
@@ -52,7 +52,7 @@ class ChatCall:
     pieces: list[str] = field(default_factory=list)
     """Pieces of a function's arguments."""
     is_real: bool | None = None
-    """True for another tool, False for the injected tool, None while the name allows both."""
+    """True for another tool, False for the injected tool, None as long as the name may be of either."""
     shown: int | None = None
     """The number of the call in the events that the client gets."""
     waiting: list[bytes] = field(default_factory=list)
@@ -73,7 +73,7 @@ class ChatCall:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the arguments are a JSON object, so that no other object can continue them."""
+        """Return whether the arguments are a whole JSON object."""
         return _object_text(self.arguments) == self.arguments != ""
 
     def add(self, fragment: dict[str, Any]) -> None:
@@ -89,8 +89,8 @@ class ChatCall:
                 _merge(self.members, key, value)
 
     def decide(self, injected_tool: str, is_named: bool) -> None:
-        """Decide whether the call is a call of the injected tool. `is_named` is true if the last fragment has
-        a piece of the name."""
+        """Set `is_real`, if the name is known. `is_named` is true if the last fragment has a piece of the
+        name."""
         if self.name == injected_tool:
             self.is_real = False
         elif not self.is_real and (is_named or self.name):
@@ -170,13 +170,13 @@ class ChatMessage:
 
 
 def is_another(name: object, before: str, *, begun: bool) -> bool:
-    """Return whether a fragment with this name begins another call than the call named `before`. With
-    `begun`, that call has arguments, so its name is complete."""
+    """Return whether a fragment with this name begins a new call. The last call is named `before`. If it has
+    arguments (`begun`), its name is complete."""
     return begun and bool(name) and name != before
 
 
 def call_token(name: str, arguments: str) -> str:
-    """Return a hash of a call without a unique id. The hash does not depend on the spelling of JSON."""
+    """Return a hash of a call. Equal arguments in another spelling of JSON have the same hash."""
     try:
         return short_hash(name, decode(arguments.encode("utf-8", "surrogatepass")))
     except NotJson:
@@ -207,7 +207,7 @@ def _merge(target: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _merge_item(items: list[Any], item: Any) -> None:
-    """Add an item to a list. Pieces of the same numbered item are merged."""
+    """Add an item to a list. If the last item has the same key, the two are merged."""
     last = items[-1] if items else None
     if not isinstance(item, dict) or not isinstance(last, dict) or _number(item) != _number(last):
         items.append(item)
@@ -219,7 +219,7 @@ def _merge_item(items: list[Any], item: Any) -> None:
 
 
 def _number(item: dict[str, Any]) -> object:
-    """Return the key that all pieces of an item share. An item without an index gets a unique key."""
+    """Return the key of an item, which all its pieces have. Without an index, each piece has its own key."""
     return (item["index"], item.get("type")) if "index" in item else object()
 
 
@@ -229,8 +229,8 @@ def _part_text(part: Any) -> str:
 
 
 def _object_text(text: str) -> str:
-    """Return the arguments if they are a JSON object; otherwise an empty object, because other values break
-    the prompt templates of some providers."""
+    """Return the arguments if they are a JSON object; otherwise `{}`, because other values break the prompt
+    templates of some providers."""
     try:
         return text if isinstance(decode(text.encode("utf-8", "surrogatepass")), dict) else "{}"
     except NotJson:
@@ -345,11 +345,11 @@ class ChatTurns(Turns):
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._head: dict[str, bytes] = {}
-        """The JSON members of the first chunk that all chunks of one message share."""
+        """The members of the first chunk, as JSON, that all chunks of a message have in common."""
         self._calls_shown = 0
         self._seam = Seam()
         self._shown = ""
-        """Text of earlier turns that were documents."""
+        """The text of the earlier turns. Each turn was a document."""
         super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
@@ -371,7 +371,7 @@ class ChatTurns(Turns):
         message, real = self.message, [call for call in self.message.calls if call.is_real is not False]
         hidden = [call for call in message.calls if call.is_real is False]
         return Turn(
-            # If a turn was cut off, its last call may be incomplete.
+            # After a cut, the last call may be incomplete.
             message=message.json() if self.finished or not message.calls else None,
             injected=tuple([InjectedCall(call.id, call.arguments) for call in hidden]),
             real_calls=tuple([call.id for call in real]),
@@ -408,15 +408,15 @@ class ChatTurns(Turns):
         return () if choices and not visible and not ends and document.edits else (event,)
 
     def _one_message(self, document: Document, members: dict[str, Raw]) -> None:
-        """Set the id and time of the first turn in a chunk of a later turn."""
+        """In a chunk of a later turn, set the id and time of the first turn."""
         if not self._head:
             self._head = {name: document.source(members[name]) for name in _HEAD if name in members}
         for name in self._head.keys() & members.keys() if self.continued else ():
             document.replace(members[name], decode(self._head[name]))
 
     def _delta(self, document: Document, choice: dict[str, Raw]) -> bool:
-        """Store a delta, and remove the injected tool's calls from it. Return whether the client gets any
-        part of the delta."""
+        """Store a delta, and remove the injected tool's calls from it. Return False if nothing is left for
+        the client."""
         delta = choice.get("delta")
         fields = document.plain(delta)
         if delta is None or not isinstance(fields, dict):
@@ -564,7 +564,7 @@ def _says(document: Document) -> bool:
 
 
 def _stop(document: Document, choice: dict[str, Raw]) -> None:
-    """Replace the finish reason for calls if the client gets no calls."""
+    """Replace the finish reason `tool_calls`. The caller has checked that the client gets no calls."""
     reason = choice.get("finish_reason")
     if reason is not None and document.string(reason) == "tool_calls":
         document.replace(reason, "stop")
@@ -585,7 +585,7 @@ def _text(document: Document) -> str:
 
 
 def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
-    """Return whether all choices have the same number. Some APIs split one message into two such choices."""
+    """Return whether all choices have the same number. Some APIs divide one message into such choices."""
     return len({encode(document.plain(choice.get("index"))) for choice in choices}) == 1
 
 
@@ -603,8 +603,8 @@ def _one_message(document: Document, choices: list[dict[str, Raw]]) -> dict[str,
 
 
 def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
-    """Return a message's JSON for a later request, rebuilt if a call's arguments are no JSON object; None if
-    the message is empty."""
+    """Return a message as JSON for a later request; None if the message is empty. Arguments that are no JSON
+    object are replaced."""
     calls = document.items(message.get("tool_calls"))
     if all(_has_object(document, item) for item in calls):
         kept = {
@@ -625,7 +625,7 @@ def _message(document: Document, message: dict[str, Raw]) -> bytes | None:
 
 
 def _has_object(document: Document, call: Raw) -> bool:
-    """Return whether a call's arguments are missing or a JSON object."""
+    """Return whether the arguments of a call are a JSON object, or are missing."""
     text = document.string(document.members(document.members(call).get("function")).get("arguments"))
     return _object_text(text or "{}") == (text or "{}")
 

@@ -1,13 +1,13 @@
 """This module has the format of OpenAI Responses.
 
 The input is a string or a list of items. Each result of a client's tool is a separate item. With
-`previous_response_id` the provider has the history, and the request has only new items. The request names the
-last response by the id that the client got. The provider's id may be another id.
+`previous_response_id` the provider has the history, and the request has only new items. The request has the
+id of the last response that the client got. The provider may know the response by another id.
 
 A response is a list of output items. Events of a stream name the index of their item. Calls of the injected
 tool are removed, and the other items and the events get new numbers. The last event repeats the whole
 response, and the first events repeat the request's tools. The injected tool is removed from all of these.
-Events that describe the response have the id of the first turn, which the client knows.
+Events that describe the response get the id of the first turn.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ CALLS = {
     "shell_call": ("shell", "action"),
     "apply_patch_call": ("apply_patch", "operation"),
 }
-"""The types of calls that the client answers and whose arguments are read. The first value is the name of the
-tool if the item has no name. The second value is the member with the arguments."""
+"""The types of calls that the client answers and that have arguments. First value: the name of the tool if
+the item has no name. Second value: the member with the arguments."""
 _RESULTS = {
     "function_call_output",
     "custom_tool_call_output",
@@ -130,7 +130,7 @@ class ResponsesFormat(ApiFormat):
     def past_calls(self, document: Document) -> Iterator[PastCall]:
         messages = self.prompt(document).messages
         for call in super().past_calls(document):
-            # If a tool has its own type of call, that type is the name of the tool.
+            # A call without a name has the type of a tool, so the type is the name.
             item = document.members(messages[call.turn].value)
             name = document.string(item.get("name") or item["type"])
             yield replace(call, name=name or "")
@@ -183,8 +183,8 @@ class ResponsesFormat(ApiFormat):
             return visible
         calls = visible.calls
         if any(references):
-            # If the request only refers to a response, it lacks the calls. The results after the reference
-            # have their ids.
+            # A request that only refers to a response lacks the calls of the response. The results after the
+            # reference have the ids of these calls.
             after = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
             calls = tuple(part.id for message in after for part in message.of(Kind.RESULT)) or calls
         return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
@@ -200,7 +200,7 @@ class ResponsesFormat(ApiFormat):
             if hidden.response_id:
                 request.replace(top[_BEFORE], hidden.response_id)
             return True
-        # In later requests, a cut-off response and the response that continues it look like one response.
+        # Later requests do not show where a cut-off response ends and the next response continues it.
         if hidden.broken and visible.open:
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
@@ -221,8 +221,7 @@ class ResponsesFormat(ApiFormat):
         for place in sorted(places):
             before = max((other for other in kept if other < place), default=None)
             is_last = place + 1 == len(bounds)
-            # The comma before the item is also removed. For the first item, the comma after it is removed
-            # instead.
+            # The comma before the item is also removed; for the first item, the comma after it.
             if before is not None:
                 start, end = bounds[place - 1][1], bounds[place][1]
             else:
@@ -231,8 +230,8 @@ class ResponsesFormat(ApiFormat):
                 request.edits.append(Edit(start, end, b""))
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
-        # The API itself drops reasoning that is bound to another prefix. However, the API refuses reasoning
-        # at the end of a turn, and a missing hidden exchange may have left reasoning there.
+        # The API itself drops reasoning of another prefix. But a missing hidden exchange may have left
+        # reasoning at the end of a turn, which the API refuses.
         items = self.prompt(request).messages
         dropped = False
         for item, after in pairwise(items[max(first, 0) :]):
@@ -286,7 +285,7 @@ def kind(document: Document, item: Mapping[str, Raw]) -> str:
 
 
 def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
-    """Return the id with which the client answers a call; empty if the client does not answer the call."""
+    """Return the id that the client's answer to a call needs; empty if the client answers no such call."""
     is_search = name == "tool_search_call" and document.string(item.get("execution")) == "client"
     if name in CALLS or name == "computer_call" or is_search:
         return _id(document, item)
@@ -294,7 +293,7 @@ def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
 
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
-    """Return the encrypted content of a reasoning item, or else its id."""
+    """Return the encrypted content of a reasoning item. Without encrypted content, return the id."""
     opaque = document.string(item.get("encrypted_content"))
     return opaque or document.text_of(item.get("id"))
 
@@ -312,7 +311,7 @@ def _id(document: Document, item: Mapping[str, Raw]) -> str:
 
 def _texts(document: Document, output: Raw | None) -> Iterator[Raw]:
     yield from text_values(document, output, TEXTS)
-    # A result of the shell tool has an entry for each of its commands.
+    # A result of the shell tool has an entry for each command.
     for entry in document.items(output):
         members = document.members(entry)
         if "outcome" in members:
@@ -348,8 +347,8 @@ def _forced(request: Document, top: dict[str, Raw]) -> bool:
 
 
 def storable(request: Document, messages: Sequence[bytes]) -> list[bytes]:
-    """Return the items that a request may repeat. If the request forbids the provider to store responses,
-    reasoning without encrypted content is left out."""
+    """Return the items that a request may repeat. If the provider must not store responses, reasoning without
+    encrypted content is left out."""
     if request.plain(request.top.get("store")) is not False:
         return list(messages)
     kept: list[bytes] = []
@@ -380,13 +379,13 @@ _BEGINS = ("response.created", "response.in_progress", "response.queued")
 _ENDS = ("response.completed", "response.incomplete")
 _FAILED = ("response.failed", "error")
 _KEPT = ("id", "created_at", _BEFORE)
-"""The members of a response that keep the values of the first turn in all later turns."""
+"""In later turns, these members of a response have the values of the first turn."""
 
 
 @dataclass(slots=True)
 class _Turn:
     items: dict[int, bytes] = field(default_factory=dict)
-    """Complete items by their index, as the model wrote them."""
+    """The complete items, as the model wrote them, by index."""
     hidden: set[int] = field(default_factory=set)
     end: dict[str, Any] = field(default_factory=dict)
 
@@ -406,11 +405,11 @@ class ResponsesTurns(Turns):
         self._sequence = -1
         """Sequence number of the last event that the client got."""
         self._shown: list[bytes] = []
-        """The visible items of turns that were continued."""
+        """The visible items of the earlier turns."""
         self._first: dict[str, Any] = {}
         """The response as the first event described it."""
         self._begun = False
-        """True if the client got the beginning of the response before the current turn began."""
+        """True if the client got the beginning of the response in an earlier turn or try."""
         super().__init__(framing, injected_tool, before)
 
     def begin_turn(self) -> None:
@@ -568,14 +567,14 @@ def scrub(document: Document, response: dict[str, Raw], injected_tool: str) -> N
 
 
 def name_before(document: Document, response: dict[str, Raw], before: str) -> None:
-    """In a response, replace the id of the previous response by `before`, the id that the client knows."""
+    """In a response, replace the id of the previous response by the client's id, `before`."""
     named = response.get(_BEFORE)
     if before and named is not None and document.string(named) not in (None, before):
         document.replace(named, before)
 
 
 def show(document: Document, response: dict[str, Raw], injected_tool: str, shown: Sequence[bytes]) -> None:
-    """Remove the injected tool from a complete response, and insert the items of earlier turns."""
+    """Remove the injected tool from a complete response. Insert the items of earlier turns."""
     scrub(document, response, injected_tool)
     items = document.items(response.get("output"))
     visible = visible_items(document, response, injected_tool)
@@ -638,8 +637,8 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
 
 
 def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
-    """Return the items of a cut-off turn. Calls of the injected tool, and reasoning at the end, are left out,
-    because no request may contain them."""
+    """Return the items of a cut-off turn that a request may contain: without calls of the injected tool, and
+    without reasoning at the end."""
     kept: list[bytes] = []
     for source in reversed(items):
         document = Document(source)
@@ -651,7 +650,7 @@ def _followed(items: Sequence[bytes], injected_tool: str) -> list[bytes]:
 
 
 def _made(document: Document, name: str, item: dict[str, Raw], found: str) -> MadeCall | None:
-    """Return a call that the client answers, as a request would have it; None for another item."""
+    """Return a call that the client answers, as in a request; None for other items."""
     if name not in CALLS:
         return None
     default, arguments = CALLS[name]
@@ -670,7 +669,7 @@ def _error(error: DescribedError) -> dict[str, str]:
 
 
 class ResponsesArguments(NumberedArguments):
-    """The filter for events that name a call by the index of its item."""
+    """The filter for events that have the index of a call's item."""
 
     index = "output_index"
     begins = "item"

@@ -30,7 +30,7 @@ class ToolCall:
     id: str
     name: str
     arguments: Raw | None = None
-    """The arguments as in the request: an object, or a string of JSON or free text; None without any."""
+    """The arguments in the request: an object, or a string with JSON or free text; None if there are none."""
     cached: str | None = None
     """Arguments from the tool-call cache, if the call is not in the request; otherwise None."""
     by_program: bool = False
@@ -90,7 +90,7 @@ class ResultText:
     part: tuple[int, int] | None = None
     """Start and end of the result within the string; None if the result is the whole string."""
     says_program: bool = False
-    """True if the result itself names a program as the caller."""
+    """True if the result itself says that a program made the call."""
 
     @property
     def by_program(self) -> bool:
@@ -100,20 +100,20 @@ class ResultText:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The tool results of a request, and facts about the messages that are needed to shorten them."""
+    """The tool results of a request, and the facts about its messages that shortening needs."""
 
     model: str
     results: tuple[ResultText, ...]
     messages: Raw | None
     last_response: int
     """The index of the last message that the model wrote; -1 if there is none. The model has not read later
-    results. A message that the client wrote as the beginning of the next response does not count."""
+    results. A prefill (the client's beginning of the next response) does not count."""
     last_thinking: int
-    """The index of the last message with a thinking block that the API may bind to its prefix; -1 if none."""
+    """The index of the last message with thinking that the API may bind to its prefix; -1 if none."""
     opening: str
-    """The opening of the conversation, which distinguishes conversations without ids."""
+    """The beginning of the conversation, by which conversations without ids are distinguished."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
-    """The calls that have an id, by id."""
+    """The calls with ids, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +164,8 @@ def short_hash(name: str | None, arguments: object) -> str:
 
 
 _TELLING_ID = 20
-"""The smallest number of letters and digits, outside of plain words, in an id that identifies a conversation.
-Ids such as "call_0" or "functions.run_shell_command:0" have fewer."""
+"""An id with fewer letters and digits outside of plain words, such as `call_0` or
+`functions.run_shell_command:0`, does not identify a conversation."""
 _PARTS = re.compile("[^0-9A-Za-z]+")
 
 
@@ -205,7 +205,7 @@ def decoded_arguments(document: Document, call: ToolCall | None, *, came: bool =
 
 def argument_strings(value: Any) -> Iterator[str]:
     """Yield the strings within decoded arguments, in order, but no keys."""
-    # A stack has room for values that are nested deeper than functions may call each other.
+    # A stack is used because values may be nested deeper than Python's recursion limit.
     values = [value]
     while values:
         value = values.pop()

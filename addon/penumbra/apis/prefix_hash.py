@@ -1,8 +1,8 @@
 """This module hashes the prefix before each message of a request, and the beginning of the prompt.
 
-Decisions about results, and hidden parts of responses, are stored under the hash of the history before them.
-A request with another history does not find them. Clients may write the same history in several ways.
-`rules/history.yaml` lists the differences that the hash ignores. The contribution of a message to the hash
+Decisions about results and hidden parts of responses are stored under the hash of the earlier messages, so a
+request with other earlier messages does not find them. Clients may write the same history in several ways.
+`rules/history.yaml` lists the differences that the hash ignores. The part of the hash that is for one message
 depends only on the bytes of the message.
 
 `PromptHead` has the hashes of tools and system text, with which a cached prompt begins.
@@ -36,12 +36,12 @@ _SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _SORTED = json.JSONEncoder(sort_keys=True)
 _PIECE = 1 << 20
 _STABLE = 100_000
-"""The length of the longest text that is searched for changing parts. A longer text is hashed as it is."""
+"""A longer text, in characters, is hashed without a search for changing parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A `Chain` has the hash of the messages before each message, and then the hash of all messages."""
+    """A `Chain` has the hash of the messages before each message. The last hash is that of all messages."""
 
     history: tuple[bytes, ...] = (START,)
     """The hashes of texts, calls and results."""
@@ -69,12 +69,12 @@ class Links:
     """A `Links` computes the hashes of the messages that are added to it."""
 
     referable: bool
-    """True if ids may replace responses. The history then has only the client's messages."""
+    """True if ids may replace responses in later requests. Then only the client's messages are hashed."""
     _history: list[bytes]
     _calls: list[bytes] = field(default_factory=lambda: [START])
     _text: bytes = b""
     _made: tuple[bytes, ...] = ()
-    """Text and calls of the unfinished response."""
+    """`_text` and `_made` have the text and the calls of the unfinished response."""
 
     def __len__(self) -> int:
         return len(self._history) + len(self._calls)
@@ -83,7 +83,7 @@ class Links:
         return Links(self.referable, self._history.copy(), self._calls.copy(), self._text, self._made)
 
     def add(self, document: Document, message: Raw) -> bytes:
-        """Add the next message, and return the hash of the calls before it."""
+        """Add the next message. Return the hash of all earlier calls."""
         before, piece = self._calls[-1], document.about(message, _piece)
         state = self._history[-1]
         if piece.is_response and not self.referable:
@@ -105,7 +105,7 @@ class Links:
 def links(document: Document, start: bytes = START) -> Links:
     """Return the `Links` of a request, to which no message is added yet. `start` is the hash of the history
     that the provider stores."""
-    # Ids of items that the provider stores may replace responses.
+    # If the provider stores the items, their ids may replace responses.
     top = document.top
     return Links("input" in top and document.plain(top.get("store")) is not False, [start])
 
@@ -131,13 +131,13 @@ def of(document: Document, start: bytes = START) -> Chain:
 
 
 def sent(history: bytes, digest: bytes) -> bytes:
-    """Return the history's hash after a message of the client."""
+    """Return the hash of a history and a message of the client."""
     return _link(history, b"said", digest)
 
 
 def answered(history: bytes, text: bytes, calls: Sequence[bytes]) -> bytes:
-    """Return the history's hash after a response. If a response has calls, its text is ignored, because some
-    clients drop this text."""
+    """Return the hash of a history and a response. Some clients drop the text of responses with calls, so
+    that text is ignored."""
     if calls:
         return _link(history, b"calls", *calls)
     return _link(history, b"text", text) if text else history
@@ -148,7 +148,7 @@ def plain(text: str) -> bytes:
 
 
 def _plain(text: str) -> Iterator[bytes]:
-    """Yield a text without white space, in small pieces. Other threads can run between the pieces."""
+    """Yield a text without white space, in small pieces, so that other threads can run in between."""
     for begin in range(0, len(text), _PIECE):
         piece = text[begin : begin + _PIECE]
         if piece.isascii():
@@ -265,7 +265,7 @@ _AS_SPELLED = json.JSONDecoder(parse_int=_Number, parse_float=_Number, strict=Fa
 
 
 def _of_client(source: bytes, role: str, exact: Any = None) -> bytes:
-    """Return a hash of the parts of a message that count as history; empty if there are no such parts.
+    """Return a hash of the parts of a client's message that are not ignored; empty if all are ignored.
     `exact` is the result of `Document.exact`."""
     value = _AS_SPELLED.decode(source.decode("utf-8")) if exact is None else exact
     words = _Words(hashlib.blake2b(digest_size=16, person=b"penumbra words"))
@@ -287,7 +287,7 @@ class _Words:
     _texts: list[bytes] = field(default_factory=list)
 
     def read(self, value: Any, loose: bool) -> None:
-        """Hash a value. With `loose`, parts of texts that may change from request to request are left out."""
+        """Hash a value. With `loose`, text that may change from request to request is left out."""
         if isinstance(value, _Number):
             self._mark(value.encode("ascii"))
         elif isinstance(value, str):
@@ -336,7 +336,7 @@ class _Words:
 _TOOLS = ("tools", "toolConfig", "tool_config")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 _HEADS: LRUCache[bytes, bytes] = LRUCache(512)
-"""The hashes of texts without their changing parts, by the hashes of the whole texts."""
+"""Maps the hash of a whole text to the hash of the text without its changing parts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,17 +29,17 @@ class Kind(Enum):
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """A part of a message, or of the text outside of the messages."""
+    """A part of a message, or a text outside of the messages."""
 
     kind: Kind
     block: Raw
-    """The smallest value with the whole part: a content block, an item, a call, or the text itself."""
+    """The smallest value that contains the part: a content block, an item, a call, or the text itself."""
     id: str = ""
     """The id of the call, or of the call that the result answers; empty if there is no id."""
     name: str = ""
     """The name of the tool; empty if the request has no name."""
     arguments: Raw | None = None
-    """Arguments of a call: an object, or a string of JSON or free text; None without any."""
+    """Arguments of a call: an object, or a string with JSON or free text; None if there are none."""
     texts: tuple[Raw, ...] = ()
     """The texts of the part. A result may have no text or several texts."""
     container: Raw | None = None
@@ -72,7 +72,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     bound: bool = False
     """True if the message has reasoning that the API may bind to its prefix."""
     opaque: bool = False
-    """True if only the provider can read the message, which may be removed, but not changed."""
+    """True if only the provider can read the message. It may be removed, but not changed."""
 
     def of(self, *kinds: Kind) -> list[Part]:
         return [part for part in self.parts if part.kind in kinds]
@@ -84,7 +84,7 @@ class Prompt(msgspec.Struct, frozen=True):
     system: tuple[Part, ...]
     """The texts outside of the messages."""
     place: Raw | None
-    """The value that contains the messages: an array, or the only message itself; None if there is none."""
+    """The array of the messages, or the only message itself; None if there is no message."""
     messages: tuple[Message, ...]
     tools: tuple[Raw, ...]
     """The arrays that declare tools."""
@@ -99,7 +99,7 @@ _DEEPEST = 4
 
 
 def declared_schemas(document: Document, arrays: Iterable[Raw]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the name and the top-level properties of each client tool with a schema in these arrays."""
+    """For each tool with a schema, yield the name and the top-level properties of the schema."""
     for array in arrays:
         for name, _, tool in _listed(document, array, 0):
             schema = next((tool[member] for member in _SCHEMAS if member in tool), None)

@@ -3,8 +3,8 @@
 `rules/providers.yaml` describes the calls, the other paths of LLM hosts, WebSockets, and the formats of
 errors. Requests to the other paths are sent on unchanged or searched for secrets.
 
-After a refusal with status 426, Codex changes from WebSocket to HTTP at once, and each request has the whole
-history. After other refusals, Codex first tries the WebSocket again.
+After a refusal with status 426, Codex changes from WebSocket to HTTP at once. After other refusals, it first
+tries the WebSocket again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Cache:
     explicit: bool
     """True if a prefix is cached only up to a cache breakpoint in the request."""
     marker: bytes
-    """The bytes that a request with cache breakpoints contains."""
+    """These bytes are in every request with cache breakpoints."""
     minimum_tokens: int
-    """Tokens of the shortest prefix that is cached."""
+    """A prefix with fewer tokens is not cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def is_llm_host(host: str, extra: tuple[str, ...] = ()) -> bool:
 
 
 def is_provider(host: str, extra: tuple[str, ...] = ()) -> bool:
-    """Return whether a host is one of the providers' hosts or fits one of the operator's globs (`extra`)."""
+    """Return whether a host is a provider's, or matches one of the operator's globs (`extra`)."""
     return _is_one(host, (*_hosts()[0], *extra))
 
 
@@ -125,7 +125,7 @@ def _is_one(host: str, patterns: tuple[str, ...]) -> bool:
 
 
 def model_in(path: str) -> str:
-    """Return the model that a path names; empty if none. In some APIs, the body names no model."""
+    """Return the model that a path names; empty if it names none. In some APIs, only the path does."""
     match = _MODEL.search(normal(path))
     return (match[1] or match[2]) if match else ""
 
@@ -133,7 +133,7 @@ def model_in(path: str) -> str:
 @rules.until_changed
 @remembered(1_024)
 def by_request_line(method: str, path: str) -> Api | None:
-    """Return the API that a request to an LLM host may call, before its body is read; None if there is none.
+    """Return the API that a request to an LLM host may call, by method and path; None if there is none.
     `path` may contain a query. The content type is ignored: many servers accept JSON with any content type,
     and `curl -d` sends JSON as a form."""
     bare, method = normal(path), method.upper()
@@ -166,7 +166,7 @@ class SocketKind:
     error: str
 
     def refusal(self, message: str) -> bytes:
-        """Return the frame with the reason why the client's frame was not sent."""
+        """Return the frame that tells the client why its frame was not sent."""
         return self.error.replace("{message}", encode(message).decode("utf-8")).encode("utf-8")
 
 
@@ -195,19 +195,19 @@ def sockets() -> tuple[SocketKind, ...]:
 
 
 def by_path(path: str) -> Other | None:
-    """Return the kind of a request to a path of an LLM host; None if unknown."""
+    """Return the kind of a request by its path on an LLM host; None if unknown."""
     bare = normal(path)
     return next((path for path in others() if path.path.fullmatch(bare)), None)
 
 
 def socket_by_path(path: str) -> SocketKind | None:
-    """Return the kind of a WebSocket at a path of an LLM host; None if unknown."""
+    """Return the kind of a WebSocket by its path on an LLM host; None if unknown."""
     bare = normal(path)
     return next((path for path in sockets() if path.path.fullmatch(bare)), None)
 
 
 def error_body(host: str, status: int, message: str) -> bytes:
-    """Return an error body in the form of the host's provider, or else of Chat Completions."""
+    """Return an error body as the host's provider writes it; for unknown hosts, as in Chat Completions."""
     shape = _providers()["errors"].get(provider(host), "openai_chat")
     return REQUESTS[shape].error(status, message)
 
@@ -217,7 +217,7 @@ _MESSAGE = "WebSocket is not supported here; use HTTP."
 
 
 def asks_for(method: str, path: str, headers: Mapping[str, str]) -> Api | None:
-    """Return the API of the frames if a request opens a WebSocket of the Responses API; otherwise None.
+    """Return the API of a WebSocket's frames if a request opens a WebSocket of Responses; otherwise None.
     Header names are in lower case."""
     if not is_socket(method, headers):
         return None
