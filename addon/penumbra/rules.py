@@ -15,7 +15,7 @@ import yaml
 from penumbra.rule_schemas import RuleError, has_schema, schema_of
 from penumbra.rule_schemas.schema import Strict, convert
 
-# Limits for a user's YAML file, since a deeply nested file could crash the parser and the process.
+# Limits for a user's YAML file. A deeply nested file could crash the parser and the process.
 MOST_BYTES = 4_000_000
 DEEPEST = 100
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

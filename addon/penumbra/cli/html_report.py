@@ -13,7 +13,7 @@ from penumbra.metrics.amounts import Amounts
 from penumbra.store.history import OTHERS
 
 _LEAST = 10
-"""Least number of conversations for a confidence interval."""
+"""The smallest number of conversations for which a confidence interval is computed."""
 _Z = 1.96
 _NOTE = (
     "Made by Penumbra {} from the sums that it keeps on this machine. Counts only: no text, path, name or "

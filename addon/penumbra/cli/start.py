@@ -290,7 +290,7 @@ class _Setup:
             raise Failure(_too_open(shown[0]), code=2)
         self.addon.configure(set(ctx.options.keys()))
         greeting = _Greeting(self.starter, self._certificates(), self.addon.settings.hosts)
-        # The file with the figures of this process must exist before the report.
+        # The file with this process's figures must exist before `greeting` reports the ports.
         _add_after(ctx.master, "penumbra", greeting)
         expression = " ".join(words)
         names = ("save_stream_filter", "readfile_filter", "dumper_filter") if words else ()

@@ -282,7 +282,7 @@ _VIEWS: list[ContentView] = []
 
 
 def install(explainer: Explainer) -> None:
-    """Add the view to mitmproxy's views, or let the existing view use another explainer."""
+    """Add the view to mitmproxy's views. If the view is there already, it gets the new explainer."""
     if _VIEWS:
         _VIEWS[0].explainer = explainer
         return
@@ -333,7 +333,7 @@ class FlowCommands:
 
     @command.command("penumbra.pause")
     def pause(self) -> None:
-        """Change nothing but secrets. Conversations under way keep their earlier forms."""
+        """From now on, change only secrets. Results that were already sent keep their forms."""
         self.switch(is_on=True)
 
     @command.command("penumbra.resume")

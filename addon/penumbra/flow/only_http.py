@@ -108,10 +108,10 @@ class FirstLine(layer.Layer):
                 is_http = _is_http(self._first_bytes, is_free=self._other is not None)
             if is_http is None:
                 return
-            # Servers accept blanks before the first line.
+            # Blanks before the first line, which servers accept, are removed.
             read, self._first_bytes = self._first_bytes.lstrip() if is_http else self._first_bytes, None
             if is_http and self._begun is not None and self._begun is self._other:
-                # A server that speaks first may still accept requests.
+                # The server spoke first, but may also accept requests, which would pass unread.
                 chosen, self._begun = guarded.Closed(self.context), None
             elif self._begun is None and starts_like_tls_record(read):
                 chosen = layer.NextLayer(self.context)

@@ -41,7 +41,7 @@ def refuse_websocket(flow: Flow) -> None:
 
 def of_failure(flow: Flow, api: Api | None, error: BaseException) -> Refused:
     """Return the refusal of a request or frame that could not be searched for secrets. The error has the
-    format of the API or, without an API, of the host."""
+    format of the API. Without an API, the host decides the format."""
     if not isinstance(error, RedactionError):
         error = RedactionError(errors.place(error))
     message = message_of(error)

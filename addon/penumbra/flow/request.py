@@ -174,9 +174,9 @@ class RequestWay:
                 if socket is not None:
                     state.put(socket)
             return False
-        # Secrets are restored only in responses over HTTP.
+        # Secrets are restored only over HTTP, so a client that needs restored secrets is sent back to HTTP.
         restores = settings.redact_secrets and settings.restore_secrets != "off"
-        # A switch in the upgrade's header is meant for one request, but a WebSocket has many requests.
+        # A switch in the upgrade's header is for one request, so a switched client is sent back to HTTP.
         may_change = websocket_streams.can_change() and not is_switched
         if state.is_searched and request.raw_content:
             raise Unreadable("it opens a WebSocket and has a body")

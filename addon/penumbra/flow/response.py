@@ -69,9 +69,9 @@ class ResponseWay:
             edits,
             # This step follows the tool loop, because the loop reports the turns that it has read.
             ResponseUsage(journal),
-            # This step follows the steps that count.
+            # This step follows the steps that count tokens, because spans contain these counts.
             tracing,
-            # This step follows restoration, because that removes the placeholders that need no warning.
+            # This step follows `edits`, which replaces the placeholders that need no warning.
             PlaceholderWarning(),
             # This step may empty the flow's bodies, so it follows all steps that read them.
             self.privacy,

@@ -78,7 +78,7 @@ def _session(flow: http.HTTPFlow) -> Session | None:
     return state.session if state is not None else None
 
 
-# A client's own streams never have negative ids, in any version of HTTP.
+# Hidden requests have negative ids, because the ids of a client's streams are never negative.
 _continuation_ids = itertools.count(-2, -1)
 
 

@@ -304,9 +304,9 @@ def bound_messages() -> None:
 
 
 def opening_answered(flow: Flow, state: FlowState) -> None:
-    """Refuse a change of protocol if the frames must be read or searched, but can't be."""
+    """Refuse a change of protocol if the frames must be read or searched, and no hook will get them."""
     if flow.websocket is not None:
-        # The socket may stay open for a long time. Each request on the socket has its own handle.
+        # The opening request is answered. Each later request on the socket has its own handle.
         state.handle.end()
     if is_unread(flow, state) and (state.is_searched or is_read(state)):
         flow.websocket, flow.response = None, http.Response.make(502)

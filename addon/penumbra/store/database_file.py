@@ -521,7 +521,7 @@ class DatabaseFile:
         self._created = set()
         self.failed = True
         self._tried, self._pause = time.monotonic(), math.inf if unusable(error) else FIRST_PAUSE
-        # If no new file could be made, the copy of a removed file is still used.
+        # If no new file could be made, the copy of the removed file is still used.
         if self._file is not None:
             self._drop_older()
             self.older = OlderRows(self._file)

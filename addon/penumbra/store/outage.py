@@ -359,5 +359,5 @@ class StoreNews:
         try:
             self.note(_DECODER.decode(data))
         except msgspec.MsgspecError:
-            # Another release has sent the announcement.
+            # Another release sent the announcement, in a format that this release does not know.
             return

@@ -611,7 +611,7 @@ class SharedTable(KeyedValues[V]):
             former=former,
         )
         if added is None:
-            # The rows may have been written although their values will not be used. For these keys, the
+            # Some of the rows may have been written, but their values will not be used. For these keys, the
             # values in memory are valid.
             self._doubtful.update(dict.fromkeys(values))
             self._store.delay(await self._rows_in_memory(values), over=True)

@@ -147,7 +147,7 @@ class ProxiedPage(Guarded):
             request.headers[PROOF_HEADER] = self._server.proof
             if token:
                 request.headers["authorization"] = f"Bearer {token}"
-            # The page is reached directly, even if there is an upstream proxy.
+            # The page is on this machine, so an upstream proxy must not get the request.
             flow.server_conn = connection.Server(address=address)
         if flow.response is not None:
             _forget(flow)
