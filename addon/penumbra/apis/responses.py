@@ -1,10 +1,10 @@
-"""This module passes the responses of an API on to the client.
+"""This module forwards the responses of an API to the client.
 
 bytes ─► framing ─► event ─► turns ─► filters ─► framing ─► bytes
 
 `Turns` removes the injected tool's calls and joins several turns into one response. Filters then edit the
 remaining events, in their order. `ScaledUsage` is a filter that changes the reported input tokens, including
-cached tokens. The totals change by the same amount. Output tokens stay.
+cached tokens. Totals change by the same number, and output tokens stay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 class Response:
     """A `Response` makes one message for the client, a stream or a document, from one or more turns. `feed`
     takes the decoded bytes of each turn and returns bytes for the client. A document is returned when it is
-    complete. Without `turns`, no part is hidden."""
+    complete. Without `turns`, nothing is hidden."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Response:
         """The bytes that may be sent between two events; empty if the API has no such bytes."""
         self._reader = framing.reader()
         self._rest: list[Event] = []
-        """Events from the last bytes of a turn, kept until the response is continued or ended."""
+        """The events in the last bytes of a turn. They are kept until the response is continued or ended."""
 
     def attach(self, filter: Filter) -> None:
         self._filters.append(filter)
@@ -59,7 +59,7 @@ class Response:
 
     def end_turn(self) -> Turn:
         """End the provider's response, and return its turn. Delayed events stay delayed. An incomplete event
-        that names the injected tool is dropped: no client can read it."""
+        with the name of the injected tool is dropped, because no client can read it."""
         rest = self._rest = self._read(self._reader.close())
         if self._turns is None:
             return Turn()
@@ -72,8 +72,8 @@ class Response:
         return turn
 
     def _is_cut(self, event: Event) -> bool:
-        """Return whether an event is incomplete. A document that does not begin like JSON may be a complete
-        body of another type."""
+        """Return whether an event is incomplete. A document that does not begin with `{` is never incomplete,
+        because it may be of another type."""
         is_other = self._framing.is_whole and event.piece.raw.lstrip()[:1] != b"{"
         return event.document is None and not is_other
 
@@ -85,20 +85,20 @@ class Response:
         return self._write(events)
 
     def restart(self) -> None:
-        """Drop the current turn, which is requested again. The client has received no part of this turn."""
+        """Drop the current turn, of which the client has received nothing, and wait for a new one."""
         self._rest, self._reader = [], self._framing.reader()
         if self._turns is not None:
             self._turns.restart()
 
     def finish(self) -> bytes:
-        """End the response. Return the end of the message, with the changes that hidden turns require."""
+        """End the response. Return the last bytes for the client, changed as hidden turns require."""
         rest, self._rest = self._rest, []
         events = [*rest, *self._turns.finish()] if self._turns is not None else rest
         return self._write(events) + self._close()
 
     def fail(self, failure: Failure) -> bytes:
-        """End a response whose continuation failed. A document becomes an error body in the API's form. A
-        stream ends with an error event if the provider sent one; otherwise the stream breaks off."""
+        """End a response whose continuation failed. A document becomes an error body of the API. A stream
+        ends with an error event if the provider sent an error event; otherwise without one."""
         event = self._turns.fail(failure) if self._turns is not None else None
         return self._write([event] if event is not None else []) + self._close()
 
@@ -119,7 +119,7 @@ class Response:
         return b"".join([self._framing.write(event) for event in events])
 
     def _close(self) -> bytes:
-        """Return the events that filters have delayed. Later filters also edit events of earlier filters."""
+        """Return the bytes of the events that filters have delayed. Later filters also edit these events."""
         out = b""
         for number, filter in enumerate(self._filters):
             events: Iterable[Event] = filter.close()
@@ -129,7 +129,7 @@ class Response:
         return out
 
     def _edited(self, filter: Filter, event: Event) -> Iterable[Event]:
-        """Return the events from a filter; on an error, the unchanged event."""
+        """Return the events that a filter returns for an event; after an error, the event itself."""
         event.settle()
         try:
             events = [event]
@@ -138,7 +138,7 @@ class Response:
             elif event.document is not None:
                 filter.document(event.document)
             for edited in events:
-                # This call raises if two edits contradict each other.
+                # This call raises ValueError if two edits overlap.
                 edited.data()
             return events
         except Exception as error:
@@ -157,7 +157,7 @@ class ScaledUsage:
         self._table = table
         self._count = count
         self.real: dict[str, int] = {}
-        """The provider's input counts in the last event that had counts."""
+        """The input counts that the provider stated last."""
 
     def event(self, event: Event) -> Iterable[Event]:
         if event.document is not None:
@@ -193,7 +193,7 @@ class ScaledUsage:
 
 
 def _metrics(document: Document, value: Raw | None) -> Iterator[Raw]:
-    """Yield the whole numbers in a value: the value itself, or those in its members and items."""
+    """Yield the whole numbers in a value, which may be a number, an object or an array."""
     if value is None:
         return
     if document.source(value).isdigit():

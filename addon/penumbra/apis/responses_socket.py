@@ -1,12 +1,12 @@
 """This module handles OpenAI Responses over WebSocket. A frame is a request or an event of the HTTP API.
 
 The provider keeps the last response of a connection until the connection closes, whatever `store` says. A
-hidden turn is therefore continued by its id, and the request contains only results. Requests with the same
+request that continues a hidden turn therefore has the turn's id and only results. Requests with the same
 `stream_id` are answered one by one.
 
-Frames may have only new items, so this module keeps the client's whole conversation, up to a limit. If a
-provider refuses a request, the provider forgets the response that the request continues, unless this response
-is stored. The next request then contains the whole history, as on a new connection.
+Frames may have only new items, so this module keeps the client's whole conversation, up to a limit. When a
+provider refuses a request, it forgets the response that the request continues, except a stored response. The
+next request then contains the whole history, as on a new connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CREATE = "response.create"
 STEER = "response.steer"
 BEGIN = "response.created"
 NAMING = frozenset((BEGIN, "response.queued", "response.in_progress"))
-"""The events, other than the last, that describe the whole response and name the previous response."""
+"""The events that describe the whole response and name the previous one. The last event is left out."""
 ITEM_DONE = "response.output_item.done"
 _FAILS = frozenset(("response.failed", "error"))
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))
@@ -39,7 +39,7 @@ _MOST_BYTES = 64 << 20
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An `Envelope` has some members of a frame that is not parsed as a whole. Missing members are empty or
+    """An `Envelope` has some members of a frame. Other members are not parsed. Missing members are empty or
     None."""
 
     type: str = ""
@@ -94,7 +94,7 @@ def response_id(frame: bytes) -> str:
 
 
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
-    """Return a frame with the ids of responses replaced. Without these ids, the same object is returned."""
+    """Return a frame with the ids of responses replaced; the same object if it has none of these ids."""
     try:
         document = Document(frame)
     except NotJson:
@@ -108,8 +108,8 @@ def renamed(frame: bytes, ids: dict[str, str]) -> bytes:
 
 
 def for_client(frame: bytes, ids: dict[str, str], stream_id: str, asked_from: str = "") -> bytes:
-    """Return a frame for the client, with the ids by which the client knows responses. `asked_from` is the id
-    of the response that the client continues, if the provider did not get that id."""
+    """Return a frame for the client, with the client's ids of responses. `asked_from` is the id of the
+    continued response if only the client has sent it; otherwise empty."""
     try:
         document = Document(frame)
     except NotJson:
@@ -135,8 +135,8 @@ class History:
         """The items of the conversation; None if some are unknown."""
 
     def before(self, response_id: str) -> list[bytes] | None:
-        """Return the items before a request that continues this response; no items if the id is empty. Return
-        None if some items are unknown."""
+        """Return the items up to the end of this response; no items if the id is empty; None if some items
+        are unknown."""
         if not response_id:
             return []
         return self._items if response_id == self._response_id else None
@@ -147,14 +147,13 @@ class History:
         self._response_id, self._items = response_id, items if is_short else None
 
     def lose(self) -> None:
-        """Drop the items, because some items of the conversation are unknown here."""
+        """Drop the items, because the conversation has got unknown items."""
         self._items = None
 
 
 class Transcript(History):
     """A `Transcript` has the items that the provider got. When a request fails, the provider forgets the
-    response before it, unless this response is stored. The request can then be sent again only with the whole
-    history."""
+    response before it, except a stored response. After that, only the whole history can be sent."""
 
     def answered(self, frame: bytes, turn: Turn) -> None:
         """Store the items of a request whose response is complete."""
@@ -164,7 +163,7 @@ class Transcript(History):
         self.keep(turn.response_id, None if before is None else [*before, *_input(document), *message])
 
     def whole(self, frame: bytes) -> bytes | None:
-        """Return a failed request in a form that can be sent again; None if its history is missing."""
+        """Return a failed request so that it can be sent again; None if its history is needed and unknown."""
         document = Document(frame)
         top = document.top
         if not (named := _named(document)) or document.plain(top.get("store")) is not False:
@@ -180,7 +179,7 @@ def _named(document: Document) -> str:
 
 
 def _with_history(document: Document, items: Sequence[bytes]) -> bytes:
-    """Return a request with these items in place of the id of the response that it continues."""
+    """Return a request with these items as input, and without the id of the response that it continues."""
     top = document.top
     document.rewrite(top["input"], b"[" + b",".join(items) + b"]")
     document.remove_member(top[_BEFORE])
@@ -224,7 +223,7 @@ class SocketFormat(ResponsesFormat):
         return replace(super().tools(request), threaded=True)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
-        # The first message is the turn itself. The provider already has it.
+        # The first message is the turn itself, which the provider already has.
         document = Document(request)
         top = document.top
         document.rewrite(top["input"], b"[" + b",".join(messages[1:]) + b"]")
@@ -243,7 +242,7 @@ class SocketRequest:
     input: list[bytes] | None
     """The JSON of all items before the response; None if unknown."""
     known_as: str = ""
-    """The id by which the client knows the response."""
+    """The client's id of the response."""
     got: list[bytes] = field(default_factory=list)
     """Items of the response."""
 
@@ -269,7 +268,7 @@ class SocketHistory(History):
     """A `SocketHistory` has the items that the client knows."""
 
     def asked(self, frame: bytes) -> SocketRequest:
-        """Return a request of the client with all items before its response, if they are known."""
+        """Return a request with all items before its response. `input` is None if some items are unknown."""
         try:
             document = Document(frame)
         except NotJson:

@@ -1,6 +1,6 @@
-"""This module converts a tool result of any shape into JSON with all parts that may contain a secret.
+"""This module converts a tool result of any shape into JSON that has all parts that may contain a secret.
 
-The formats find the texts of a result that may be shortened. Other parts (documents, search hits, objects of
+The formats find the texts in a result that may be shortened. Other parts (documents, search hits, objects of
 any shape, names of members, numbers) are only searched for secrets. Ids, tools' names, signatures, encrypted
 content and images must not change and are left out, as listed in `rules/results.yaml`.
 """
@@ -40,9 +40,9 @@ _ADDRESS = re.compile(r"(?:https?|gs|s3|file|data):\S*\Z")
 _LITERALS = (b"t", b"f", b"n")
 _HEAD = 1_024
 _DEEPEST = 24
-"""The greatest depth of objects that the API defines. Deeper objects come from tools."""
+"""In a result, deeper objects come from tools and are not defined by the API."""
 _MESSAGE_LEVELS = 8
-"""The depth in a message down to which results are looked for."""
+"""The number of levels in a message that are searched for results."""
 
 
 @cache
@@ -62,7 +62,7 @@ class Block:
     text: str
     """The result as JSON. Texts that are left out are missing or empty."""
     places: tuple[tuple[int, int] | None, ...]
-    """Start and end in the message of each item of `values(text)`; None for an item that must not change."""
+    """For each item of `values(text)`, its start and end in the message; None if it must not change."""
     call_id: str
     answered: bool
     """True if the model or its provider wrote the message."""
@@ -74,7 +74,7 @@ def values(text: bytes) -> list[bytes]:
 
 
 def find(document: Document, message: Raw, known: Collection[Raw]) -> list[Block]:
-    """Return the results in a message that contain more than the texts in `known`."""
+    """Return the results in a message that have other content than the texts in `known`."""
     source, blocks = document.source(message), list[Block]()
     if _ESCAPE not in source and not _signs().search(source):
         return blocks
@@ -94,8 +94,8 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> list[Block
 
 @cache
 def _signs() -> Any:
-    """Return a pattern that matches in each message with results, if the message has no `\\u` escapes. The
-    pattern may also match in other messages."""
+    """Return a pattern that matches in each message with results and without `\\u` escapes. It may also match
+    in other messages."""
     known = knowledge()["blocks"]
     names = ("[_-]*".join(("", *map(re.escape, name), "")) for name in (*known["roles"], *known["members"]))
     types = (max(re.split(r"[*?]|\[[^]]*\]?", glob), key=len) for glob in known["types"])
@@ -137,7 +137,7 @@ def _plain(name: str) -> str:
 
 
 class _MemberRule(NamedTuple):
-    """A `_MemberRule` says how the members of one name are searched."""
+    """A `_MemberRule` says how members with a certain name are searched."""
 
     has_results: bool
     is_harmless: bool
@@ -158,7 +158,7 @@ def _fits(name: str, section: str) -> bool:
 
 
 def reads_result(caller: Any) -> bool:
-    """Return whether a program reads a call's result. `caller` is the call's decoded `caller`, or None."""
+    """Return whether a program, not the model, reads a call's result. `caller` may be None."""
     kind = caller.get("type") if isinstance(caller, Mapping) else caller
     return bool(kind) and kind not in knowledge()["callers"]
 
@@ -176,7 +176,7 @@ class _Reader:
     """True if the text has a value that must be searched."""
 
     def read(self, value: Raw) -> tuple[str, tuple[tuple[int, int] | None, ...]] | None:
-        """Return the text and the places of its values; None if there is nothing to search."""
+        """Return a result as text, and the places of its values; None if there is nothing to search."""
         self._own(value, _DEEPEST, root=True)
         if not self.worthy:
             return None
@@ -214,7 +214,7 @@ class _Reader:
             self._free(value)
 
     def _stays(self, name: str, value: Raw) -> bool:
-        """Return whether a member of an object that the API defines is left out."""
+        """Return whether a member stays unchanged and is left out. The API defines the object."""
         rule = _member_rule(name)
         if rule.is_harmless:
             return True
@@ -260,7 +260,7 @@ class _Reader:
 
 
 def is_binary(raw: bytes) -> bool:
-    """Return whether a JSON string is the base64 of binary data, such as an image. DER does not count."""
+    """Return whether a JSON string is the base64 of binary data, such as an image, but not of DER."""
     if len(raw) < 8:
         return False
     match = _BASE64.fullmatch(raw)
@@ -281,7 +281,7 @@ def _is_binary_data(data: bytes) -> bool:
         decoded = base64.b64decode(head, validate=True)
     except binascii.Error:
         return False
-    # Data in DER, such as a key, begins with a sequence.
+    # Data in DER, such as a key, begins with the byte of a sequence.
     return decoded[:1] != b"\x30" and not is_text(decoded)
 
 

@@ -1,8 +1,8 @@
 """This module finds the name of a request's conversation and the working folder of the conversation.
 
-The client may give the name. Otherwise the name is derived from the opening of the conversation. If the
-provider stores the history and the client gives no name, all such conversations of a caller count as one
-conversation. The folder is found in the texts before the model's first message.
+The client may give the name. Otherwise the name is derived from the opening of the conversation.
+Conversations without a name whose history the provider stores count as one conversation for each caller. The
+folder is found in the texts before the model's first message.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def identify(headers: Mapping[str, str], document: Document, opening: str) -> st
 
 
 def stable(text: str) -> str:
-    """Return the first 100,000 characters of a text, with single spaces and without parts that change between
-    requests."""
+    """Return the first 100,000 characters of a text. White space becomes single spaces, and parts that change
+    between requests are removed."""
     return _stable(text[:_LONGEST_OPENING])
 
 
@@ -65,7 +65,7 @@ def _named(headers: Mapping[str, str], document: Document) -> str:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return an object, or the object whose JSON is in a string; empty for any other value."""
+    """Return an object, or the object that a string of JSON contains; empty for any other value."""
     if isinstance(value, str):
         try:
             value = decode(value.encode("utf-8", "surrogatepass"))
@@ -75,7 +75,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _may_continue_elsewhere(document: Document) -> bool:
-    """Return whether this request or its continuation may name the history by an id of the provider."""
+    """Return whether an id of the provider may replace the history, here or in the next request."""
     top = document.members(document.root)
     if "previous_response_id" in top or "thread" in top:
         return True
@@ -99,11 +99,11 @@ _LONGEST_TEXT = 200_000
 _LONGEST = 1_000
 """The number of characters of a folder that are used."""
 _STATED: LRUCache[bytes, str] = LRUCache(512)
-"""The folders, by hashes of the texts that name them. These texts are long, and later turns repeat them."""
+"""Maps the hash of a text to the folder that it names. These texts are long, and later turns repeat them."""
 
 
 def stated(prompt: Prompt, document: Document) -> str:
-    """Return the folder as the client writes it; empty if no text names a folder."""
+    """Return the working folder, as the client writes it; empty if no text names a folder."""
     return next((found for text in _texts(prompt) if (found := _in(document, text))), "")
 
 

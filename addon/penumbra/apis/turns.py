@@ -99,8 +99,7 @@ class State(Enum):
 
 
 _SHORTEST_NAME = 6
-"""The length of the shortest id that is looked for. Servers that number calls write shorter ids, and other
-text may contain these."""
+"""Shorter ids are not looked for. Servers that number calls write them, and other text may contain them."""
 
 
 class HiddenNames:
@@ -110,8 +109,8 @@ class HiddenNames:
         self._names: dict[str, bytes] = {}
 
     def note(self, names: Iterable[str], *, hidden: bool) -> None:
-        """Store the ids of a hidden call. Drop the ids of a call that the client sees: servers that number
-        the calls of each turn use the same ids again."""
+        """Store the ids of a hidden call. Drop the ids of a call that the client sees, because servers that
+        number the calls of each turn use ids again."""
         for name in names:
             if hidden and len(name) >= _SHORTEST_NAME:
                 self._names[name] = name.encode("utf-8", "replace")
@@ -123,8 +122,8 @@ class HiddenNames:
         return any(name in data for name in self._names.values()) if self._names else False
 
     def take_out(self, document: Document, value: Raw) -> None:
-        """Remove members whose key or string is a hidden id. Also remove items of arrays that are such an id
-        or have a member with such a string."""
+        """Remove each member whose name or string is a hidden id. Also remove each item of an array that is a
+        hidden id, or that has a member with a hidden id as its string."""
         if not self.are_in(document.source(value)):
             return
         members, items = document.members(value), document.items(value)
@@ -167,7 +166,7 @@ class Turns(ABC):
         self.injected_tool = injected_tool
         self.before = before
         self.continued = False
-        """True after the first turn that was continued."""
+        """True after a turn was continued."""
         self.hidden_usage: Metrics = {}
         """Token counts of the turns that were continued."""
         self.hidden_names = HiddenNames()
@@ -238,7 +237,7 @@ class Turns(ABC):
         self.begin_turn()
 
     def finish(self) -> list[Event]:
-        """End the response. Return the delayed events, with the changes that hidden turns require."""
+        """End the response. Return the delayed events, changed as hidden turns require."""
         delayed, self.delayed = self.delayed, []
         for event in delayed:
             if not self.framing.is_whole:
@@ -251,7 +250,7 @@ class Turns(ABC):
 
     def fail(self, failure: Failure) -> Event | None:
         """Return the event that reports a failure. In a stream, return the event only if the provider
-        reported the error and the client did not get that report; otherwise None."""
+        reported the error and the client did not get this report; otherwise return None."""
         error = described(failure, self.injected_tool)
         if self.framing.is_whole:
             self.state = State.FAILED
@@ -309,15 +308,15 @@ class Turns(ABC):
 
     @abstractmethod
     def read(self, event: Event, document: Document) -> Iterable[Event]:
-        """Read an event of a stream. Edit, delay or drop the event."""
+        """Read an event of a stream. Return the events that replace it for the client."""
 
     @abstractmethod
     def hides(self) -> bool:
-        """Return whether a part of the turn is hidden from the client or may have to be hidden."""
+        """Return whether a part of the turn is hidden from the client, or may later be hidden."""
 
     @abstractmethod
     def turn(self) -> Turn:
-        """Return the content of the turn. The caller adds errors and usage."""
+        """Return the turn without errors and usage, which the caller adds."""
 
     @abstractmethod
     def is_error(self, event: Event) -> bool:
@@ -337,16 +336,16 @@ class Turns(ABC):
         return (event,)
 
     def own_error(self, event: Event) -> Iterable[Event]:
-        """Return the events that the client gets instead of the provider's error in the first turn."""
+        """Return the client's events for an error of the provider in the first turn."""
         return (event,)
 
     def failed_by(self, event: Event) -> Failure:
-        """Return the failure for an error of the provider that the client does not get."""
+        """Return the failure for the provider's error in a later turn, which the client does not get."""
         return Failure(None, event.data(), ENDED_IN_AN_ERROR, reported=True)
 
     def without_end(self, event: Event) -> Event | None:
-        """Return the part of a delayed event that the client gets even if the response is continued, or
-        None."""
+        """Return the part of a delayed event that the client gets if the response is continued; None if it
+        gets no part."""
         return None
 
     @abstractmethod
@@ -369,7 +368,7 @@ class Turns(ABC):
 
     @abstractmethod
     def put_together(self, document: Document) -> None:
-        """Edit the last turn's document so that it becomes the response of all turns."""
+        """Edit the document of the last turn so that it is the response of all turns."""
 
     def owner(self, document: Document) -> Raw:
         """Return the object of a document that has the token counts."""

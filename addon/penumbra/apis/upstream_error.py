@@ -14,7 +14,7 @@ from penumbra.apis.base import Failure
 from penumbra.wire.json_values import NotJson, decode, encode
 
 PASSING = (429, 500, 502, 503, 504, 529)
-"""Statuses after which the same request may work a moment later."""
+"""After these statuses, the same request may succeed a moment later."""
 _BAD_GATEWAY = 502
 _LONGEST_NAME = 64
 _LONGEST_WORDS = 400
@@ -31,7 +31,7 @@ ANTHROPIC = {
     "overloaded_error": 529,
 }
 _OPENAI = {
-    # A quota is not in the table, because an exhausted quota does not recover soon.
+    # Quotas are not in the table, because they do not recover soon.
     "context_length_exceeded": 400,
     "rate_limit_exceeded": 429,
     "server_error": 500,
@@ -74,15 +74,15 @@ class DescribedError:
     type: str = ""
     code: str | int = ""
     state: str = ""
-    """Google's name of the status."""
+    """The name of the status in Google's APIs."""
 
 
 def described(failure: Failure, hidden: str) -> DescribedError:
     """Return the error for the client. `hidden` is the name of a tool that the client does not know.
 
-    The client's own request was accepted, so a final refusal is about a hidden request. The client then gets
-    "bad gateway" instead, so that it tries again. An error that the provider reported in a stream keeps its
-    status.
+    The provider accepted the client's own request, so a final refusal is about a hidden request. Instead of
+    the refusal, the client gets "bad gateway" and tries again. An error that the provider reported in a
+    stream keeps its status.
     """
     error = _described(failure, hidden)
     keeps = failure.reported or error.status in PASSING
@@ -109,7 +109,7 @@ def status(failure: Failure) -> int | None:
 
 
 def words(failure: Failure) -> str:
-    """Return the provider's message in one line, shortened. The line may contain secrets."""
+    """Return the provider's message as one short line, which may contain secrets."""
     error = _error(failure.body)
     names = [str(error[key]) for key in ("type", "code", "status") if error.get(key)]
     message = error.get("message") or error.get("Message") or ""
@@ -141,12 +141,12 @@ def _error(body: bytes) -> dict[str, Any]:
             return inner
         if isinstance(inner, str) and inner:
             return {"message": inner}
-    # In an event with the name `error`, the event itself is this object.
+    # An event with the name `error` is itself the object.
     return {key: one for key, one in value.items() if (key, one) != ("type", "error")}
 
 
 def _name(value: object, hidden: str) -> str:
-    """Return a value if it is the name of a kind of error; empty for any other text."""
+    """Return a value if it looks like the name of a kind of error; empty for other values."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME or (hidden and hidden in value):
         return ""
     plain = value.replace("_", "").replace(".", "").replace("-", "")

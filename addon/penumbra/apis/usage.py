@@ -17,21 +17,21 @@ from msgspec import Raw
 from penumbra.wire.document import Document
 
 _MOST, _LONGEST, _LEVELS = 100, 100, 4
-"""The greatest number of counts, length of a name, and depth of objects."""
+"""The greatest number of counts, length of a name, and number of levels."""
 
 Metrics = dict[str, dict[str, int]]
-"""Numbers by name, for each object with counts. Nested numbers have names such as `outer.inner`."""
+"""For each object with counts, its numbers by name. The name of a nested number is `outer.inner`."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageTable:
-    """A `UsageTable` names the places and the kinds of an API's token counts. The client sees the output
-    tokens of all turns, and the input tokens of the last turn."""
+    """A `UsageTable` says where the token counts of an API are, and what they count. The client sees the
+    output tokens of all turns, and the input tokens of the last turn."""
 
     inputs: tuple[str, ...]
-    """The members that count input tokens, or contain such counts by kind."""
+    """The counts of input tokens, and the objects that divide them by kind."""
     outputs: tuple[str, ...]
-    """The beginnings of the names of counts that are summed over turns. A name is like `outer.inner`."""
+    """Counts whose names, such as `outer.inner`, begin with one of these texts are summed over turns."""
     holders: tuple[str, ...] = ("usage",)
     """The members that contain counts. An empty name means the object itself."""
     within: tuple[str, ...] = ("",)
@@ -40,12 +40,12 @@ class UsageTable:
     in_total: tuple[str, ...] = ()
     """The input counts that the total includes."""
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other numbers that are summed over turns, such as times: the beginnings of their names, by the member
-    that contains them."""
+    """Other numbers, such as times, that are summed over turns. The member that contains such numbers is
+    mapped to the beginnings of their names."""
     names: tuple[str, ...] = ()
-    """The names of counts that are mixed with other members; empty if all members are counts."""
+    """If other members are beside the counts, the names of the counts; otherwise empty."""
     repeated: tuple[str, ...] = ()
-    """Input counts that a stream states at the beginning of the first turn and at the end of the last."""
+    """A stream states these input counts twice: when the first turn begins and when the last turn ends."""
 
     def read(self, document: Document, owner: Raw | None) -> Metrics:
         """Return the counts of an object and its members."""
@@ -62,13 +62,12 @@ class UsageTable:
         return {name: number for holder in self.holders for name, number in metrics.get(holder, {}).items()}
 
     def summed(self, metrics: Metrics) -> Metrics:
-        """Return the counts of a turn for which the client sees the sum over all turns."""
+        """Return those counts of a turn that the client sees as sums over all turns."""
         names = dict.fromkeys(self.holders, self.outputs) | dict(self.beside)
         return {holder: only(each, names[holder]) for holder, each in metrics.items()}
 
     def add(self, document: Document, owner: Raw | None, hidden: Metrics, last: Metrics) -> None:
-        """Add the counts of hidden turns to the counts of an object. `last` has the counts of the turn that
-        ends with this object."""
+        """Add the counts of hidden turns to an object with counts. `last` has the counts of the last turn."""
         members = document.members(owner)
         for name, extra in hidden.items():
             if not name:
@@ -96,7 +95,7 @@ def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str
 
 
 def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
-    """Return up to 100 whole numbers of a usage object. Nested numbers are named like `outer.inner`."""
+    """Return up to 100 whole numbers of a usage object. The name of a nested number is `outer.inner`."""
     found: dict[str, int] = {}
     for key, value in islice(usage.items(), _MOST) if isinstance(usage, dict) and levels else ():
         if len(key) > _LONGEST or not key.isprintable():
@@ -154,11 +153,11 @@ _OUTPUTS = (
 
 
 _IN_CONTEXT = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
-"""The names of counts in all APIs. Together they count each input and output token of a turn once."""
+"""The counts of all APIs that together count each input and output token of a turn once."""
 
 
 def context_tokens(metrics: Mapping[str, int]) -> int:
-    """Return the number of tokens in the context at the end of a turn with these counts; 0 if unknown."""
+    """Return the number of tokens in the context after a turn with these counts; 0 if unknown."""
     return sum(number for name, number in metrics.items() if name in _IN_CONTEXT)
 
 
@@ -207,13 +206,13 @@ NOT_READ = Ending()
 
 @dataclass(frozen=True, slots=True)
 class EndingTable:
-    """The places of the model and the stop reasons in an API, as paths from the object with the counts."""
+    """Where an API states the model and the stop reasons. Paths begin at the object with the counts."""
 
     reasons: tuple[tuple[str, ...], ...]
-    """The paths to a string. The first path that exists counts."""
+    """Paths to a stop reason. The first path that exists counts."""
     model: str = "model"
     choices: str = ""
-    """The name of the list whose items each have a reason; empty if there is no such list."""
+    """The name of the list of choices, each with a reason; empty if the API has no such list."""
 
 
 class EndingReader:

@@ -1,6 +1,6 @@
 """This module finds tool results in the text of a user's message by the rules of `rules/user_results.yaml`.
 
-If a text consists only of results for which the model's last message asks, these results are treated like all
+If a text consists only of results, and the model's last message asks for them, they are treated like all
 other results. Results in other texts are searched for secrets, but not shortened.
 """
 
@@ -40,8 +40,8 @@ class Passage:
     """`start` and `end` are offsets in the string."""
     turn: int
     certain: bool
-    """True if the text has only results, the call of this result is known, and the model's message before
-    asks for it."""
+    """True if the text has only results, the call of this result is known, and the model asked for the result
+    in the message before."""
     tool: str = ""
     command: str = ""
     written: str = ""
@@ -89,13 +89,13 @@ def _transcripts() -> tuple[tuple[str, Any], ...]:
 
 
 def carries_transcript(texts: Iterable[str]) -> bool:
-    """Return whether any text of a message quotes earlier results of tools."""
+    """Return whether one of the texts of a message quotes earlier results of tools."""
     return any(need in text and shape.search(text) for text in texts for need, shape in _transcripts())
 
 
 @cache
 def _needed() -> tuple[str, ...]:
-    """Return literals. Each text with results contains at least one of them."""
+    """Return strings. Each text with results contains at least one of these strings."""
     return (_COMMAND, *(rule.needs for rule in _rules()[0]))
 
 
@@ -104,7 +104,7 @@ class Passages:
     """`Passages` finds the results in the user's texts of a conversation, message by message."""
 
     _before: Raw | None = None
-    """The model's message directly before the next message."""
+    """The model's message directly before the next message; None if there is none."""
     _command: str = ""
     """The last command that the user ran."""
 
@@ -194,7 +194,7 @@ class _Reader:
             return
         end = len(text)
         if rule.closes is not None:
-            # The last closing mark counts, because earlier marks may be part of a tool's output.
+            # The last closing mark ends the result, because earlier marks may be part of a tool's output.
             end = max((close.start() for close in rule.closes.finditer(text, head.end())), default=end)
             if rule.opens.search(text, end):
                 end = len(text)
@@ -203,26 +203,26 @@ class _Reader:
     def _passage(
         self, value: Raw, start: int, end: int, rule: _Rule, head: Any, number: tuple[int, int] | None = None
     ) -> Passage:
-        """Return a passage. In a text of results alone, `number` is the result's index and the number of
-        results; otherwise None."""
+        """Return a passage. If the text has only results, `number` has the index of the result and the number
+        of results; otherwise `number` is None."""
         groups = head.groupdict()
         tool, command = groups.get("tool") or "", groups.get("command") or ""
         written = ""
         if number is not None and rule.calls is not None:
             tool, command, written = self._call(rule, *number)
-        # An unknown call may have a result that the model quotes later.
+        # Without a known call, the result is not certain: the model may quote it later.
         certain = number is not None and bool(tool or command) and self._asked(rule, tool)
         return Passage(value, start, end, self.turn, certain, tool, command or self.command, written)
 
     def _asked(self, rule: _Rule, tool: str) -> bool:
-        """Return whether the model's message before this one asks for such a result."""
+        """Return whether the model's message before this one asks for a result of this kind."""
         if not rule.after:
             return False
         pattern = rule.after.replace("{tool}", re2.escape(without_surrogates(tool)))
         return LinearText(pattern).search(self._words_before()) is not None
 
     def _call(self, rule: _Rule, index: int, count: int) -> tuple[str, str, str]:
-        """Return tool, command and arguments (JSON) of the call that a result answers. Unknown values are
+        """Return the call that a result answers: tool, command, and arguments as JSON. Unknown values are
         empty."""
         calls = [match[1] for match in rule.calls.finditer(self._words_before())]
         if len(calls) != count:
