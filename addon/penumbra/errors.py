@@ -45,8 +45,8 @@ def place(error: BaseException) -> str:
 def contained(
     log: logging.Logger, words: str, level: int = logging.ERROR, raises: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Log an exception of the block after `words`, and go on after the block. Only exceptions of the types in
-    `raises` leave the block."""
+    """Log an exception of the `with` block after the text `words`, and continue below the block. Only
+    exceptions of the types in `raises` leave the block."""
     try:
         yield
     except raises:

@@ -33,7 +33,7 @@ def without_surrogates(text: str) -> str:
 
 def quiet(memory: int = 0) -> Any:
     """Return options of RE2 that suppress its log. RE2 logs, for example, that an automaton has no memory
-    left; then RE2 only searches more slowly. `memory` limits the bytes of the automaton; 0 means RE2's own
+    left. RE2 then only searches more slowly. `memory` limits the bytes of the automaton; 0 means RE2's own
     limit."""
     options = re2.Options()
     options.log_errors = False

@@ -3,8 +3,8 @@
     commands/*.yaml  secrets/*.yaml  tools.yaml  providers.yaml  shell.yaml
 
 A user's rule replaces Penumbra's rule of the same name. Other entries of a file come before Penumbra's.
-Everything is checked: keys and values by the schemas, patterns by RE2, and examples by a run. A wrong command
-or secret rule is left out. Any other file with an error is left out. Each error is reported in one line.
+Everything is checked: keys and values by the schemas, patterns by RE2, and examples by a run. A command or
+secret rule with an error is left out. Other files with an error are left out. Each error gives one line.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path
 
 
 def use(folder: Path | None) -> list[str]:
-    """Use Penumbra's rules and those of this folder, instead of an earlier folder's. With None, use only
+    """Use Penumbra's rules and the rules of this folder, instead of an earlier folder. With None, use only
     Penumbra's. Returns one line for each part that was left out. Caches of values derived from rules are
     emptied. A `Redactor` keeps the rules that it was made with."""
     if folder is None:

@@ -1,6 +1,6 @@
 """`penumbra ca` shows, makes and removes the proxy's CA certificate. The trust stores of the system stay
 unchanged. A CA made here can sign only for the domains of LLM hosts, for hosts that the user names, and for
-this machine. The user can also allow all hosts. For other hosts, a stolen key is thus useless."""
+this machine. A stolen key is thus useless for other hosts. The user can also allow all hosts."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ has the parser of its values. A bad value thus gives the same error from each of
 the key, the value and the allowed values.
 
 An unknown key of the YAML file is an error, except in `tool_compaction`. The error names the right place, the
-most similar key or all allowed keys. If unknown keys were ignored, a user could believe, for example, that
-more secrets are searched for.
+most similar key or all allowed keys. If unknown keys were ignored, a user with a misspelt key could believe
+that more secrets are searched for.
 """
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ def service(settings: Settings) -> CompressionService:
 
 def provider(settings: Settings) -> tuple[str, Provider | None]:
     """Return the name and the provider of the strategy `external_provider`: the named entry, the only entry,
-    or the section `api`; None if there is none. An entry without a key uses the client's credential, if that
-    is allowed."""
+    or the section `api`; None if there is none. An entry without a key uses the client's credential, if the
+    settings allow this."""
     name, inline = settings.provider, settings.api
     if not name and len(settings.providers) == 1:
         name = next(iter(settings.providers))

@@ -1,7 +1,7 @@
 """This module limits the names in mitmproxy's certificates to the names for which the CA may sign.
 
-mitmproxy copies all names in the upstream's certificate. Some of them may not be names of the API's hosts.
-Clients refuse a certificate if the CA may not sign for one of its names.
+mitmproxy copies all names in the upstream's certificate. These may include names of hosts other than the
+API's. Clients refuse a certificate if the CA may not sign for one of its names.
 """
 
 from __future__ import annotations

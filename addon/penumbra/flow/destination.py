@@ -57,8 +57,8 @@ def is_llm_host(flow: Flow, extra: tuple[str, ...]) -> bool:
 
 
 def is_provider(flow: Flow, extra: tuple[str, ...]) -> bool:
-    """Return whether the host is one of the providers' or the operator's LLM hosts, or the mode is reverse.
-    Local hosts don't count, since they may serve anything."""
+    """Return whether the host is an LLM host of a provider or of the operator, or the mode is reverse. Local
+    hosts don't count, since they may serve anything."""
     return mode(flow.client_conn) == "reverse" or any(
         recognise.is_provider(host, extra) for host in _hosts(flow)
     )

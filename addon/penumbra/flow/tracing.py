@@ -1,7 +1,7 @@
-"""This module sends spans of LLM calls by OpenTelemetry, which is imported when the setting is on.
+"""This module sends spans of LLM calls by OpenTelemetry. OpenTelemetry is imported when the setting is on.
 
-OpenTelemetry's own environment variables set the destination and the sampling. Spans have no content. Their
-attributes follow https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans
+Its own environment variables set the destination and the sampling. Spans have no content. Their attributes
+follow https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """This module handles the Responses API over WebSocket. The client's frames are rewritten one by one like
-bodies, and the injected tool is removed from the provider's frames. If the model asks for originals, Penumbra
-sends them to the provider in its own frame on the same socket. The client sees one response. For other APIs,
-the client's frames are only searched for secrets. A frame that must be searched and can't be searched is
-refused."""
+HTTP bodies, and the injected tool is removed from the provider's frames. If the model asks for originals,
+Penumbra sends them to the provider in its own frame on the same socket. The client sees one response. For
+other APIs, the client's frames are only searched for secrets. A frame that must be searched and can't be
+searched is refused."""
 
 from __future__ import annotations
 

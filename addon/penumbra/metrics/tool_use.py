@@ -63,8 +63,8 @@ class ToolUses:
         called: Collection[str],
         rate: float,
     ) -> None:
-        """Count one request. `called` names the tools that its history calls. `rate` is the price of a cached
-        token."""
+        """Count one request. `called` names the tools that the request's history calls. `rate` is the price
+        of a cached token."""
         group = (project, agent)
         if not declared or (group not in self._sums and len(self._sums) >= _MOST_GROUPS):
             return

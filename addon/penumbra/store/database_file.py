@@ -501,9 +501,8 @@ class DatabaseFile:
         return True
 
     def _was_removed(self, path: Path) -> None:
-        """Begin a new file, since the open file was removed. Another process may already have made a new
-        file. When this connection closes, SQLite would delete the new file's log. Python 3.11 can't prevent
-        that."""
+        """Begin a new file, since the open file was removed. If another process has already made a new file,
+        SQLite would delete the new file's log when this connection closes. Python 3.11 can't prevent that."""
         connection, self.open, self._inode = self.open, None, None
         self._created = set()
         self._drop_older()

@@ -1,11 +1,11 @@
 """This module stores forwarded responses: the name of the injected tool, and the parts that the client did
 not see.
 
-A later request contains an earlier response. The response is looked up by the ids of its tool calls. If ids
-are missing or not unique, the calls and the text without white space identify the response. The key also
-covers the whole history before the response. A request with another history thus finds nothing. If the
-provider stores the history, the key covers the id of the response instead. The latest results and calls are
-then stored with the response. Signed reasoning is stored with the keys of the hidden exchanges before it.
+A later request contains an earlier response, which is looked up by the ids of its tool calls. If ids are
+missing or not unique, the calls and the text without white space identify the response. The key also covers
+the whole history before the response. A request with another history thus finds nothing. If the provider
+stores the history, the key covers the id of the response instead. The latest results and calls are then
+stored with the response. Signed reasoning is stored with the keys of the hidden exchanges before it.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
-    """Return all keys of a response. Clients may leave out the ids of calls or the text beside calls, so
-    there are keys with and without ids, and with and without text. `visible.item` is the id by which a
-    request may refer to the response."""
+    """Return all keys of a response. Clients may leave out the ids of calls or the text beside calls, so keys
+    are made with and without ids, and with and without text. `visible.item` is the id by which a request may
+    refer to the response."""
     plain = replace(visible, item="")
     forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:

@@ -58,7 +58,7 @@ class _Unsafe(OSError):
 
 
 def installation_key(path: Path | None) -> bytes:
-    """Return the 32 random bytes of this installation, which the first call creates with mode 0600. A key
+    """Return the 32 random bytes of this installation. The first call creates the file with mode 0600. A key
     that others could read is replaced, and rows sealed with the old key then count as absent. If there is no
     path, or the file can't be used or has another owner, the key is valid only for this process."""
     if path is None:
