@@ -1,7 +1,7 @@
 """If only a part of a text is shown, this module shows or counts the failure lines of the other part.
 
-The stages that cut a text reserve bytes for lost failure lines. These stand below the text, the most severe
-first:
+The stages that cut a text reserve bytes for lost failure lines. Lost failure lines stand below the text, the
+most severe first:
 
     [failures in what is left out:]
     FAILED tests/test_a.py::test_b - assert 1 == 2
@@ -105,7 +105,8 @@ class LineKind:
 
 @dataclass(slots=True)
 class FailureLines:
-    """A `FailureLines` has the failure lines of one text, by kind and, for the first ones, by line."""
+    """A `FailureLines` has the failure lines of one text by kind, and the first different lines one by
+    one."""
 
     kinds: dict[bytes, LineKind] = field(default_factory=dict)
     spans: list[tuple[Severity, int, int]] = field(default_factory=list)

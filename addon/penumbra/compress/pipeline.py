@@ -53,7 +53,7 @@ _CLEARLY_WORTH = 1_000
 _WORTH = 100
 """The number of estimated tokens that the first lossy stage must save, because a reference is added."""
 _EXCERPT = "excerpt"
-"""The stage that may run on very large texts. It does not run before an external compressor."""
+"""The stage that may run on very large texts, unless an external compressor follows."""
 _BEGINNING = 20_000
 """The number of characters at the beginning of a text that are searched for the signs of a diff."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
@@ -316,7 +316,7 @@ class _Run:
         return None
 
     def _passes_over(self, stage: str) -> bool:
-        """Return True, and record a stage as skipped, if its time is over or the text is too large for it."""
+        """If the time is over or the text is too large, record the stage as skipped, and return True."""
         is_late = self.is_late is not None and self.is_late()
         if passes := is_late or not (self.readable or stage == _EXCERPT):
             self._gave_up(stage)

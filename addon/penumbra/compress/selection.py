@@ -160,7 +160,7 @@ class Selection:
     """1 for each unit that is shown, 0 for each other unit."""
     _shown_facts: set[bytes] = field(default_factory=set)
     _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
-    """The cached results of `_missing`, by a unit's own needs. They are cleared when `shown` changes."""
+    """The cached results of `_missing`, by a unit's own needs, until `shown` changes."""
 
     def __post_init__(self) -> None:
         self.space -= ASIDE

@@ -37,8 +37,8 @@ def binds(format_name: str, model: str) -> bool:
 
 
 def may_drop(format_name: str, document: Document) -> bool:
-    """Return whether Penumbra may ask the provider to drop thinking. It may not if the client's request
-    itself says what happens to thinking whose prefix has changed."""
+    """Return whether Penumbra may ask the provider to drop thinking: True unless the client's request itself
+    says what happens to thinking whose prefix has changed."""
     if format_name != _FORMAT:
         return False
     thinking = document.members(document.members(document.root).get("thinking"))
@@ -69,7 +69,7 @@ def keeps_secrets(adopt: str, turn: int, conversation: Conversation, format: str
     """Return whether a result that keeps its form without a decision also keeps its secrets.
 
     The provider may not have the secret yet, if the decision that had removed the secret was lost. Secrets
-    are therefore removed even if the cached prefix changes. They stay only if `adopt` is `raw`, or if the
+    are therefore removed even if the cached prefix changes. Secrets stay only if `adopt` is `raw`, or if the
     provider would otherwise refuse the conversation's thinking.
     """
     return adopt == "raw" or (binds(format, conversation.model) and turn < conversation.last_thinking)

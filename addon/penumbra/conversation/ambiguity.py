@@ -99,7 +99,7 @@ def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> 
             members = one if isinstance(one, dict) else dict(one)
             if len(members) < len(one) or (not is_data and _differ_in_spelling(members, names)):
                 return True
-            # An object with a repeated name never gets here, since it is ambiguous.
+            # An object with a repeated name is ambiguous, and never gets here.
             inside = [
                 (inner, is_data or _plain(name) in _PAYLOAD)
                 for name, inner in members.items()

@@ -173,9 +173,9 @@ def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
 
 
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
-    """Return the keys of the results whose form may change with a cold cache: adopted results and, in a
-    conversation without an injected tool, also other results. A form stays if the form is small, thinking is
-    bound to it, or another result refers to it."""
+    """Return the keys of the results whose form may change with a cold cache: adopted results, and also other
+    results if the conversation has no injected tool. Small forms stay, and forms to which thinking is bound
+    or another result refers."""
     conversation = request.conversation
     first = conversation.last_thinking + 1 if adoption.binds(request.format, conversation.model) else 0
     fixed = referents(past)

@@ -84,9 +84,10 @@ class NamedCalls:
     def name(
         self, key: bytes, *, is_whole: bool = False, lines: tuple[int, int] | None = None
     ) -> CallName | None:
-        """Return the name of a result; None if the result can't be named. With `is_whole`, a later call of
-        this name with the same result makes the name no less exact. With `lines`, the numbers of the first
-        and last line in a file, the same holds for a later call that shows none of these lines."""
+        """Return the name of a result; None if the result can't be named. The name must not mean a later call
+        of the same name. With `is_whole`, later calls with the same result don't matter. With `lines`, the
+        numbers of the first and the last line in a file, later calls that show none of these lines don't
+        matter."""
         name, place = self._places[key]
         calls = self._calls[name]
         rivals = [call for call in calls[place + 1 :] if not is_whole or call.text != calls[place].text]

@@ -45,7 +45,7 @@ from penumbra.wire.document import Document
 
 _CALL_ID = attrgetter("result.call_id")
 LEAST_CHARACTERS = 250
-"""The size in characters of the smallest text in which references may replace lines."""
+"""In a text of fewer characters, references don't replace lines."""
 LEAST_TOKENS = 100
 """The smallest number of estimated tokens in a text that a reference may replace as a whole."""
 _KEEP_LINES = frozenset(
@@ -101,7 +101,7 @@ class _Text(NamedTuple):
     provider_name: str = ""
     """The name of a result in the provider's stored history; empty for others."""
     same_as: bytes = b""
-    """The key of the earlier text that this one duplicates; empty if there is none."""
+    """The key of the earlier text that this text duplicates; empty if there is no such text."""
 
 
 class Referent(NamedTuple):
@@ -215,7 +215,7 @@ class EarlierTexts:
         self.so_far = so_far
 
     def tells_apart_as(self, so_far: TextsSoFar, call_ids: Sequence[str]) -> bool:
-        """Return whether the same ones of these ids can name a result in this request and in `so_far`."""
+        """Return whether the ids that can name a result are the same here and in `so_far`."""
         then, now = (list(map(of.unique.__contains__, call_ids)) for of in (so_far, self.so_far))
         return then == now
 
@@ -236,8 +236,8 @@ class EarlierTexts:
                 self._add(key, size, key, result, is_call=True)
 
     def _go_on(self, turn: int) -> None:
-        """Continue with the message of the next result. A compaction removes all texts before its message. It
-        may also remove texts in its message."""
+        """Continue with the message of the next result. A compaction removes all texts before its message,
+        and maybe texts in its message."""
         before = self.so_far.turn
         if before < turn and before <= self._compaction <= turn and self._compaction >= 0:
             self.so_far = TextsSoFar(self.so_far.unique)
@@ -268,7 +268,8 @@ class EarlierTexts:
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return
-        # A superseded or recovered result shows too little for new references. Earlier references to it stay.
+        # A superseded or recovered result shows too little for new references. Earlier references to the
+        # result stay.
         is_lasting, is_lossy = facts.how not in ("superseded", "recovered"), facts.loss >= Loss.LOSSY
         so_far = self.so_far
         if call_id not in so_far.unique:

@@ -389,7 +389,7 @@ class Engine:
         change: Callable[[Redact], Plan | bytes | None],
     ) -> Accepted | None:
         """Return a request that replaces a refused request; None if no other request would help. `change`
-        runs outside of the event loop. It returns new forms of results, a whole body, or None. Raises
+        runs outside of the event loop, and returns new forms of results, a whole body, or None. Raises
         RedactionError and the exceptions of `_send`."""
         redact = await self.rules.redact(settings.redaction_failure)
         turn = self._turn(incoming)

@@ -270,7 +270,7 @@ class ExternalForms:
         self._http = Http(listening)
         self._closing: asyncio.Task[None] | None = None
         self._misfits: set[str] = set()
-        """Hosts whose clients have no credential that could pay. Each of these hosts was logged."""
+        """The logged hosts: clients of these hosts have no credential that could pay."""
 
     def close(self) -> None:
         """End all calls."""

@@ -9,9 +9,8 @@ declaration the whole prefix is written to the cache again.
 Some APIs can declare a tool after a message (`rules/inline_tools.yaml`), so that the cached prefix stays.
 With these APIs, the tool is declared as soon as shortening with loss saves more than the declaration costs.
 
-Without such an API, the first request declares the tool if reasoning is bound to the prefix. If the
-provider stores the history or the settings need the tool at once, the first request declares it in any
-case.
+Without such an API, the first request declares the tool if reasoning is bound to the prefix. The first
+request also declares the tool if the provider stores the history, or if the settings need the tool at once.
 """
 
 from __future__ import annotations

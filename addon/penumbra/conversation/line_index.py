@@ -109,9 +109,9 @@ _TIME = re.compile(
 )
 """A time of day (perhaps with a date), or a duration."""
 _TIME_SIGN = re.compile("[0-9](?::[0-9]| ?(?:[mnuµ]?s|[mh])\\b)")
-"""Every time contains this. A search for it is faster than a search for a time."""
+"""Each time contains a match of this pattern, which is found faster than a time."""
 _SOME_TIME_SIGN = Linear(_TIME_SIGN.pattern.encode())
-"""It finds at least the lines with a `_TIME_SIGN`, in all lines of a text at once."""
+"""`_TIME_SIGN` for all lines of a text at once. The pattern may also find other lines."""
 _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
     r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
@@ -151,7 +151,7 @@ class EarlierText(NamedTuple):
 
 _START = attrgetter("start")
 _MOST_PLACES = 24
-"""At most this number of places of a line is returned, the latest ones."""
+"""At most this number of places of a line is returned, beginning with the latest."""
 _MOST_STEPS = 96
 """At most this number of places of a line is examined. At some, the blanks around the line differ."""
 

@@ -6,8 +6,8 @@ everything after the first changed result is written to the cache again in any c
 results of a request that is too large: after a refusal, over a budget, or over a learned limit. Plans are
 made before the request is rewritten, and are final.
 
-A superseded text stays if the model has not answered it, Penumbra has not decided about it, or another result
-refers to it. Calls in signed messages stay. Calls to which later reasoning is bound also stay.
+A superseded text stays if it is unread, if no decision about it is known, or if another result refers to it.
+Calls in signed messages stay. Calls to which later reasoning is bound also stay.
 """
 
 from __future__ import annotations
@@ -335,8 +335,8 @@ class Planner:
 
     @cached_property
     def _saved_after(self) -> Callable[[int], int]:
-        """Return a function of an offset in the body. It returns the tokens that the sent forms of the
-        results after the offset save."""
+        """Return a function that takes an offset in the body, and returns the tokens saved by the sent forms
+        after it."""
         places: list[int] = []
         sums = [0]
         for item in self.request.items:
@@ -452,7 +452,7 @@ class Planner:
         return needs
 
     def to_fit(self, *needs: Need) -> Plan:
-        """Return a plan of smaller forms for as many results as needed, answered results before unread ones.
+        """Return a plan of smaller forms for as many results as needed, beginning with answered results.
         Results of excluded tools stay. Raises RedactionError."""
         planned = Plan()
         for needed in needs:

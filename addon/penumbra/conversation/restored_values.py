@@ -147,8 +147,8 @@ class RestoredValues:
 
     @staticmethod
     def _call_key(conversation: bytes, document: Document, call: PastCall) -> bytes:
-        """Return the key of a call's edits. They depend on the call's arguments and on earlier results, so
-        the key is a hash of the arguments and the turn."""
+        """Return the key of a call's edits: a hash of the arguments and the turn, because edits depend on the
+        arguments and on earlier results."""
         digest = hashlib.blake2b(document.source(call.arguments), key=conversation, digest_size=16)
         digest.update(b"\0%d" % call.turn)
         return digest.digest()

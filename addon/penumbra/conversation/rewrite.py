@@ -230,7 +230,7 @@ def start(request: Request) -> bytes:
 
 
 def answered(request: Request) -> Iterator[bytes]:
-    """Return the keys of the results that a response follows. These results were sent."""
+    """Return the keys of the results that a response follows, and which were therefore sent."""
     last = request.conversation.last_response
     return (item.key for item in request.items if item.result.turn <= last)
 

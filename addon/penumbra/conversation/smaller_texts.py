@@ -76,12 +76,12 @@ def _plain(text: str, limit: int) -> str | None:
 
 
 def _object(document: Document, text: str, limit: int) -> str | None:
-    """Return the object with its largest values replaced by markers, as few as possible. If that is not
+    """Return the object with markers in place of as few of its largest values as needed. If that is not
     enough, return an object with the first members. Return None if both fail."""
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():
-        # An object that already has members with these names gets no second ones.
+        # An object that already has members with these names gets no second member of either name.
         notes = {}
     sources = {key: document.source(value) for key, value in members.items()}
     by_size = sorted(sources, key=lambda key: (-len(sources[key]), key))

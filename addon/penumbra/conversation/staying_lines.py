@@ -1,9 +1,9 @@
 """This module finds the lines of a repeated text that stay, because later turns need them in this place.
 
 In an output, failures stay with the lines next to them. The outcome of a run, acknowledged changes and
-findings of linters also stay. A heading stays if a line below it stays. Otherwise a hit would seem to be in
-another file. In a file, edits mostly quote lines near a change, so the units next to a change stay, up to a
-limit (`FileUnits`).
+findings of linters also stay. A heading stays if a line below it stays, or a hit would seem to be in another
+file. In a file, edits mostly quote lines near a change, so the units next to a change stay, up to a limit
+(`FileUnits`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ least. Every fourth piece is from the caller that has waited longest, so that la
 Only one large piece runs at a time, because Python computes in one thread at a time.
 
 A request is a `Turn` of its caller and may have several pieces. After its first piece, a request's other
-pieces come before the work of other requests. Otherwise all requests would end late.
+pieces come before the work of other requests, or all requests would end late.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _CLOSED = "the threads have ended"
 
 
 def is_heavy(new: int, whole: int, most: int) -> bool:
-    """Return whether a body is too much work for the event loop: `whole` bytes, of which `new` are unknown,
-    that cost more than `most` new bytes."""
+    """Return whether the event loop must not process a body of `whole` bytes, of which `new` are unknown.
+    Such a body costs more than `most` new bytes."""
     return new > most or whole > _KNOWN * most
 
 

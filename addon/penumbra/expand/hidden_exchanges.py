@@ -74,8 +74,8 @@ class KnownResponses:
     orphaned: tuple[int, ...] = ()
     """Indexes of messages with the reasoning of broken-off responses."""
     last_turn: str = ""
-    """The provider compares a response's id. This is the id of its last hidden turn; empty if there is
-    none."""
+    """The id of the last hidden turn of the response whose id the provider compares; empty without such a
+    turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +184,8 @@ class Original:
     tool: str = ""
     family: str = ""
     before: int = 0
-    """The number of lines of the file before the text, if the call shows this number. It is negative if a
-    heading stands before the file's first line."""
+    """The number of lines of the file before the text, if the call shows this number; negative if a heading
+    stands before the file's first line."""
 
     def stored(self, ref: str) -> dict[str, str]:
         """Return what the store keeps, by its keys: the text and, if it is not 0, `before`."""
@@ -195,8 +195,8 @@ class Original:
 Find = Callable[[str], Awaitable[Original | None]]
 """A function that finds the original of a reference in the current request."""
 Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
-"""A function that marks a conversation's originals as used and, as after a new login, returns missing
-ones."""
+"""A function that marks a conversation's originals as used, and returns missing originals, as after a new
+login."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ _PATTERN_CHARACTERS = 1_000
 _PROGRAM_STEPS = 1_500
 """The greatest number of steps of a compiled pattern. Each byte may take all of them."""
 SEARCH_SECONDS = 2.0
-"""The processor time in seconds of all searches of one turn. It is checked after each line."""
+"""The processor time in seconds of all searches of one turn, checked after each line."""
 _LINE_WORK, _BYTE_WORK = 200_000_000, 100
 """The limit of search steps for one line, and the least number of steps for one byte. If a line would need
 more steps, only its beginning is searched."""

@@ -79,8 +79,7 @@ class References:
     tool: str
     hint: bool
     is_brief: bool = True
-    """True if the request has all texts of its conversation. Otherwise two of them could get the same brief
-    form."""
+    """True if the request has all texts of its conversation, so that no two texts get the same brief form."""
     carried: Callable[[str], str | None] = lambda ref: None
     """A function that returns the redacted original of an earlier reference, if the request contains it."""
     _taken: dict[str, str] = field(default_factory=dict, compare=False)
@@ -166,7 +165,7 @@ def brought(wire: ApiFormat, request: Document, tools: Tools) -> str:
 
 
 def free_names(tools: Tools) -> list[str]:
-    """Return the possible names of the injected tool, without the names of the client's tools."""
+    """Return the names that the injected tool may have, without the names of the client's tools."""
     return [name for name in (*NAMES, *EDITING_NAMES.values()) if name not in tools.names]
 
 

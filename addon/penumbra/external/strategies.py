@@ -240,8 +240,7 @@ class Question:
 
     @property
     def most(self) -> int:
-        """Return the limit in tokens for thinking and response. It has a margin, since tokens are
-        estimated."""
+        """Return the limit in tokens for thinking and response, with a margin for the error of estimates."""
         return self.wanted * 3 // 2 + self.reserve
 
     @property

@@ -143,8 +143,8 @@ class Envelope(NamedTuple):
 
 def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
     """Return the numbered lines of a file that a tool read, without the tool's tags around them. Return None
-    without such tags, or unless the first line has number 0, 1, one of the call's `numbers`, or one more than
-    such a number."""
+    without such tags. The first line's number must be 0, 1, one of the call's `numbers`, or one more than one
+    of these; otherwise return None."""
     for around in tool_rules().envelopes.files:
         opening = around.opening.replace("{path}", path)
         if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
@@ -228,8 +228,8 @@ def tells_failure(head: str, tail: str) -> bool:
 
 
 def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
-    """Return `text`, the shortened form of `whole`. If the agent had cut `whole`, a line below says so, if it
-    fits into `space` bytes. It repeats notices that are neither in `text` nor in `around`."""
+    """Return `text`, the shortened form of `whole`. If the agent had cut `whole`, a line below says so, if
+    the line fits into `space` bytes. The line repeats notices that neither `text` nor `around` has."""
     notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:
         return text

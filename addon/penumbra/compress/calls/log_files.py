@@ -47,7 +47,7 @@ class _Rules:
     unclear: frozenset[str]
     line: Linear
     anywhere: Linear
-    """The pattern `line` for a text of several lines. It may also match where `line` does not."""
+    """The pattern `line` for a text of several lines. This pattern may also match where `line` does not."""
     beginning: int
     share: float
 

@@ -41,8 +41,7 @@ _SHORT_LINE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A `Part` is one command that printed something. It has no wrappers, and no options before a
-    subcommand."""
+    """A `Part` is one command that printed something, without wrappers or options before a subcommand."""
 
     argv: tuple[str, ...]
     """The name of the program without its folder, and the arguments without their quotes."""
@@ -269,8 +268,8 @@ class _Resolver:
         rule = reading_rule(argv)
         read = [] if rule is None else files(argv, rule)
         written = self._written.get(read[0]) if len(read) == 1 else None
-        # If a command wrote names, the part that shows the file is not replaced by that command: lines of
-        # names may be joined, but lines of files are never joined.
+        # A command that wrote names does not replace the part that shows the file. Lines of names may be
+        # joined, but lines of files never.
         if rule is not None and written is not None and prints(family_of(written.argv)) != "names":
             return [replace(written, cut=written.cut or not rule.whole)]
         is_fed_names = not set(node.words).isdisjoint(shell_rules().each_line)

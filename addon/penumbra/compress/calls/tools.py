@@ -1,4 +1,4 @@
-"""This module reads rules/tools.yaml: the category of a tool by its name. It also normalises paths."""
+"""This module reads rules/tools.yaml (the category of a tool by its name), and normalises paths."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def is_mcp(name: str) -> bool:
 @rules.until_changed
 @remembered(4_096)
 def skips(name: str, skip_tools: frozenset[str]) -> bool:
-    """True if the operator excluded this tool. An entry is a category in any case, the exact name of a tool,
-    or a glob for names (`mcp__github__*`)."""
+    """True if the operator excluded this tool. An entry is a category (in upper or lower case), the exact
+    name of a tool, or a glob (`mcp__github__*`)."""
     kind = category(name)
     return any(_entry_matches(entry, name, kind) for entry in skip_tools)
 

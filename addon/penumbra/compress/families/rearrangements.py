@@ -273,7 +273,7 @@ def nest(rule: NestRule, make: MakePattern) -> _Run:
         is_cut = [match is not None and not path for match, path in zip(matches, paths, strict=True)]
         is_first = [True, *(not line.strip() or cut for line, cut in zip(lines, is_cut, strict=True))]
         if any(path and not is_first[place] for place, path in enumerate(paths)):
-            # Headings follow a blank line or a cut. This one does not, so it may be the name of a file.
+            # A heading follows a blank line or a cut. Any other line with a path may name a file.
             return lines
         out: list[str] = []
         gone: set[int] = set()

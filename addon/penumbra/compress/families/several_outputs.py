@@ -21,8 +21,8 @@ from penumbra.short_texts import remembered
 MAX_ANNOUNCEMENTS = 64
 """The greatest number of commands that a text may announce."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
-"""A `Shorten` takes a text, the name of its family, and whether its lines were filtered. It returns the
-shortened text; None if the family changes nothing."""
+"""A function that shortens a text, given the name of the text's family, and whether a filter passed only some
+lines. Returns None if the family changes nothing."""
 
 
 def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:
@@ -60,7 +60,7 @@ def _announced(command: str) -> tuple[str, bool]:
 
 
 def by_seams(lines: Sequence[str], parts: Sequence[Part], shorten: Shorten) -> FamilyResult | None:
-    """Shorten each output between echoed words that one command printed; None if nothing changes."""
+    """Shorten the outputs of single commands between echoed words. Return None if nothing changes."""
     pieces: list[FamilyResult | str] = []
     done = 0
     for start, end, producers in _between_seams(lines, parts):

@@ -223,8 +223,8 @@ def _is_list(text: str) -> bool:
 
 
 def _tells_failures(kind: Layout, text: str, source: Source) -> bool:
-    """Return whether lines that look like failures may be failures. In source files, they are code, unless a
-    command's output stands beside the files."""
+    """Return whether lines that look like failures may be failures. In source files, lines that look like
+    failures are code, unless a command's output stands beside the files."""
     if kind in (*_OF_FILES, Layout.SEARCH, Layout.WEB) and not source.call.is_beside_files:
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
     return kind is not Layout.DIFF and (source.is_error or prints(source.call.family) != "texts")

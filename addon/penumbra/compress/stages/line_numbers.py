@@ -170,8 +170,8 @@ def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
 
 
 def unpad(text: str) -> str | None:
-    """Return the text without the blanks before its line numbers; None if the numbers have no blanks before
-    them, or if there are few numbers."""
+    """Return the text without the blanks before its line numbers; None without such blanks, or with few
+    numbers."""
     is_padded = text[:1] in (" ", "\t") or "\n " in text
     separator = separator_of(text.split("\n", _HEADER)[:_HEADER]) if is_padded else ""
     if not separator:

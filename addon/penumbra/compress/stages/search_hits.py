@@ -163,7 +163,7 @@ def _near(line: str, last: str, coming: str) -> str:
 
 
 def _names(paths: list[str]) -> dict[str, str]:
-    """Map each path to the absolute path that ends with it, or to itself."""
+    """Map each path to an absolute path that ends with this path; without such a path, to itself."""
     names = {path: path for path in paths if path}
     absolute = [path for path in names if path[0] == "/" or _DRIVE.match(path)]
     for path in absolute:

@@ -128,7 +128,8 @@ def _line(line: str) -> str:
 
 
 def _overwritten(texts: list[str]) -> list[str]:
-    """Return the texts that stay: the last one, those that are longer than all later ones, and failures."""
+    """Return the texts that stay: the last text, each text that is longer than all later texts, and
+    failures."""
     left: list[str] = []
     seen: set[str] = set()
     width = 0
