@@ -220,7 +220,7 @@ class AnthropicFormat(ApiFormat):
         if offered and thinking is not None:
             return _ask_to_drop(request, thinking)
         if kind == "enabled":
-            # A request that continues a turn must contain the thinking of that turn.
+            # If a request continues a turn, the thinking of the turn must be in the request.
             return False
         return sum(self._remove_thinking(request, message.value) for message in signed) > 0
 

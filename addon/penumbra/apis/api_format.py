@@ -242,7 +242,7 @@ class ApiFormat(ABC):
         return []
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
-        """Remove messages by their index."""
+        """Remove the messages with these indexes."""
         return
 
     def compared_with(self, request: Document) -> Raw | None:
@@ -322,9 +322,8 @@ class ApiFormat(ABC):
         return "\n".join([document.text_of(text) for text in texts])
 
     def outside_results(self, document: Document) -> Iterator[Raw]:
-        """Yield the values outside of tool results: the strings of system, user and model, and the arguments
-        of calls (a string or a container). Ids, names, schemas, reasoning, signatures, images and documents
-        are left out."""
+        """Yield the values outside of tool results: the texts of system, user and model, and the arguments of
+        calls. Ids, names, schemas, reasoning, signatures, images and documents are left out."""
         prompt = self.prompt(document)
         for parts in (prompt.system, *(message.of(Kind.TEXT, Kind.CALL) for message in prompt.messages)):
             for part in parts:

@@ -150,7 +150,7 @@ class Turn:
     real_calls: tuple[str, ...] = ()
     """The ids of the calls that the client must answer, in order. The id of a call without an id is empty."""
     tokens: tuple[str, ...] = ()
-    """Hashes of the calls, as in `Visible.tokens`. They replace ids that are missing or not unique."""
+    """Hashes of the calls, as in `Visible.tokens`. Hashes replace ids that are missing or not unique."""
     made: tuple[MadeCall, ...] = ()
     """The calls whose results a later request may have without the calls themselves."""
     text: str = ""

@@ -2,8 +2,8 @@
 
 Converse messages are lists of blocks, as in Anthropic's API, but the blocks have other members. A tool result
 is a `toolResult` block of a user message. Its content is a list of blocks. Each block has one member that
-names its kind. Texts and the strings in `json` may be shortened. InvokeModel takes Anthropic's requests, but
-its errors have Bedrock's form.
+names its kind. Texts and the strings in `json` may be shortened. InvokeModel takes requests of Anthropic's
+API, but has errors of Bedrock's form.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ def end_turn(document: Document, reason: Raw | None) -> None:
 
 
 def object_or_empty(text: str) -> bytes:
-    """Return a text if it is a JSON object; otherwise an empty object, because APIs accept only objects."""
+    """Return a text if it is a JSON object; otherwise `{}`, because APIs accept only objects."""
     try:
         data = text.encode()
         return data if isinstance(decode(data), dict) else b"{}"

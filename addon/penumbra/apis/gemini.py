@@ -6,9 +6,9 @@ result yet. Names of members may be in camel or snake case. Adjacent contents of
 assistant message, because some clients store each piece of a response as a content. Results of parallel calls
 must be in one content.
 
-A response is a list of parts. A stream (server-sent events or one JSON array) is a list of responses, and
-each of them has some of the parts (`message_pieces.py`). Code Assist wraps requests and responses in another
-object. The API has no keep-alive event.
+A response is a list of parts. A stream (server-sent events or one JSON array) is a list of responses. Each
+response in the list has some of the parts (`message_pieces.py`). Code Assist wraps requests and responses in
+another object. The API has no keep-alive event.
 """
 
 from __future__ import annotations

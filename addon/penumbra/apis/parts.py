@@ -32,7 +32,7 @@ class ToolCall:
     arguments: Raw | None = None
     """The arguments in the request: an object, or a string with JSON or free text; None if there are none."""
     cached: str | None = None
-    """Arguments from the tool-call cache, if the call is not in the request; otherwise None."""
+    """The arguments from the cache of calls if the call is not in the request; otherwise None."""
     by_program: bool = False
     """True if a program made the call and reads its result."""
 

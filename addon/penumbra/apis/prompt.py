@@ -72,7 +72,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     bound: bool = False
     """True if the message has reasoning that the API may bind to its prefix."""
     opaque: bool = False
-    """True if only the provider can read the message. It may be removed, but not changed."""
+    """True if only the provider can read the message. Such a message is never changed, only removed."""
 
     def of(self, *kinds: Kind) -> list[Part]:
         return [part for part in self.parts if part.kind in kinds]

@@ -134,8 +134,8 @@ def model_in(path: str) -> str:
 @remembered(1_024)
 def by_request_line(method: str, path: str) -> Api | None:
     """Return the API that a request to an LLM host may call, by method and path; None if there is none.
-    `path` may contain a query. The content type is ignored: many servers accept JSON with any content type,
-    and `curl -d` sends JSON as a form."""
+    `path` may contain a query. The content type is ignored, because `curl -d` sends JSON as a form, and many
+    servers accept that."""
     bare, method = normal(path), method.upper()
     return next((api for api in apis() if api.method == method and api.path.fullmatch(bare)), None)
 

@@ -42,10 +42,10 @@ class Response:
         self._turns = turns
         self._filters = list(filters)
         self.keep_alive = keep_alive
-        """The bytes that may be sent between two events; empty if the API has no such bytes."""
+        """The bytes of a keep-alive between two events; empty if the API has no keep-alive."""
         self._reader = framing.reader()
         self._rest: list[Event] = []
-        """The events in the last bytes of a turn. They are kept until the response is continued or ended."""
+        """The events in the last bytes of a turn, until the response is continued or ended."""
 
     def attach(self, filter: Filter) -> None:
         self._filters.append(filter)
@@ -147,7 +147,7 @@ class Response:
 
 
 Count = Callable[[int], int]
-"""A function that maps a number of tokens to the number that is reported."""
+"""A function that gets the provider's number of tokens and returns the number for the client."""
 
 
 class ScaledUsage:
@@ -211,7 +211,7 @@ class Responses:
     framing: Callable[[], Framing] = lambda: SSE
     """A function that returns the framing, which splits a stream into events."""
     keep_alive: bytes = b""
-    """The bytes that may be sent between two events of a stream; empty if the API has no such bytes."""
+    """The bytes of a keep-alive between two events of a stream; empty if the API has no keep-alive."""
 
     def scaled_usage(self, count: Count) -> ScaledUsage:
         """Return a filter that changes the reported input tokens by `count`."""

@@ -94,8 +94,8 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> list[Block
 
 @cache
 def _signs() -> Any:
-    """Return a pattern that matches in each message with results and without `\\u` escapes. It may also match
-    in other messages."""
+    """Return a pattern that matches in each message with results and without `\\u` escapes. The pattern may
+    also match in other messages."""
     known = knowledge()["blocks"]
     names = ("[_-]*".join(("", *map(re.escape, name), "")) for name in (*known["roles"], *known["members"]))
     types = (max(re.split(r"[*?]|\[[^]]*\]?", glob), key=len) for glob in known["types"])

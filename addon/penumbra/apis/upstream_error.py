@@ -1,7 +1,7 @@
 """This module converts errors of hidden requests to errors for the client.
 
-The provider's message is about a request that the client did not make, and may quote that request. Therefore
-the client gets the status, the names of the error, the delay, and a message in Penumbra's words.
+The provider's message is about the hidden request and may quote it. Therefore the client gets the status, the
+names of the error, the delay, and a message in Penumbra's words.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ AMAZON = {
     "serviceUnavailableException": 503,
 }
 _STATUS: Mapping[str, int] = {**ANTHROPIC, **_OPENAI, **GOOGLE, **AMAZON}
-"""HTTP statuses by the providers' names of errors."""
+"""Maps the providers' names of errors to HTTP statuses."""
 
 
 def by_status(names: Mapping[str, int]) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""This module finds tool results in the text of a user's message by the rules of `rules/user_results.yaml`.
+"""This module finds tool results in texts of the user. The rules are in `rules/user_results.yaml`.
 
 If a text consists only of results, and the model's last message asks for them, they are treated like all
 other results. Results in other texts are searched for secrets, but not shortened.

@@ -1,8 +1,8 @@
 """Redaction replaces each secret of a text by a placeholder.
 
 `Redactor` (in `redactor.py`) takes a text and a hint: the command that printed the text, or the path of its
-file. It returns the redacted text and the number of secrets by rule. `OtherBodies` redacts bodies that are no
-LLM calls. `redact` and `redact_many` are for programs that use Penumbra as a library.
+file. The result has the redacted text and the number of secrets by rule. `OtherBodies` redacts bodies that
+are no LLM calls. `redact` and `redact_many` are for programs that use Penumbra as a library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 32 << 20
 """The default size limit of a text, in UTF-8 bytes."""
 LIBRARY_KEY = b"penumbra.redact"
-"""The key of the fingerprints from `redact` and `redact_many`. It is public; a proxy has a secret key."""
+"""The key of the fingerprints from `redact` and `redact_many`. Anyone may know this key."""
 
 
 @rules.cached

@@ -264,8 +264,8 @@ def _is_free_phrase(value: str) -> bool:
 
 
 def _is_mixed_phrase(value: str) -> bool:
-    """Return whether a value is a phrase that a person chose: words with digits or a sign, or at least
-    four words (`Velvet Otter 42!`, `copper falcon meadow lake`)."""
+    """Return whether a value is a chosen phrase: words with digits or a sign (`Velvet Otter 42!`), or at
+    least four words (`copper falcon meadow lake`)."""
     words = value.split(" ")
     if "\t" in value or not 2 <= len(words) <= 8 or not all(words) or value[0] in _FRAMING:
         return False

@@ -189,7 +189,7 @@ def _is_slip(word: str, right: str) -> bool:
 
 
 class Names:
-    """A `Names` judges names by the words in `rules/secrets/words/names.yaml`."""
+    """A `Names` judges names of values. The words are in `rules/secrets/words/names.yaml`."""
 
     def __init__(self, spec: dict[str, Any] | None = None) -> None:
         spec = spec or rules.load("secrets/words/names.yaml")

@@ -32,8 +32,8 @@ from penumbra.wire.json_values import NotJson, encode
 
 # JSON of an unknown shape may contain tool results. In a value that looks like a result, strings are searched
 # unless their name excludes secrets. Elsewhere, only texts are searched. `rules/results.yaml` has the names.
-# The form of a string depends only on its own item, so an item that is sent again has the same bytes. The
-# edits of items are remembered.
+# The redacted form of a string depends only on the item that contains it, so an item that is sent again has
+# the same bytes. The edits of items are remembered.
 _MEMORY_BYTES = 16_000_000
 _KINDS = ("marks", "calls", "skipped", "opaque", "words", "wrappers", "texts")
 _SPACE = re.compile(r"\s")
@@ -300,7 +300,7 @@ class Body:
 
     @property
     def says_json(self) -> bool:
-        """Return whether the content type or the beginning of the body says that the body is JSON."""
+        """Return whether the content type says that the body is JSON, or the body begins like JSON."""
         return "json" in self.content_type.lower() or bool(_LIKE_JSON.match(self.data.lstrip(_MARKS)))
 
 

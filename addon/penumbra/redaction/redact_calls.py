@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def bounded(redact: Redact, seconds: float = SECONDS) -> Redact:
-    """Return `redact` with a limit of processor time for all texts together. It raises TooLarge."""
+    """Return `redact` with a limit of processor time for all texts together. Raises TooLarge."""
     allowance = time_budget.Allowance(seconds)
 
     def attempt(text: str, hint: str) -> Redacted:

@@ -100,7 +100,7 @@ class Scan:
     counts: dict[str, int] = field(default_factory=dict)
     """The number of replaced values, by rule id."""
     values: dict[str, str] = field(default_factory=dict)
-    """The values, as the text spells them, by placeholder. They may be kept only in memory."""
+    """The values, as the text spells them, by placeholder. The values may be kept only in memory."""
     rules: dict[str, str] = field(default_factory=dict)
     """For each placeholder, the id of the rule that first found the value."""
     sure: dict[str, str] = field(default_factory=dict)
@@ -207,7 +207,7 @@ class Redactor:
         return self._allowed.without(data, spans, self._key) if self._allowed else spans
 
     def _shown(self, data: bytes, hint: Hint, depth: int = _DEEPEST) -> list[Span]:
-        """Return the secrets in a text. They may be plain, or in a form in which tools print bytes."""
+        """Return the secrets in a text: plain, or in one of the forms in which tools print bytes."""
         shown = signs(data)
         found = self._seen(data, hint, shown)
         if not depth:

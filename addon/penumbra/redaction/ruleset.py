@@ -1,4 +1,4 @@
-"""This module applies a user's gitleaks.toml: its rules are added to Penumbra's own, or replace them."""
+"""This module applies a user's `gitleaks.toml`. Its rules are added to Penumbra's own, or replace them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ _BY_NAME = ("column", "member", "name", "record")
 
 
 def user_rules(path: str, *, only: bool) -> Loaded | None:
-    """Return the content of the user's file, or None if `path` is empty. `only` is true if the user's rules
+    """Return the content of the user's file, or None if `path` is empty. With `only`, the user's rules
     replace Penumbra's rules. Raises RuleError. The message has one line with the name of the option."""
     if not path:
         if only:

@@ -35,7 +35,7 @@ class Span(NamedTuple):
     sure: bool = False
     """True if the value is a secret wherever it occurs in the text."""
     quote: bytes = b""
-    """The quotes to add around the placeholder if the secret is a JSON number; otherwise empty."""
+    """The quotes that the placeholder gets if the secret is a JSON number; otherwise empty."""
 
     def at(self, start: int, end: int) -> Span:
         """Return a copy of the span with another range."""

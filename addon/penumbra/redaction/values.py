@@ -29,7 +29,7 @@ class Style(Enum):
     PROSE = "prose"
     """The value is part of a sentence, such as `the password is value`."""
     APART = "apart"
-    """The value is in the cell or argument after its name, or is the next word."""
+    """The value is the cell, the argument or the word after its name."""
     SPACED = "spaced"
     """The value is between quotes, and a space separates it from its name."""
     GIVEN = "given"
@@ -134,7 +134,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def ends_as_word(value: str) -> bool:
-    """Return whether a value has an ending that is common in English words or in names of programs."""
+    """Return whether a value ends like many English words or names in programs."""
     return value.lower().endswith(_ENDINGS)
 
 

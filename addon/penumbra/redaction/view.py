@@ -43,13 +43,13 @@ _ENTITIES = {b"quot": b'"', b"apos": b"'", b"amp": b"&", b"lt": b"<", b"gt": b">
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = Linear(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
-"""This pattern is matched where `_BEGIN` matches. That is faster in texts with many disguises."""
+"""This pattern is matched where `_BEGIN` matches. This is faster with many disguises."""
 _BEGIN = re.compile(
     rb"\x1b|\x08|\\(?=[\\01eux])|%(?=[2-7])|&(?=[#aglq])"
     rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"
 )
-"""This pattern matches the first byte of a disguise, or a backspace. It also checks the next byte, because
-texts in other scripts have many of these first bytes."""
+"""This pattern matches the first byte of a disguise, or a backspace. Texts in other scripts have many of
+these first bytes, so the pattern also checks the next byte."""
 _BACKSPACE, _BACKSLASH = 0x08, 0x5C
 _BACKSLASHES = re.compile(rb"\\+")
 _LONGEST_LETTER = 40
@@ -63,7 +63,7 @@ PAIRS = -2
 AROUND = 300
 """A view also contains this number of bytes on each side of decoded bytes, because a name may be there."""
 FAR = 8_192
-"""The number of bytes around decoded bytes in views for long secrets, such as private keys."""
+"""In views for long secrets, such as private keys, the number of bytes around decoded bytes."""
 _KEPT = b'"\\'
 """These characters stay escaped in a view, because they would end or change their string."""
 _QUOTE = re.compile(rb"\\+(?:u00|x)22")
@@ -243,7 +243,7 @@ def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found], reach: int
 
 _NEW_LINE = (
     rb"(?:(?:\\?\r?\n|\\+n)"
-    # A tool may write a line number, a file and a number, or a mark of a diff before the line.
+    # Before the line, a tool may write a line number, a file and a number, or the sign of a diff.
     rb"(?:[ \t]{0,8}[0-9]{1,7}(?:\xe2\x86\x92|\t|\\+(?:t|u2192))|[^\s:\"'\\]{1,200}[:-][0-9]{1,7}[:-]|\+)?)"
 )
 _JOINT = (
@@ -311,7 +311,7 @@ QUOTED = Linear(
     .replace(rb"\s" + _PERCENT, rb"\s%"),
     _OPTIONS,
 )
-"""This pattern matches percent escapes that show that the text was escaped for a URL."""
+"""This pattern matches percent escapes. A match shows that the text was escaped for a URL."""
 _QUOTED_RUN = re.compile(rb"(?:[A-Za-z0-9_.~!*()'+/{}:,\[\]-]|%[0-9A-Fa-f]{2}){16,}")
 _QUOTED_PIECE = re.compile(_PERCENT + rb"[0-9A-Fa-f]{2}|\+|[^%+]+")
 

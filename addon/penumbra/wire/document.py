@@ -181,8 +181,8 @@ class Document:
             try:
                 self._parse(data, text)
             except msgspec.DecodeError:
-                # msgspec rejects escapes of lone surrogates in keys, but JavaScript clients send them.
-                # Escapes of the same length replace them, so that all offsets stay the same.
+                # msgspec rejects escapes of lone surrogates in keys, but JavaScript clients send them. Other
+                # escapes of the same length replace these escapes, so all offsets stay the same.
                 masked, count = _SURROGATE_ESCAPE.subn(rb"\\uff", data)
                 if known is not None or not count:
                     raise
@@ -341,7 +341,7 @@ class Document:
         return [] if value is None else self.items(value) or [value]
 
     def repeats(self, value: Raw) -> bool:
-        """Return whether an object has two members of the same name; False for other values."""
+        """Return whether an object has a repeated member; False for other values."""
         document, value = self._read_in(value) if self._amended else (self, value)
         members = document.members(value)
         # This is the length of an object with these members and without white space.
@@ -568,7 +568,7 @@ class Document:
         return None
 
     def add_member(self, target: Raw, key: str, value: bytes) -> None:
-        """Append a member with a value in JSON to an object that has no such key."""
+        """Append a member to an object without a member of this name. The value is JSON."""
         if self._amended and (read := self._read_in(target))[0] is not self:
             return read[0].add_member(read[1], key, value)
         members = self.members(target)
@@ -582,7 +582,7 @@ class Document:
         return None
 
     def remove_member(self, value: Raw) -> None:
-        """Remove a member by its value, with its key and one comma."""
+        """Remove the member with this value, with its key and one comma."""
         owner = self._owner(value)
         owner.edits.append(Edit(*member_of(owner._structure, *owner._place(value)), b""))
 

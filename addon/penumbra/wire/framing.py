@@ -78,7 +78,7 @@ class SseEvent(NamedTuple):
     name: str
     """The value of the `event` field; empty if the event has none."""
     data: bytes | None
-    """The `data` lines joined by LF; None if there are no such lines, as in a comment."""
+    """The `data` lines joined by LF; None if there are no `data` lines, as in a comment."""
 
     def with_data(self, data: bytes) -> bytes:
         """Return the event's bytes with other JSON as its data. All other lines stay unchanged."""
@@ -273,7 +273,7 @@ class ArrayItem:
     raw: bytes
     """The bytes of the item in the stream, with the bytes before it, such as a comma."""
     data: bytes | None
-    """The JSON of the item; None if the item is incomplete or too long, and at the end of the array."""
+    """The JSON of the item; None for an incomplete or too long item, and for the end of the array."""
     is_part: bool = False
     """True if the bytes belong to an item that is too long, or come after such an item."""
 

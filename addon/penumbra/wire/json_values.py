@@ -27,7 +27,7 @@ _EXPONENT = re.compile(rb"[\[:,] ?-?[0-9][0-9.]*+e")
 
 
 class NotJson(ValueError):
-    """Raised for bytes that are not JSON, or that are JSON but can't be edited safely."""
+    """Raised for bytes that are no JSON, and for JSON that can't be edited safely."""
 
 
 def encode(value: Any) -> bytes:

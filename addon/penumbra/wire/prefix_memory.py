@@ -99,7 +99,7 @@ class Prefix:
     size: int = 0
     """The number of bytes from the first item to the end of the last item."""
     states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
-    """The states of each computation, by its key."""
+    """The states of each computation, by the `key` of the computation."""
     state_sizes: dict[Hashable, int] = field(default_factory=dict)
     """Approximate bytes of the states in `states`, by the same key."""
     contained: dict[bytes, bool] = field(default_factory=dict)
@@ -170,7 +170,7 @@ class Known(NamedTuple):
     start: int
     """Offset of the first item."""
     end: int
-    """Offset at which parsing continues: after the prefix and any comma that follows it."""
+    """Offset at which parsing continues: after the prefix, or after the comma that follows the prefix."""
     is_followed: bool
     """True if a comma follows the prefix. Another item must then follow."""
 

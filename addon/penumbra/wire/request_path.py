@@ -54,7 +54,7 @@ def is_loopback(host: str) -> bool:
         address = ipaddress.ip_address(name)
     except ValueError:
         return False
-    # A connection to the unspecified address, such as 0.0.0.0, reaches this machine.
+    # A connection to an unspecified address (0.0.0.0 or ::) reaches this machine.
     return address.is_loopback or address.is_unspecified
 
 

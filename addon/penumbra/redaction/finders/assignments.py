@@ -273,7 +273,7 @@ _DASHES = re.compile(rb"--?[A-Za-z0-9.-]{2,60}")
 
 
 class _LongValues:
-    """A `_LongValues` finds the ends of long values in one text. It remembers the last end, because a long
+    """A `_LongValues` finds the ends of long values in one text. The last end is remembered, because a long
     value may contain many names."""
 
     def __init__(self, data: bytes) -> None:
@@ -531,8 +531,8 @@ def _without_user(data: bytes, span: Span) -> Span:
 
 
 def _judged_member(data: bytes, value: Value, name: Name, plural: bool) -> Span | None:
-    """Return the span of an item in a list if it is a secret, otherwise None. Options, rules and names are no
-    secrets."""
+    """Return the span of an item of a list if the item is a secret, otherwise None. Options, rules and names
+    are no secrets."""
     text = data[value.start : value.end].decode("utf-8", "replace")
     mixed = kinds(text) == 3
     style = value.style

@@ -150,8 +150,8 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
 
 
 def _copied(data: bytes, at: int, columns: Columns, width: int) -> tuple[list[Span], int]:
-    """Return the secrets in rows with tabs between their cells, and the end of the rows. A row may begin with
-    one more cell, such as a line number."""
+    """Return the secrets in rows with tabs between their cells, and the end of the rows. A row may have one
+    more cell at its beginning, such as a line number."""
     spans: list[Span] = []
     while row := _COPY_ROW.match(data, at):
         at = row.end()
@@ -226,8 +226,8 @@ _DELIMITERS = (
     _BLANKS,
 )
 _NAMING = frozenset(b"name key variable setting parameter property option".split())
-"""The heads of a column of names, such as `key`. Each name belongs to the cell of the column `value` in the
-same row."""
+"""The heads of a column of names, such as `key`. In each row, the name is that of the cell in the column
+`value`."""
 _LONGEST_HEAD = 1000
 _LONGEST_ROW = 8192
 _MOST_CELLS = 64

@@ -73,7 +73,7 @@ _MARKS = "|".join(
     r"[\\\"'`]*[ \t]*[:=][ \t]*[\\\"'`]*".join(mark.split("=")) for mark in _WORDS["marks"].split()
 ).encode()
 _MARK = Linear(rb"(?i)(?:^|[^\w.-])(?:" + _MARKS + rb")\b")
-"""This pattern matches a member that shows that its record has a secret."""
+"""This pattern matches a member such as `type=secret`, whose record has a secret."""
 _SIGN = Linear(rb"(?i)" + _TELLING_WORDS + rb"|" + _MARKS)
 """This pattern matches wherever `_TELLING` or `_MARK` matches."""
 _FAR = 20_000

@@ -186,8 +186,8 @@ def _body(data: bytes, begin: int, start: int, end: int) -> tuple[int, int] | No
 
 
 def _line_prefix(data: bytes, at: int) -> re.Pattern[bytes]:
-    """Return a pattern for the text before each line of a key. It is the text before the first line, with a
-    pattern for numbers in place of each number."""
+    """Return a pattern for the text before each line of a key. The pattern is the text before the first line,
+    with a pattern in place of each number."""
     line = max(data.rfind(b"\n", max(0, at - 200), at) + 1, 0)
     prefix = data[line:at] if line else (data[:at] if at <= 200 else b"")
     return _prefix_pattern(prefix)

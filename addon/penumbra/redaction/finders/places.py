@@ -1,8 +1,8 @@
 """This module finds secrets in cookies, in Secrets of Kubernetes and in lists of logins.
 
 A list of logins (pgbouncer, PPP, JMX, rsync, Jetty, Postfix) has lines with a user and a password. The name
-of the file, in the text or in the call, identifies such a list. So does a comment at the beginning of the
-file. A few lines are recognised by their users, or by the quotes around user and password.
+of the file, in the text or in the call, identifies such a list. A comment at the beginning of the file also
+identifies the list. A few lines are recognised by their users, or by the quotes around user and password.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ _ARMOURED = re.compile(
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
     """Return the end of a word that begins at `start`. Its line ends at `end`. If the next lines do not
     continue the word, return `end`. The word ends with the line on which its length exceeds `most`. A line
-    that begins with one of `begins` starts a new word. `begins` are in lower case."""
+    that begins with a string in `begins` (in lower case) starts a new word."""
     width = end - _line_begin(data, start)
     is_hex = _is_hex(data[start:end])
     at = end
@@ -194,7 +194,7 @@ WRAPS = re.compile(
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 _WORD_ENDS = ("\\b", "\\B")
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
-"""This pattern matches a `^` in a regular expression, unless it negates a character class."""
+"""This pattern matches a `^` in a regular expression, but not the `^` of `[^…]`."""
 _MEMORY = 16 << 20
 """Bytes of memory that RE2 may use for each alternative of a combined pattern."""
 _AFTER_WRAP = 64
@@ -366,14 +366,14 @@ def at_anchor(rule: Rule, data: bytes, anchor: int, wraps: bool) -> Span | None:
 
 
 def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
-    """Return whether the beginning of a long value shows that it is not random."""
+    """Return whether a long value does not begin like a random value."""
     stop = anchor + _BEGINNING
     match = rule.pattern.match(data, anchor, stop)
     if match is None or match.end(1) < stop:
         return False
     start = match.start(1)
     text, rest = data[start : start + _LOOK], data[start + _LOOK : stop]
-    # Later steps may shorten the value. They must not shorten its tested beginning.
+    # Later steps may shorten the value. The tested beginning must stay.
     return text.isascii() and b"&" not in text and bool(rest.strip(_STOPS)) and not _is_random(text.decode())
 
 
@@ -521,9 +521,9 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
-    """Return whether a login is only an example made of words such as `pass`. The host must be reserved for
-    examples (`foo:mypass@example.com`), or the user's name must also have such a word (`aws_key:aws_secret@`,
-    `user:my_pass@`)."""
+    """Return whether a login is only an example. Its password has a word such as `pass`, and either the host
+    is reserved for examples (`foo:mypass@example.com`), or the user also has such a word
+    (`aws_key:aws_secret@`, `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
         return False
@@ -562,7 +562,7 @@ def _is_allowed(allow: Allow, data: bytes, match: Found, start: int, end: int) -
 
 
 def _is_in_blob(data: bytes, start: int, end: int) -> bool:
-    """Return whether a match is part of longer base64 data, such as a certificate."""
+    """Return whether a match is a part of longer base64, such as a certificate."""
     if is_armour(data, start, end):
         return True
     if data[start - 1 : start] not in (b"/", b"+") or any(sign in data[start:end] for sign in b"_-.:"):
@@ -588,7 +588,7 @@ def _fits(rule: Rule, secret: bytes) -> bool:
 
 def _is_identifier(rule: Rule, text: str) -> bool:
     """Return whether a value is an identifier such as `acme_migration_20240101_create_users_table`. An
-    identifier has at least three words that the rule's anchors lack."""
+    identifier has at least three words that no anchor of the rule contains."""
     if not _IDENTIFIER.fullmatch(text):
         return False
     words = [part for part in _JOINT.split(text) if len(part) > 3 and part.isalpha() and is_wordy(part)]

@@ -180,7 +180,7 @@ class Value(NamedTuple):
     end: int
     style: Style
     bare: bytes = b""
-    """The quotes around the name, if the value is a JSON number without quotes; otherwise empty."""
+    """The quotes of the name if the value is a JSON number, which has no quotes; otherwise empty."""
 
 
 def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[bytes] = _RUN) -> Value | None:
@@ -234,7 +234,7 @@ def _text(data: bytes, value: Value) -> str:
 
 
 def _is_stray(data: bytes, at: int, end: int) -> bool:
-    """Return whether the value ends with a closing bracket that has no opening bracket in the value."""
+    """Return whether the value ends with a closing bracket whose opening bracket is not in the value."""
     opening = _BRACKETS.get(data[end - 1])
     return opening is not None and data.count(opening, at, end) < data.count(data[end - 1 : end], at, end)
 

@@ -142,7 +142,7 @@ def _is_absolute(path: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """Return the path with slashes if it names the same file for every program; otherwise an empty string. A
+    """Return the path, with slashes, if every program finds the same file there; otherwise an empty text. A
     path with `..` may lead through a symbolic link. On some systems, a path names another file if it begins
     with a special character of the shell, or if a part of the path ends with a space or full stop."""
     drive = _DRIVE.match(path)
@@ -340,8 +340,8 @@ def edited(tool: str, declared: Mapping[str, str]) -> Edited | None:
 
 @dataclass(slots=True, repr=False)
 class Restorer:
-    """A `Restorer` replaces placeholders by values in the arguments of one call. The arguments are a patch if
-    `freeform` is true, and otherwise JSON."""
+    """A `Restorer` replaces placeholders by values in the arguments of one call. With `freeform`, the
+    arguments are a patch and not JSON."""
 
     values: Values
     folder: Folder
@@ -412,7 +412,7 @@ class Restorer:
             places = patch_marks(text, self.folder, None)
         else:
             places = json_marks(text, self.folder, self.how)
-        # A placeholder in a key, or with escaped characters, is in only one of the two lists.
+        # The lists differ if a placeholder is in a key, or has escaped characters.
         if [mark for mark, _ in places] != [match[0] for match in marks]:
             return
         yield from ((match, path) for match, (_, path) in zip(marks, places, strict=True))
@@ -484,7 +484,7 @@ def patch_marks(patch: str, folder: Folder, workdir: str | None) -> list[tuple[s
 
 
 def _is_header(line: str) -> bool:
-    """Return whether a line is the header of a patch for programs that ignore white space."""
+    """Return whether a line is the header of a patch. Some programs ignore white space in headers."""
     return line.strip().startswith("***")
 
 
@@ -494,7 +494,7 @@ def _lines(texts: list[str]) -> Iterator[str]:
 
 
 class _Doubled(ValueError):
-    """Raised for a JSON object with two members of the same name."""
+    """Raised for a JSON object with a repeated member."""
 
 
 def _object(text: str) -> dict[str, Any] | None:

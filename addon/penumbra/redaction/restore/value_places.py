@@ -42,8 +42,7 @@ class Leaf:
 
 
 def leaves(document: Document, arguments: Raw) -> Iterator[Leaf]:
-    """Yield the strings in arguments, which are a JSON object, a string that contains a JSON object, or plain
-    text."""
+    """Yield the strings in arguments: a JSON object, a string with the JSON of an object, or plain text."""
     text = document.string(arguments)
     if text is None:
         for value in _strings(document, arguments):
@@ -151,7 +150,7 @@ def _is_part(text: str, start: int, end: int) -> bool:
 
 
 def replaced(text: str, stretches: Iterable[Stretch]) -> str:
-    """Return the text with its stretches replaced by their placeholders."""
+    """Return the text with placeholders in place of its stretches."""
     pieces: list[str] = []
     at = 0
     for stretch in stretches:
