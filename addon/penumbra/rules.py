@@ -121,7 +121,7 @@ def load_folder(name: str, without: re.Pattern[str] | None = None) -> Iterator[R
 
 
 def parse(path: Path, name: str, without: re.Pattern[str] | None = None) -> Any:
-    """Return the content of a YAML file, which errors call `name`. Raises RuleError."""
+    """Return the content of a YAML file. Errors refer to the file by `name`. Raises RuleError."""
     try:
         text = path.read_text(encoding="utf-8") if path.is_relative_to(directory()) else read(path)
         return yaml.load(without.sub("", text) if without else text, Loader=LOADER)

@@ -68,7 +68,7 @@ _WANTING = ("wrap", "replay", "local", "rules", "secrets")
 HELP = ("-h", "--help")
 COMMANDS = (*_STARTS, *_OWN, "help")
 _BY_SIGNAL = 128
-"""A shell adds a signal's number to this number for the exit code of a program that the signal ended."""
+"""A shell's exit code for a program that a signal ended is this number plus the signal's number."""
 _PIPE = _BY_SIGNAL + 13
 """The exit code of a program that a closed pipe ends."""
 

@@ -19,7 +19,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def entries(value: str) -> list[str]:
-    """Return the entries of a variable such as `NO_PROXY`, with commas or spaces between them."""
+    """Return the entries in the value of a variable such as `NO_PROXY`. Commas or spaces separate entries."""
     return [entry for entry in _SEPARATOR.split(value) if entry]
 
 

@@ -114,8 +114,8 @@ def let_go(flow: Flow) -> None:
 
 
 class LiveDecoding:
-    """A `LiveDecoding` decodes a stream as it arrives. A response that is too large or can't be decoded
-    breaks off for the client."""
+    """A `LiveDecoding` decodes a stream as it arrives. If a response is too large or can't be decoded, the
+    client's response breaks off."""
 
     def __init__(self, decode: content_encoding.Decode, state: FlowState) -> None:
         self._decode = decode

@@ -28,7 +28,7 @@ _LONGEST_LINE = 8_192
 
 
 class OnlyHttp:
-    """An `OnlyHttp` lets only HTTP through to hosts whose requests are searched for secrets."""
+    """An `OnlyHttp` allows only HTTP on connections to hosts whose requests are searched for secrets."""
 
     def __init__(
         self,

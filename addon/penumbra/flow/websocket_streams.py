@@ -203,7 +203,7 @@ class Socket:
     api: Api
     streams: dict[str, SocketStream] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
-    """For each response, the id of its latest turn, by the id that the client knows."""
+    """The id of each response's latest turn, by the id that the client knows."""
     names: dict[str, str] = field(default_factory=dict)
     """The reverse of `ids`: the id that the client knows, by the id of the latest turn."""
     begun_twice: dict[str, str] = field(default_factory=dict)

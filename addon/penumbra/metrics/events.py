@@ -334,7 +334,7 @@ def expansion_event(
 
 class EventFile:
     """An `EventFile` appends a line to the event file (mode 0600) for each event. An error of the disk is
-    logged once for a path and disturbs no requests."""
+    logged once for a path. Requests continue after an error."""
 
     def __init__(self, path: Callable[[], str]) -> None:
         """Make an event file. `path` returns the current setting. If the setting is empty, no events are

@@ -49,8 +49,8 @@ class PastResponse:
     text: str
     """Hash of the visible text."""
     behind: tuple[bytes, ...] = ()
-    """Keys of the hidden exchanges before signed reasoning. Only records under the key of a signature have
-    such keys."""
+    """Keys of the hidden exchanges before signed reasoning. Only records under a signature's key have
+    them."""
     hidden: Hidden | None = None
     conversation: bytes = b""
     """Conversation of the response. References and originals belong to this conversation."""

@@ -251,7 +251,8 @@ class SharedStore:
 
     async def look_again(self) -> bool:
         """Return whether the store can be read. A store that is away is tried now, unless it was tried
-        recently. Callers use this method if they can't do without the store."""
+        recently. Callers use this method if a request depends on other proxies' decisions, or other proxies
+        need a value."""
         if self.outage.reach is not Reach.AWAY:
             return True
         if self._trial is None:
