@@ -1,8 +1,8 @@
 """`penumbra wrap` runs one program whose requests to LLM hosts go through a proxy of Penumbra.
 
-The program runs as under a shell, with signals, job control and exit codes. On a terminal, it has a process
-group of its own. On systems without job control, the program is a plain child process. The program gets a
-changed environment, but its files stay unchanged.
+The program runs as under a shell, with signals, job control and exit codes. If this process leads the job in
+a terminal's foreground, the program has a process group of its own. On systems without job control, the
+program is a plain child process. The program gets a changed environment, but its files stay unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _FORWARDED = tuple(
 _OF_THE_TERMINAL = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGQUIT", "SIGBREAK") if hasattr(signal, name)
 )
-"""Signals that the terminal sends to the program directly."""
+"""Signals that the terminal sends to the program directly. They are passed on only if the program has
+a process group of its own, since no terminal has sent them then."""
 
 
 def find(name: str, path: str | None) -> str:
@@ -60,15 +61,15 @@ def find(name: str, path: str | None) -> str:
 
 def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program to its end and return its exit code. If a signal ended it, return the signal's negative
-    number. `arguments` begin with the program's name. On a terminal, the program gets a process group of its
-    own, which then controls the terminal. Otherwise the program stays in this process's group, so that a
-    pipeline remains one job."""
+    number. `arguments` begin with the program's name. If this process leads the job in the terminal's
+    foreground, the program gets a process group of its own, which then controls the terminal. Otherwise the
+    program stays in this process's group, so that a pipeline or a script remains one job."""
     sys.stdout.flush()
     sys.stderr.flush()
     if termios is None or not hasattr(os, "fork"):
         return _as_child(program, arguments, environment)
     terminal = _terminal()
-    with _signals() as children:
+    with _signals(_OF_THE_TERMINAL if terminal is not None else ()) as children:
         child = os.fork()
         if child == 0:
             _become(program, arguments, environment, terminal)
@@ -76,6 +77,7 @@ def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) 
         if terminal is not None:
             _own_group(child)
             _hand_over(terminal, child)
+            signal.signal(signal.SIGCONT, lambda *_: _go_on(child, terminal))
         return _wait(child, terminal)
 
 
@@ -121,12 +123,17 @@ def _wait(child: int, terminal: int | None) -> int:
     while True:
         _, status = os.waitpid(child, os.WUNTRACED if terminal is not None else 0)
         if os.WIFSTOPPED(status) and terminal is not None:
-            _stop_as_well(child, terminal)
+            if os.WSTOPSIG(status) in (signal.SIGTTIN, signal.SIGTTOU) and _is_ours(terminal):
+                # `fg` gave the terminal to this process, without a signal since it was running.
+                _go_on(child, terminal)
+                continue
+            # Ctrl-Z has stopped the program.
+            _take_back(terminal, child)
+            os.kill(os.getpid(), signal.SIGSTOP)
             continue
-        if terminal is not None:
-            _hand_over(terminal, os.getpgrp())
+        is_front = terminal is not None and _take_back(terminal, child)
         if os.WIFSIGNALED(status):
-            if terminal is not None and kept is not None:
+            if is_front and terminal is not None and kept is not None:
                 # A killed program could not restore the terminal, so this process restores it.
                 with contextlib.suppress(termios.error):
                     termios.tcsetattr(terminal, termios.TCSADRAIN, kept)
@@ -134,22 +141,35 @@ def _wait(child: int, terminal: int | None) -> int:
         return os.WEXITSTATUS(status)
 
 
-def _stop_as_well(child: int, terminal: int) -> None:
-    """Stop this process after Ctrl-Z has stopped the program. Continue the program once the shell continues
-    this process."""
-    _hand_over(terminal, os.getpgrp())
-    os.kill(os.getpid(), signal.SIGSTOP)
-    with contextlib.suppress(OSError):
-        if os.tcgetpgrp(terminal) == os.getpgrp():
-            _hand_over(terminal, child)
+def _go_on(child: int, terminal: int) -> None:
+    """Continue the program when the shell continues this process, in the foreground or the background."""
+    if _is_ours(terminal):
+        _hand_over(terminal, child)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGCONT)
 
 
-def _terminal() -> int | None:
-    """Return the terminal's descriptor; None unless this process is in the foreground of a terminal."""
+def _take_back(terminal: int, child: int) -> bool:
+    """Take the terminal from the program's group, and return whether this process's group has it now. A
+    program in the background does not have the terminal, and the shell must keep it."""
+    with contextlib.suppress(OSError):
+        if os.tcgetpgrp(terminal) == child:
+            _hand_over(terminal, os.getpgrp())
+    return _is_ours(terminal)
+
+
+def _is_ours(terminal: int) -> bool:
     try:
-        if all(os.isatty(number) for number in (0, 1)) and os.tcgetpgrp(0) == os.getpgrp():
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _terminal() -> int | None:
+    """Return the terminal's descriptor; None unless this process leads the job in a terminal's foreground. A
+    script's shell, which does not lead, must get Ctrl-C and Ctrl-Z together with the program."""
+    try:
+        if all(os.isatty(number) for number in (0, 1)) and os.tcgetpgrp(0) == os.getpid():
             return 0
     except OSError:
         pass
@@ -182,9 +202,9 @@ def _hand_over(terminal: int, group: int) -> None:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[list[int]]:
+def _signals(forwarded: Sequence[int] = ()) -> Iterator[list[int]]:
     """Yield a list of processes. Signals are forwarded to the listed processes, except for signals that the
-    terminal sends to all processes."""
+    terminal sends to all processes; `forwarded` are forwarded in any case."""
     children: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
@@ -192,7 +212,8 @@ def _signals() -> Iterator[list[int]]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, number)
 
-    handlers = dict.fromkeys(_FORWARDED, forward) | dict.fromkeys(_OF_THE_TERMINAL, lambda *_: None)
+    handlers = dict.fromkeys(_OF_THE_TERMINAL, lambda *_: None)
+    handlers |= dict.fromkeys((*_FORWARDED, *forwarded), forward)
     before = {number: signal.getsignal(number) for number in handlers}
     taken = [number for number in handlers if before[number] is not signal.SIG_IGN]
     for number in taken:
@@ -248,7 +269,13 @@ def main(command_line: Sequence[str], environment: Mapping[str, str] = os.enviro
     if proxy.web:
         print(f"penumbra: {proxy.web}", file=sys.stderr)
     code = run(program, arguments.program, {**environment, **added})
-    totals = proxy.end()
+    try:
+        totals = proxy.end()
+    except KeyboardInterrupt:
+        # Ctrl-C after the program's end. The proxy ends together with this process, and the code is still the
+        # program's.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return code
     if not arguments.quiet and (line := summary(totals)):
         whose = " (of all programs of the proxy that was joined)" if proxy.is_shared else ""
         print(f"penumbra: {line}{whose}", file=sys.stderr)

@@ -216,15 +216,90 @@ def test_a_program_keeps_its_terminal(environment, wrapped, home, upstream):
     assert eventually(lambda: not list(running.glob("*")))
 
 
-def test_one_interrupt_ends_the_loop_of_a_shell(environment, wrapped):
+@pytest.fixture
+def shell(environment):
     terminal = Terminal(["/bin/bash", "--norc", "-i"], {**environment, "TERM": "dumb"})
-    command = shlex.join([*wrapped, "sh", "-c", "echo up; exec sleep 60"])
+    yield terminal
+    terminal.close()
+
+
+def shown(wrapped, script):
+    """Return a shell's command for a wrapped script."""
+    return shlex.join([*wrapped, "sh", "-c", f"echo up; {script}"])
+
+
+WAITS = "while :; do sleep 0.1; done"
+
+
+@pytest.mark.parametrize("is_script", [False, True], ids=["in the shell", "in a script"])
+def test_one_interrupt_ends_a_loop(is_script, shell, wrapped):
+    loop = f"for i in 1 2; do {shown(wrapped, WAITS)}; done"
+    shell.type(f"sh -c {shlex.quote(loop)}\n" if is_script else f"{loop}\n")
+    shell.wait_for(r"\nup\n")
+    shell.type("\x03")
+    shell.type("echo le''ft\n")
+    assert "\nup\n" not in shell.wait_for(r"(?s).*\nleft\n")[0]
+
+
+def test_a_script_can_be_stopped(shell, wrapped):
+    shell.type(f"bash -c {shlex.quote(f'{shown(wrapped, WAITS)}; echo no')}\n")
+    shell.wait_for(r"\nup\n")
+    shell.type("\x1a")
+    shell.type("echo sto''pped\n")
+    shell.wait_for(r"\nstopped\n", 10)
+    shell.type("fg\n")
+    assert eventually(lambda: shell.front() != shell.pid)
+    shell.type("\x03")
+    shell.type("echo le''ft\n")
+    assert "\nno\n" not in shell.wait_for(r"(?s).*\nleft\n")[0]
+
+
+def test_a_program_in_the_background_leaves_the_terminal_to_the_shell(shell, wrapped, home):
+    shell.type(shown(wrapped, "sleep 2; exit 5") + "\n")
+    shell.wait_for(r"\nup\n")
+    time.sleep(0.2)
+    shell.type("\x1a")
+    assert eventually(lambda: shell.front() == shell.pid)
+    shell.type("bg\n")
+    assert eventually(lambda: not list((home / ".local/state/penumbra/running").glob("*")))
+    shell.type("wait %1; echo en''ded $?\n")
+    assert shell.wait_for(r"ended (\d+)\n", 10)[1] == "5"
+
+
+def test_a_program_goes_from_the_background_to_the_front(shell, wrapped):
+    shell.type(shown(wrapped, "sleep 2; read word; echo got $word") + "\n")
+    shell.wait_for(r"\nup\n")
+    time.sleep(0.2)
+    shell.type("\x1a")
+    assert eventually(lambda: shell.front() == shell.pid)
+    shell.type("bg; sleep 0.5; fg\n")
+    assert eventually(lambda: shell.front() != shell.pid)
+    shell.type("a word\n")
+    shell.wait_for(r"\ngot a word\n", 10)
+
+
+def test_an_interrupt_while_the_proxy_ends_keeps_the_exit_code(environment, wrapped):
+    command = [*wrapped, "sh", "-c", f"trap 'exit 3' INT; echo up; {WAITS}"]
+    terminal = Terminal(command, environment)
     try:
-        terminal.type(f"for i in 1 2; do {command}; done\n")
-        terminal.wait_for(r"\nup\n")
+        terminal.wait_for(r"up\n")
         terminal.type("\x03")
-        terminal.type("echo le''ft\n")
-        assert "\nup\n" not in terminal.wait_for(r"(?s).*\nleft\n")[0]
+        assert eventually(lambda: terminal.front() == terminal.pid)
+        terminal.type("\x03")
+        assert terminal.end() == 3
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT], ids=lambda number: number.name)
+def test_a_signal_to_wrap_alone_reaches_the_program(number, environment, wrapped):
+    terminal = Terminal(
+        [*wrapped, "sh", "-c", f"trap 'exit 4' {number:d}; echo up; while :; do sleep 0.1; done"], environment
+    )
+    try:
+        terminal.wait_for(r"up\n")
+        os.kill(terminal.pid, number)
+        assert terminal.end() == 4
     finally:
         terminal.close()
 
