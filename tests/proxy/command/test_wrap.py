@@ -139,8 +139,7 @@ class Terminal:
 
     def end(self):
         """Return the exit code, when all output has been read."""
-        while self.read(1):
-            pass
+        assert eventually(lambda: not self.read(1), 60), self.said
         return os.waitstatus_to_exitcode(self.state())
 
     def close(self):
