@@ -240,7 +240,8 @@ class FailureLines:
 
 
 def _left(kind: LineKind, there: LineKind | None, shown: bytes, hidden: LineKind | None = None) -> LineKind:
-    """Return a kind without its shown lines. `hidden` is a line of the kind that is not shown, if known."""
+    """Return a kind without its shown lines. `hidden` is a line of the kind that is not shown; None if
+    unknown."""
     stands = kind.line.strip()[:_SHOWN] in shown
     count = kind.count - (there.count if there is not None else stands)
     line, above = (kind.last, kind.last_above) if stands and kind.last else (kind.line, kind.above)

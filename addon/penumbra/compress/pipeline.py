@@ -160,7 +160,7 @@ class _Run:
         # result, only outputs whose call the JSON names are shortened.
         may_be_file = self.call.is_quoted or (self.call.category == "other" and bool(self.call.path))
         outputs = [inner for inner in json_envelope.outputs(self.text) if inner.asked or not may_be_file]
-        # JSON escapes add bytes.
+        # JSON escapes add bytes, so all outputs together get half of the limit.
         policy = replace(
             self.policy, max_output_bytes=self.policy.max_output_bytes // max(1, 2 * len(outputs))
         )

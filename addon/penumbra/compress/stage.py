@@ -42,7 +42,7 @@ class Source:
     arguments: Any = None
     """The call's arguments, decoded."""
     bare: Callable[[], str] = str
-    """A function that returns the output as in `_Run.bare`, before the structural stages."""
+    """A function that returns the output before the structural stages, without markup and agent's text."""
 
     @property
     def original_bytes(self) -> int:

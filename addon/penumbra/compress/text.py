@@ -9,7 +9,7 @@ from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.size import encode
 
 _LONGEST = 8_000_000
-"""The stages don't read the lines of a longer text, in characters."""
+"""The stages don't read the lines of a text with more characters."""
 MOST_LINES = 400_000
 """The greatest number of lines that the stages read."""
 

@@ -174,8 +174,8 @@ def is_cold(request: Request, state: ConversationState, cold: float) -> bool:
 
 def reopened(request: Request, state: ConversationState, past: Mapping[bytes, Decision]) -> frozenset[bytes]:
     """Return the keys of the results whose form may change with a cold cache: adopted results, and also other
-    results if the conversation has no injected tool. Small forms stay, and forms to which thinking is bound
-    or another result refers."""
+    results if the conversation has no injected tool. Small forms stay. Forms to which thinking is bound, or
+    to which another result refers, also stay."""
     conversation = request.conversation
     first = conversation.last_thinking + 1 if adoption.binds(request.format, conversation.model) else 0
     fixed = referents(past)

@@ -116,7 +116,7 @@ _DELIMITER = re.compile(r"<<-?[ \t]*\\?['\"]?([\w.-]{1,80})")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r?$", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
-"""The arguments that distinguish calls that have no path and no command."""
+"""Arguments that distinguish calls without path and command."""
 
 
 Clean = Callable[[str], str]

@@ -47,7 +47,7 @@ _CALL_ID = attrgetter("result.call_id")
 LEAST_CHARACTERS = 250
 """In a text of fewer characters, references don't replace lines."""
 LEAST_TOKENS = 100
-"""The smallest number of estimated tokens in a text that a reference may replace as a whole."""
+"""No reference replaces a whole text with fewer estimated tokens."""
 _KEEP_LINES = frozenset(
     {"redaction", "terminal", "envelope", "json_envelope", "own_path", "line_numbers", "json_minify"}
     | {STAGE}
@@ -264,7 +264,7 @@ class EarlierTexts:
         self._add(mark, len(text), key, item.result, text=text, original=original, loss=facts.loss)
 
     def note_form(self, item: Item, facts: Facts, *, new: bool = False) -> None:
-        """Add a result that can be named and is no duplicate, without its lines."""
+        """Add a result without its lines, if the result can be named and is no duplicate."""
         key, call_id = item.key, item.result.call_id
         if facts.how == "duplicate" or not can_name(call_id, item.tool):
             return

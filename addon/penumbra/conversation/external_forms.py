@@ -1,4 +1,4 @@
-"""This module chooses the results of a request that an external compressor shortens, and their forms.
+"""This module chooses which results of a request an external compressor shortens, and chooses their forms.
 
 A result is not sent if its tool is skipped, its size or kind is unsuitable, or no part may be left out. The
 other results get a stored text, or the compressor is asked for a new one. If no text arrives in time, the

@@ -274,8 +274,8 @@ class LineIndexes:
         self._indexes: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
 
     def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
-        """Remove and return the index with the most of these texts from the first on, and their number.
-        Return a new index if there is none. Each hash is about a text and all earlier texts."""
+        """Remove and return the index that has the longest beginning of a request's texts, and the number of
+        its texts. Return a new index if there is none. Each hash is about a text and all earlier texts."""
         with self._lock:
             for count in range(len(hashes), 0, -1):
                 index = self._indexes.pop(hashes[count - 1], None)

@@ -63,7 +63,7 @@ _RUNS = ("bash", "other")
 _SIGNED = (b"thoughtSignature", b"thought_signature")
 """The members of signed messages."""
 _HEAD_BYTES = 40_000
-"""The first bytes of a body that are read to find out whether the body is long enough for a cache."""
+"""Only this number of bytes of a body is read to find out whether it is long enough for a cache."""
 _log = logging.getLogger(__name__)
 
 

@@ -225,8 +225,8 @@ class RequestReader:
         caller: bytes,
         turn: workers.Turn,
     ) -> tuple[Request, Outside]:
-        """Return the request without the secrets outside of its results, and the new decisions. Raises
-        RedactionError."""
+        """Remove the secrets outside of results from a request. Return the request and the new decisions.
+        Raises RedactionError."""
         by_rules = await self._rules.redact(request.settings.redaction_failure, caller)
         values = self._rules.values
 

@@ -20,7 +20,7 @@ from penumbra.compress.failure_lines import failing
 from penumbra.compress.stages import search_hits
 
 _LONGEST_HEADING = 400
-"""A longer line, in characters, is no heading."""
+"""A line with more characters is no heading."""
 _PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
 _HEADINGS = (
     r"(?:[=#_*~-]{2,}>?|==>) +\S.*",

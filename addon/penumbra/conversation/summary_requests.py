@@ -75,7 +75,7 @@ def recognise(
             or any(matches(text, rule) for text in texts)
         ):
             prompted = "path" not in rule
-            # With another system prompt, or with calls but no tools, it begins otherwise than the
+            # With another system prompt, or with calls but no tools, a request does not begin like the
             # conversation.
             own = _begins(_system(document, prompt), rule.get("system", ()))
             declares = any(document.items(array) for array in prompt.tools)

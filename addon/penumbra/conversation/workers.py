@@ -123,7 +123,7 @@ class Workers:
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Run work without an owner, at once."""
+        """Begin work that has no owner at once."""
         return self._threads.submit(work)
 
     async def run(self, caller: WorkOwner, work: Callable[[], T], *, size: int = 0, begun: bool = False) -> T:

@@ -253,4 +253,4 @@ def _may_say_cut(data: bytes) -> bool:
 
 
 _OTHERWISE = re.compile(r"\\[A-Za-mo-qsu-z0-9]|\(\?(?!:)")
-"""Classes, flags and lookarounds, which Python and RE2 may understand differently."""
+"""Syntax that Python and RE2 may understand differently: classes, flags and lookarounds."""

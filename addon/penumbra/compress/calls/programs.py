@@ -1,5 +1,4 @@
-"""This module reads rules/shell.yaml: the names of programs, how much they print, and their effect after a
-pipe."""
+"""This module reads rules/shell.yaml: the names of programs, how much they print, and what filters do."""
 
 from __future__ import annotations
 

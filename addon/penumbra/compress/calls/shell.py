@@ -60,7 +60,7 @@ class Part:
     path: str = ""
     """The only file that the command reads; empty if the command reads no file or several files."""
     fed: tuple[tuple[str, ...], ...] = ()
-    """The commands before this command in its pipe, if this command makes other text of their output."""
+    """The commands before this command in a pipe, if this command turns their output into other text."""
 
 
 @dataclass(slots=True)

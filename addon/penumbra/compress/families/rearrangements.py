@@ -289,7 +289,7 @@ def nest(rule: NestRule, make: MakePattern) -> _Run:
                 if path:
                     written = line[len(around) + 1 :]
                     name = path[len(around) + 1 :]
-                    # The heading replaces the folder's entry, and its indentation replaces the blank line.
+                    # The indented heading stands for the folder's entry and for the blank line.
                     gone.update(entries[entry] for entry in (name, name + "/") if entry in entries)
                     gone.add(len(out) - 1)
                 else:

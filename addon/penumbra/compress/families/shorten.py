@@ -30,9 +30,8 @@ SCRIPT_LIMIT = 4
 
 
 def apply(text: str, call: Call, *, lossy: bool) -> FamilyResult | None:
-    """Return the text as shortened by the rules of the call's family; None if no rule applies. With `lossy`,
-    steps that omit lines may run. The result has no more UTF-8 bytes than the text. Raises
-    `time_budget.Overrun`."""
+    """Shorten a text by the rules of the call's family; None if no rule applies. With `lossy`, steps that
+    omit lines may run. The result has no more UTF-8 bytes than the text. Raises `time_budget.Overrun`."""
     output = Text.of(text)
     outputs = partial(_shortened, lossy=lossy, depth=0)
     if call.is_beside_files:

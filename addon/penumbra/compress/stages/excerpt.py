@@ -103,7 +103,7 @@ strings match, too, so that no character is read twice."""
 _PROSE = 200
 """The length in bytes of the longest string that can't be prose."""
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
-"""Keys of strings that are outputs of programs."""
+"""A string with such a key is the output of a program."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
 """The percentage of the limit for each kind of part: beginning, end, lines about a program's end, failures,
 definitions, headings, odd rows."""

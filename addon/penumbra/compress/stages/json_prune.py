@@ -212,7 +212,7 @@ def _derived(members: Mapping[str, str]) -> frozenset[str]:
 
 
 def _repeated(members: Mapping[str, str], above: str) -> frozenset[str]:
-    """Return the keys of members whose value is the same in the row above; empty if all are."""
+    """Return the keys of members whose value is the same in the row above; empty if all members are."""
     try:
         earlier = _MEMBERS.decode(encode(above))
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -161,7 +161,7 @@ _BLANKS = re.compile(" {2,}")
 _LEAST_CELLS = 3
 """The smallest number of cells in a row."""
 _WORDS = 8
-"""The number of words at the beginning of a line that are compared."""
+"""In each line, this number of words at the beginning is compared."""
 _NOTHING = re.compile(r"0+(?:\.0+)?%?")
 _KINDS = dict.fromkeys("0123456789-", "number") | {
     "{": "object",
