@@ -236,8 +236,7 @@ class Visible:
     """The id of a response, if the request has only this id. All other fields then have no meaning.
     """
     tokens: tuple[str, ...] = ()
-    """A short hash of the name and the arguments of each call; empty if clients keep the ids and the ids are
-    unique."""
+    """For each call, a short hash of its name and arguments; empty if clients keep ids that are unique."""
     item: str = ""
     """The id of the message's last item, if the request has only this id."""
     open: bool = False

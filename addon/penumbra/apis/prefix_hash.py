@@ -2,8 +2,8 @@
 
 Decisions about results and hidden parts of responses are stored under the hash of the earlier messages, so a
 request with other earlier messages does not find them. Clients may write the same history in several ways.
-`rules/history.yaml` lists the differences that the hash ignores. The part of the hash that is for one message
-depends only on the bytes of the message.
+`rules/history.yaml` lists the differences that the hash ignores. Each message has a `Piece`, which depends
+only on the bytes of the message.
 
 `PromptHead` has the hashes of tools and system text, with which a cached prompt begins.
 """

@@ -103,7 +103,7 @@ _SHORTEST_NAME = 6
 
 
 class HiddenNames:
-    """The ids of hidden calls. Parts of a response that name such an id are removed."""
+    """The ids of hidden calls. Parts of a response that contain one of the ids are removed."""
 
     def __init__(self) -> None:
         self._names: dict[str, bytes] = {}

@@ -132,8 +132,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 
 
 def _is_password_slot(strength: Strength, style: Style) -> bool:
-    """Return whether a value of this style after such a name is a password: a whole line, or a text in
-    quotes."""
+    """Return whether a value of this style, after a name of this strength, is a password."""
     return strength is Strength.PASSWORD and style in (Style.QUOTED, Style.ENV, Style.CONFIG)
 
 

@@ -89,8 +89,8 @@ def is_program_name(value: str) -> bool:
 
 
 def is_type_name(value: str) -> bool:
-    """Return whether a value after the name of a password looks like the name of a type or function. Such a
-    name has long words of programs, and ends like the name of a type or a C name."""
+    """Return whether a value after the name of a password looks like the name of a type or function. The
+    value then has long words of programs, and ends like the name of a type or a C name."""
     if _OF_C.match(value) or _OF_MACRO.match(value):
         return True
     humps = [hump.lower() for part in _JOINT.split(value) for hump in _HUMP.findall(part)]

@@ -296,7 +296,7 @@ class Body:
     strict: bool = False
     """True if the request can only be JSON."""
     files: bool = False
-    """True if the body is a file or a form with files. Only batches in such a body are searched."""
+    """True if the body is a file or a form with files, in which only batches are searched."""
 
     @property
     def says_json(self) -> bool:

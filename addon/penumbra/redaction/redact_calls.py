@@ -1,7 +1,7 @@
 """This module limits the time of redaction, handles texts that can't be searched, and redacts names.
 
-By default, a request with a text that can't be searched is refused. An operator may choose that such a text
-is masked or passed on.
+By default, a request with a text that can't be searched is refused. The operator may choose to mask or to
+forward the text instead.
 """
 
 from __future__ import annotations

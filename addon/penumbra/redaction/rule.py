@@ -80,7 +80,8 @@ class Rule:
     group: int = 0
     """The number of the group that matches the secret; 0 for the whole match."""
     first_group: bool = False
-    """True if the secret is the first group that has a match. Without such a group, it is the whole match."""
+    """True if the secret is the first group that has a match. If no group has a match, the secret is the
+    whole match."""
     before: int = 0
     """The greatest number of bytes between the beginning of a match and its anchor."""
     window: int = 600

@@ -79,8 +79,8 @@ class View:
     _origins: list[int]
     _lengths: list[int]
     joints: Sequence[int] | None = None
-    """The offsets where two separate parts of the text meet in the view. Only a secret that contains such an
-    offset is new. If `joints` is None, every secret is new."""
+    """The offsets where two separate parts of the text meet in the view. Only secrets across a joint are new.
+    If `joints` is None, every secret is new."""
     reach: int = 0
     """A secret that begins at most this number of bytes after a joint is also new."""
     apart: bool = False

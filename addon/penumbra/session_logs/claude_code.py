@@ -1,7 +1,7 @@
 """This module reads the session logs of Claude Code.
 
 A session is in `projects/<folder>/<session>.jsonl`, and its agents are in `…/subagents/**/agent-*.jsonl`.
-Older releases wrote the lines of such an agent into the file of the session. The place is documented
+Older releases wrote the lines of these agents into the file of the session. The place is documented
 (code.claude.com/docs). The format is not documented and was found by reading logs. Each line has this form:
 
     {"type": "user" | "assistant" | …, "uuid", "parentUuid", "timestamp", "message": {"role", "content", …}}

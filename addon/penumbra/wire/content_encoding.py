@@ -18,7 +18,7 @@ import zstandard
 MOST_CODINGS = 3
 """The greatest number of nested codings of a body."""
 _PIECE = 65_536
-"""The greatest number of decoded bytes in one step, for libraries that accept such a limit."""
+"""The greatest number of decoded bytes in one step, for libraries that accept a limit."""
 _ZLIB_STEP, _ZSTD_STEP, _BROTLI_STEP = 4_096, 256, 32
 """The number of encoded bytes in one step. A block of zstd has at least four bytes and decodes to up to 128
 KiB. A block of brotli has at least a few bytes and decodes to up to 16 MiB. zlib copies all bytes after a

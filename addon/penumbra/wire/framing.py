@@ -236,7 +236,7 @@ class JsonLine:
     raw: bytes
     """The bytes of the line in the stream, with the line break."""
     is_part: bool = False
-    """True if the bytes belong to a line that is too long, or come after such a line."""
+    """True if the bytes belong to a line that is too long, or come later in the stream."""
 
     @property
     def data(self) -> bytes | None:
@@ -275,7 +275,7 @@ class ArrayItem:
     data: bytes | None
     """The JSON of the item; None for an incomplete or too long item, and for the end of the array."""
     is_part: bool = False
-    """True if the bytes belong to an item that is too long, or come after such an item."""
+    """True if the bytes belong to an item that is too long, or come later in the stream."""
 
     def with_data(self, data: bytes) -> bytes:
         """Return `raw` with other JSON in place of the item."""

@@ -28,9 +28,9 @@ _OLD_ADDRESS = re.compile(
 
 @remembered(1_024)
 def host_name(host: str) -> str:
-    """Return the normalised name or address of a host. The result is in lower case and, if possible, in IDNA
-    encoding, without brackets, zone and final dot. Every spelling of an IPv4 address (`127.1`, `0x7f000001`,
-    `::ffff:127.0.0.1`) becomes the usual one."""
+    """Return the normalised name or address of a host. The result is in lower case, without brackets, zone
+    and final dot. Other letters than ASCII are encoded by IDNA. Every spelling of an IPv4 address (`127.1`,
+    `0x7f000001`, `::ffff:127.0.0.1`) becomes the usual one."""
     if not host.isascii():
         with contextlib.suppress(UnicodeError):
             host = host.encode("idna").decode("ascii")

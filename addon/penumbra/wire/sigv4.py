@@ -30,7 +30,7 @@ class Signable:
 
     method: str
     path: str
-    """The path with its query, as it is sent."""
+    """The path and the query, in the form that is sent."""
     headers: Mapping[str, str]
     body: bytes
 
@@ -60,8 +60,8 @@ class AwsKeys:
     def sign(self, request: Signable, date: str = "") -> dict[str, str]:
         """Return the headers with a new signature for this request. `date` is the time of sending, such as
         20260131T120000Z; empty for that of the old signature, which is valid for a few minutes. Signed
-        headers that the request no longer has are left out. The result is empty if the request has no
-        signature of this key id."""
+        headers that the request has lost are left out. The result is empty if the request has no signature of
+        this key id."""
         match = self._match(request)
         if match is None:
             return {}

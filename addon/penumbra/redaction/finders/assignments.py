@@ -46,8 +46,8 @@ _ALONE = re.compile(rb"(?:\A|\n|\\n|\\{0,31}\"|m)[ \t]{0,12}[\"']?\Z")
 
 
 def typed(data: bytes, begin: int, end: int) -> Iterator[Value]:
-    """Yield the value in the line below a prompt such as `Password:`. Its last word is at `begin` to
-    `end`."""
+    """Yield the value in the line below a prompt. The last word of the prompt, such as `Password`, is at
+    `begin` to `end`."""
     if data[begin - 1 : begin] in _BEGINS and b"_" not in data[begin:end]:
         line = _TYPED.match(data, end)
         if line is not None:
@@ -191,12 +191,12 @@ _FOLLOWERS = (
     r"(?:\??[=:|]|[.?+&!]+=|<<?-|\xe2\x94[\x82\x83]|\xef\xbc[\x9a\x9d]|uff1[ad]"  # assignment
     r"|%(?:25)?(?:22%(?:25)?)?3[ad])"
     r"|[: ](?:as |: ?)?[&*]?(?:'static )?(?:optional\[)?(?:string|str|text|char|varchar|any|bytes)\b"
-    r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # typed
+    r"[\[\]<>?!*&|: ]*(?:[a-z0-9_]+[\[\]<>?!*&|: ]*)?="  # name with a type
     r"|[\\\"'`]?[ \t]*(?:\r|\\+r)?(?:\n|\\+n)[ \t]*[\"']?[!#-&*-9;?-\[\]-~]*[0-9]"
     r"[!#-&*-9;?-\[\]-~=]*[\"'\\]?[\r\n\\]"  # alone in the next line
-    r"|[\"'][a-z0-9+/]{8}"  # glued
+    r"|[\"'][a-z0-9+/]{8}"  # value directly after a quote
     r"|[\\\"'`]+(?:\)?[ \t]*,|(?:\n|\\+n)[ \t]*[0-9]+\) )"  # argument, list, reply of Redis
-    r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)[+>-]?){2}[!-~]{4}"  # part of a form
+    r"|[\\\"]+(?:(?:\r|\\+r)?(?:\n|\\+n)[+>-]?){2}[!-~]{4}"  # multipart form
     r"|[\\\"'`]+[ \t]*(?:value|content|data-value)="  # XML attributes
     r"|,[^\s,]{6}|, *(?:<<)?[\\]*[\"'][!-~]{4}"  # CSV, arguments after a bare name
     r"|[\\\"'`]+ [\\\"'`]+[!-~]{6}"  # two texts side by side
@@ -207,10 +207,10 @@ _FOLLOWERS = (
     r"|(?:  +|\t+ *|\\+t)[!-~]{6}"  # table
     r"| (?:is|was):? (?:now |set to )?[!-~]{4}| to [!-~]*[0-9]"
     r"|\\*[`\"'] (?:is (?:now |set to )?|was |to |as )[!-~]{4}"
-    r"| [!-~]*[0-9@!#$^&*~+]| [a-z]+[-_][a-z]+[-_][a-z]"  # neighbour
+    r"| [!-~]*[0-9@!#$^&*~+]| [a-z]+[-_][a-z]+[-_][a-z]"  # next word
     r"| @?[\\]*[\"'][!-~]{6}"
     r"|[\\\"']*,?(?:\s|\\+[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]*m|[\nn][a-z0-9_./-]+:[0-9]+[:-])*"
-    r"[\\\"'-]*(?:[a-z]+_?)?value[\\\"']*\s*[:=]| --value )"  # pair
+    r"[\\\"'-]*(?:[a-z]+_?)?value[\\\"']*\s*[:=]| --value )"  # members for name and value
 )
 _NAMES = Linear((_STEM + _FOLLOWERS).encode("latin-1"), _OPTIONS)
 # This pattern matches a whole tag with a name, and the beginning of the text after the tag. A search for the
@@ -290,8 +290,7 @@ class _LongValues:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """A `_Meaning` says whether the value of a name is a secret. The text around the name is not
-    considered."""
+    """A `_Meaning` says how a name is judged without the text around the name."""
 
     written: str
     name: Name

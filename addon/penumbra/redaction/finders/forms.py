@@ -155,8 +155,8 @@ _END_OF_LINE = re.compile(
     rb"|\|(?:\r?\n|\Z)|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
 )
 _NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
-"""This pattern matches a `#` and the text up to the next parameter of a URL. Such a `#` is part of a value,
-because a fragment would end the URL."""
+"""This pattern matches a `#` and the text up to the next parameter of a URL. The `#` is part of a value,
+because no parameter follows the fragment of a URL."""
 _NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
 _UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")

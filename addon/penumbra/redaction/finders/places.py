@@ -154,8 +154,8 @@ def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
 
 
 def _is_user_line(line: re.Match[bytes]) -> bool:
-    """Return whether a line begins with a user and has a distinct password. Such a password is a hash, or has
-    capitals, small letters and digits."""
+    """Return whether a line begins with a user and has a hash, or a password with capitals, small letters and
+    digits."""
     value = line[1].decode("utf-8", "replace")
     distinct = _is_digest(line) or (kinds(value) == 3 and len(value) >= 8)
     return distinct and _USER.search(line[0]) is not None
@@ -166,8 +166,8 @@ def _is_digest(line: re.Match[bytes]) -> bool:
 
 
 def _is_among_others(data: bytes, start: int, line: re.Match[bytes]) -> bool:
-    """Return whether the next or the previous line also has a user. One line of two quoted words is not
-    enough to recognise a list of users."""
+    """Return whether the next or the previous line also has a user. A single line of two quoted words is not
+    a list of users."""
     step = _STEP.match(data, line.end())
     other = _PAIR.match(data, step.end()) if step else None
     if other is None:

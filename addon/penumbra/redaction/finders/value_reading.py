@@ -88,7 +88,7 @@ _ENDS = re.compile(
     + "|".join(rules.load("secrets/words/values.yaml")["behind_bars"].split()).encode()
     + rb")(?:\||\Z)"
 )
-"""This pattern matches a date or a command after a `|`. Such a text is not part of the value."""
+"""This pattern matches a date or a command after a `|`. This text is not part of the value."""
 _LONGEST_LINE = 400
 
 
