@@ -252,7 +252,7 @@ class ApiFormat(ABC):
 
     def drop_unbound(self, request: Document, first: int, offered: bool) -> bool:
         """Drop the reasoning of message `first` and later messages, because it belongs to another prefix.
-        With `offered`, the provider can be asked to do that. Return False if the reasoning stays."""
+        With `offered`, the provider can be asked to drop it. Return False if the reasoning stays."""
         return False
 
     # Methods that are derived from the methods above

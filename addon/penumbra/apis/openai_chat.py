@@ -585,7 +585,7 @@ def _text(document: Document) -> str:
 
 
 def _is_one(document: Document, choices: list[dict[str, Raw]]) -> bool:
-    """Return whether all choices have the same number. Some APIs divide one message into such choices."""
+    """Return whether all choices have the same number. Some APIs divide one message into two choices."""
     return len({encode(document.plain(choice.get("index"))) for choice in choices}) == 1
 
 

@@ -113,7 +113,7 @@ class Conversation:
     opening: str
     """The beginning of the conversation, by which conversations without ids are distinguished."""
     calls: Mapping[str, ToolCall] = field(default_factory=dict)
-    """The calls with ids, by id."""
+    """The calls that have an id, by this id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,9 +252,9 @@ def _array(kind: str, joint: bytes = _COMMA, front: bytes = b"") -> bytes:
 
 
 _LEAST_DIGITS = 24
-"""The smallest number of bytes of text in hexadecimal digits that also encode other bytes."""
+"""Hexadecimal digits for text and other bytes are decoded if at least this number of bytes is text."""
 _LEAST_PURE = 12
-"""The smallest number of bytes of text in hexadecimal digits that encode nothing but text."""
+"""Hexadecimal digits for text alone are decoded if the text has at least this number of bytes."""
 _DIGITS = re.compile(
     rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}+" % _LEAST_PURE
 )
@@ -417,7 +417,7 @@ def _within(data: bytes, cell: tuple[int, int]) -> tuple[int, int]:
 
 
 def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]]) -> bool:
-    """Return whether each cell is empty or continues a full cell above it. Not all cells may be empty."""
+    """Return whether each cell is empty or continues a full cell above it. At least one cell has text."""
     if len(above) != len(cells):
         return False
     goes_on = False

@@ -43,7 +43,7 @@ _ENTITIES = {b"quot": b'"', b"apos": b"'", b"amp": b"&", b"lt": b"<", b"gt": b">
 _ANY = rb"(?:" + _NO_WIDTH + rb"|" + _TERMINAL + rb")|" + _LETTER
 DISGUISE = Linear(_ANY, _OPTIONS)
 _DISGUISES = re.compile(_ANY.replace(rb"\\+", rb"\\++"))
-"""This pattern is matched where `_BEGIN` matches. This is faster with many disguises."""
+"""In texts with many disguises, this pattern is matched only where `_BEGIN` matches."""
 _BEGIN = re.compile(
     rb"\x1b|\x08|\\(?=[\\01eux])|%(?=[2-7])|&(?=[#aglq])"
     rb"|\xe2(?=[\x80\x81])|\xef(?=[\xb8\xbb])|\xc2(?=\xad)|\xcd(?=\x8f)|\xd8(?=\x9c)|\xe1(?=\xa0)"
@@ -155,7 +155,7 @@ def many_disguises(data: bytes, at: int = 0) -> Iterator[re.Match[bytes] | Found
             yield match
             at = match.end()
         elif data[start] == _BACKSLASH:
-            # If the first of several backslashes begins no disguise, neither does any other.
+            # If the first of several backslashes begins no disguise, the others begin none.
             backslashes = _BACKSLASHES.match(data, start)
             run = backslashes.end() if backslashes else start
 

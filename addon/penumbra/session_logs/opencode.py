@@ -70,7 +70,7 @@ def read(path: Path, counts: log.LogCounts) -> Iterator[log.LoggedConversation]:
 
 @contextmanager
 def _unchanging(path: Path) -> Iterator[str]:
-    """Yield the URI of the database, or of a copy if its journal has rows. Raises OSError."""
+    """Yield the URI of the database; if the journal has rows, the URI of a copy. Raises OSError."""
     journal = path.with_name(f"{path.name}-wal")
     if not journal.is_file() or not journal.stat().st_size:
         yield f"file:{quote(str(path))}?mode=ro&immutable=1"

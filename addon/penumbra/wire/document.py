@@ -346,7 +346,7 @@ class Document:
         members = document.members(value)
         # This is the length of an object with these members and without white space.
         least = 1 + sum([4 + len(name) + len(memoryview(one)) for name, one in members.items()])
-        # White space, escapes and other letters also make it longer, so the members are checked.
+        # White space, escapes and other letters also lengthen an object, so its members are checked.
         return bool(members) and len(memoryview(value)) != least and not are_all_members(value, members)
 
     def repeated(self, value: Raw) -> frozenset[str]:

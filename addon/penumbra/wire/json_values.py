@@ -33,7 +33,7 @@ class NotJson(ValueError):
 def encode(value: Any) -> bytes:
     """Return a value as compact JSON. Lone surrogates in strings become escapes."""
     try:
-        # A copy, because orjson's buffer, which can be eight times as long, would stay in memory.
+        # The copy frees orjson's buffer, which can be eight times as long as the text.
         return bytes(memoryview(orjson.dumps(value)))
     except (TypeError, orjson.JSONEncodeError):
         return json.dumps(value, separators=(",", ":")).encode("ascii")

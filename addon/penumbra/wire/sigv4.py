@@ -59,7 +59,7 @@ class AwsKeys:
 
     def sign(self, request: Signable, date: str = "") -> dict[str, str]:
         """Return the headers with a new signature for this request. `date` is the time of sending, such as
-        20260131T120000Z; empty for that of the old signature, which is valid for a few minutes. Signed
+        20260131T120000Z. If `date` is empty, the old time stays, which is valid for a few minutes. Signed
         headers that the request has lost are left out. The result is empty if the request has no signature of
         this key id."""
         match = self._match(request)

@@ -368,7 +368,7 @@ def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
     text = value[1]
     if text.rstrip(b":,;{")[-1:] == b")" and b"(" not in text:
         return  # The cell is the end of a function call.
-    # A cell of letters only may be a word about the password, such as `required`.
+    # A cell of letters may be a word about the password, such as `required`.
     letters = text.decode("utf-8", "replace").isalpha()
     style = Style.CONFIG if letters or name.strength is Strength.STRONG else Style.QUOTED
     span = secret(data, Value(*value.span(1), style), name, "column")

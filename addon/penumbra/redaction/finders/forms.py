@@ -407,7 +407,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
     match = _CALL.match(data, end)
     if match and (match[1] or not _KEYWORD.match(data, match.end())):
         value = read(data, match.end(), match[1] or b"", Style.APART, RUN_CODE)
-        # After a type for strings and a name, brackets contain the value of the name.
+        # In `string password("…")`, the brackets contain the value of the name.
         is_declared = _DECLARED.search(data, max(0, begin - 24), begin) is not None
         is_value = match[1] and (is_declared or _is_setter(data, begin, end))
         if value and is_value and _ONLY_ARGUMENT.match(data, value.end):

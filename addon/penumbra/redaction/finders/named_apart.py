@@ -333,7 +333,7 @@ def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
 
 _SENSITIVE = late(rb"get_attr(\\{0,31}\"),\s{0,40}\\{0,31}\"value\\{0,31}\"\s?:\s?\\{0,31}\"([\w-]{1,80})")
 _MOST_BEFORE = 16_384
-"""In a Terraform state, the greatest number of bytes from `"attributes"` to `"sensitive_attributes"`."""
+"""The greatest number of bytes from `"attributes"` to `"sensitive_attributes"` in a Terraform state."""
 _IS = late(rb"{QUOTE}\s{0,4}:\s{0,4}({QUOTE})")
 _MOST_SENSITIVE = 2_000
 
