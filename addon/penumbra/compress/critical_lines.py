@@ -99,7 +99,7 @@ def _patterns() -> _Patterns:
         some_pass=Linear(f"(?m){joined(content['passed'])}".encode(), options),
         marks=marks,
         reports={
-            # Patterns that begin anywhere get an automaton of their own, or they would multiply the others'
+            # Patterns that begin anywhere get their own automaton, or the other patterns would need many more
             # states.
             kind: [
                 Linear(f"(?m)^(?:{joined(group)})[ \t\r]*$".encode(), options)

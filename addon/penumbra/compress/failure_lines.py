@@ -280,7 +280,7 @@ class Missing:
         return sorted(chosen, key=lambda kind: kind.severity), again
 
     def needs(self, space: int) -> int:
-        """Return an upper limit, in bytes, of the size of the kinds that `fitting` returns."""
+        """Return a number of bytes that is enough for the kinds that `fitting` returns."""
         kinds, again = self.fitting(space)
         return _OVERHEAD + _AGAIN * bool(again) + sum(map(_needs, kinds))
 
@@ -449,7 +449,7 @@ def _noted(kind: LineKind) -> str:
 
 def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list[int]:
     """Return the positions of the critical lines with a failure or an error. `critical` has the positions of
-    all critical lines, if known."""
+    all critical lines; None if unknown."""
     positions = critical_lines(lines) if critical is None else critical
     critical_ones = ((position, encode(lines[position][:_LONGEST])) for position in positions)
     return [position for position, line in critical_ones if severity(line) <= Severity.ERROR]

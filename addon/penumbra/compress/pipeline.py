@@ -55,7 +55,7 @@ _WORTH = 100
 _EXCERPT = "excerpt"
 """The stage that may run on very large texts, unless an external compressor follows."""
 _BEGINNING = 20_000
-"""The number of characters at the beginning of a text that are searched for the signs of a diff."""
+"""The signs of a diff are searched for in this number of characters at the beginning of a text."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _ASKED = {"bash": "command", "other": "query"}
 """The argument that has a call's command or query, by the tool's category. For other categories, it is

@@ -28,7 +28,8 @@ class Loss(IntEnum):
     REVERSIBLE = 1
     """Nothing is lost. A legend in the text, or earlier text of the request, restores the original."""
     LOSSY = 2
-    """Content is left out. The original is stored under a reference if the model can ask for it."""
+    """Content is left out. If the model can ask for the original, the original is stored under a
+    reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class ShownBefore:
     facts: Container[bytes]
     """The facts that earlier results show (see the module `facts`)."""
     is_line: Callable[[str], bool]
-    """Returns whether an earlier result or call has a line. Blanks at its ends don't count."""
+    """Returns whether an earlier result or call has a line. Blanks at the ends of the line don't count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class ToolOutput:
     shown_before: Callable[[], ShownBefore | None] = lambda: None
     """A function that returns the texts that the conversation has shown before; None if unknown."""
     call: Callable[[], Call] | None = None
-    """A function that returns the classified call; None if each reader classifies the call itself."""
+    """A function that returns the classified call; None if the pipeline must classify the call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,9 @@ def _is_word(character: str) -> bool:
 
 
 def cut(text: str, first: int, last: int = 0) -> str:
-    """Return a text with its middle replaced by the number of omitted characters: `Born in [812 characters
-    left out] of May`. Cuts are between words if possible. If fewer than `LEAST_CUT` characters would be
-    omitted, the text stays unchanged."""
+    """Return a text with the number of omitted characters in place of its middle: `Born in [812 characters
+    left out] of May`. Cuts are mostly between words. If fewer than `LEAST_CUT` characters would be omitted,
+    the text stays unchanged."""
     start = word_end(text, first)
     end = len(text) - word_end(text[::-1], last) if last else len(text)
     if end - start < LEAST_CUT:

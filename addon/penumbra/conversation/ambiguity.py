@@ -37,7 +37,7 @@ _WAY = frozenset(
 _TEXT_WAY = _WAY | {"instructions", "system", "systeminstruction"}
 """Plain names of members that contain any text."""
 _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", "operation"))
-"""Plain names of the members of a message that contain no result."""
+"""Plain names of a message's members that contain no result."""
 _PAYLOAD = frozenset(("json", "response", "structuredcontent"))
 """Plain names of members with data of a tool. Names in such data are case-sensitive."""
 

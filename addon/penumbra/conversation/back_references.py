@@ -34,7 +34,7 @@ _MOST_COMPARED = 300_000
 _LONG = 2_000
 """The number of characters at the beginning of a text whose tokens are estimated first."""
 _NEAR = 9
-"""The number of lines after a hidden part that are searched for marks that may count hidden lines."""
+"""Marks that may count hidden lines are searched for in this number of lines after a hidden part."""
 _MARKER = re.compile(
     r"\[[0-9]+ lines?: same as (?:in \S|above|lines? [0-9]+(?: to [0-9]+)? above\])"
     r"|\[[0-9]+ lines? said before(?:, but for times)?\]"

@@ -40,7 +40,7 @@ class Prices:
     read: float
     write: float
     minimum: int
-    """The size in tokens of the smallest prompt that is cached."""
+    """A prompt of fewer tokens is not cached."""
     step: int
     """The number of tokens in a cached prefix is a multiple of this number."""
     life: float

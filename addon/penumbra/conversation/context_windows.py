@@ -70,7 +70,7 @@ class Bounds:
     body_bytes: int = 0
     """The bytes of a body."""
     again: bool = True
-    """True if a hidden request that was refused as too large may be sent again in a smaller form."""
+    """True if a smaller form of a hidden request may be sent after a refusal of the request as too large."""
     learn: Learn | None = None
 
     def left(self, usage: Mapping[str, int], body: bytes, *, elsewhere: bool) -> int | None:

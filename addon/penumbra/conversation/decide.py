@@ -78,7 +78,7 @@ class Inputs(Struct, frozen=True):
     shown: Remembered | None = None
     """The remembered names of paths and commands; None if names depend on the conversation."""
     gaps: Gaps | None = None
-    """Texts whose decisions the store may not have returned; None if the store has returned all decisions."""
+    """Says for which results the store may lack decisions; None if no decision is missing."""
     reopened: frozenset[bytes] = frozenset()
     """The keys of answered results that may get another form, because no part of the request is cached."""
     state: ConversationState = msgspec.field(default_factory=ConversationState)
@@ -91,7 +91,7 @@ class Inputs(Struct, frozen=True):
     is_recorded: bool = True
     """True if the store can keep decisions."""
     waits: bool = False
-    """True if the conversation has no injected tool yet, because it does not need the tool."""
+    """True if the conversation has no injected tool yet, because the tool is not needed."""
     outside: Outside = msgspec.field(default_factory=Outside)
     """New decisions about texts outside of tool results."""
     is_withdrawn: bool = False

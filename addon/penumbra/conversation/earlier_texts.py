@@ -206,7 +206,8 @@ class EarlierTexts:
 
     @property
     def is_simple(self) -> bool:
-        """Return whether the texts of the first messages depend only on these messages and on result ids."""
+        """Return whether the earlier texts depend only on the messages before them and on the ids of
+        results."""
         return self._compaction < 0 and not self.provider_results and not self.edited_calls
 
     def go_on_from(self, so_far: TextsSoFar) -> None:

@@ -334,8 +334,8 @@ class Engine:
         return self._projects.get(conversation, "")
 
     async def _watched(self, accepted: Accepted, inputs: Inputs, prepared: Prepared, turn: Turn) -> Accepted:
-        """Return the request with the functions that answer the model's calls for originals. Originals in the
-        request itself are found without the store."""
+        """Return the request with functions that find the originals for which the model asks. Originals in
+        the request itself are found without the store."""
         request, rewritten = accepted.request, accepted.rewritten
         results: tuple[ProviderResult, ...] = ()
         if prepared.threaded:

@@ -197,7 +197,7 @@ class _Selector:
         return settings.lossy != "off" and (self.inputs.references is not None or settings.lossy == "on")
 
     def instead(self, pending: _Pending) -> str:
-        """Return the text that is sent without a strategy, whose text must be smaller."""
+        """Return the text that is sent without a strategy, which has to make a smaller text."""
         return (self.overhead if pending.base.loss is Loss.LOSSY else "") + pending.base.text
 
     def asked(self, pending: _Pending, outcome: Outcome) -> Asked:

@@ -116,7 +116,7 @@ _MEASURED = re.compile(
     r"(?i)\b(?:median|mean|avg|average|min|max|best|worst|p[0-9]{2}|std(?:dev|ev)?|bench\w*|latency|throughput|real"
     r"|user|sys|elapsed)\b|/(?:op|s|sec|iter)\b"
 )
-"""Words of lines whose times are what the command was run for, such as benchmarks."""
+"""A line with such a word, as from a benchmark, keeps its times, because times are its purpose."""
 
 
 def _timeless(line: str) -> str:
@@ -163,7 +163,7 @@ class LineIndex:
     calls: NamedCalls = field(default_factory=NamedCalls)
     _texts: list[EarlierText] = field(default_factory=list)
     _latest: dict[str, int] = field(default_factory=dict)
-    """The latest position of each line among the lines of all texts, by the line without blanks around it."""
+    """For each line, without blanks around it, the latest position among the lines of all texts."""
     _before: dict[int, int] = field(default_factory=dict)
     """The previous position of a repeated line, by its position."""
     _timed: set[str] = field(default_factory=set)
@@ -234,7 +234,7 @@ class LineIndex:
         return not self._latest
 
     def found(self, bare: Sequence[str]) -> list[int]:
-        """Return the positions in `bare` of the long enough lines that an earlier text has."""
+        """Return the positions in `bare` of lines that are long enough and that an earlier text has."""
         latest = self._latest
         return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
 

@@ -35,7 +35,7 @@ _LEAST = 10
 
 
 class Extent(Enum):
-    """An `Extent` is the part of a request's texts to which all rules apply."""
+    """An `Extent` says to which of a request's texts all rules apply."""
 
     TRANSCRIPTS = "transcripts"
     """Messages with a transcript."""

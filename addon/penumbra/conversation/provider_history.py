@@ -25,7 +25,7 @@ from penumbra.store.exchanges import ProviderResult
 from penumbra.wire.document import Document
 
 _COMPACTIONS = {"compaction", "compaction_summary", "compaction_trigger", "context_compaction"}
-"""Types of items and content blocks that stand for all earlier items."""
+"""The types of items and content blocks that replace the whole history before them."""
 _BEGINNINGS = (b'"compaction', b'"context_compaction')
 _THINKING_ONLY = "clear_thinking_"
 """Edits whose type begins with this drop only reasoning."""

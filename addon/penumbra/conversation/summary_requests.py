@@ -206,7 +206,7 @@ def size_of(document: Document, format_name: str) -> int:
 
 
 def _groups(messages: Sequence[_Message]) -> list[range]:
-    """Return the groups of messages that stay or go together, such as calls and their results."""
+    """Return groups of messages that stay or go together, such as calls with their results."""
     groups: list[range] = []
     start = 0
     waiting: set[str] = set()

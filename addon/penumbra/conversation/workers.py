@@ -35,7 +35,7 @@ _M_ARENA_MAX = -8
 _ELDEST = 4
 """Of this many pieces, one is from the caller that has waited longest."""
 _MOST_COMPARED = 64
-"""At most this many addresses, and callers at each address, are compared, beginning with the longest wait."""
+"""At most this many addresses are compared, and callers at each address: those that have waited longest."""
 _LARGE = 1 << 20
 """The size in bytes of the smallest large piece."""
 _BEGUN = -1

@@ -81,8 +81,8 @@ class Expansions:
     async def look(
         self, format_name: str, document: Document, caller: Caller, chain: Chain | None = None
     ) -> KnownResponses | None:
-        """Look up the responses in a request. The request must be unchanged. Return None if responses of this
-        API can't be read. `chain` has the hashes of the request's messages, if they are known."""
+        """Look up the responses in a request, before any change of the request. Return None if responses of
+        this API can't be read. `chain` has the hashes of the request's messages, if they are known."""
         wire = FORMATS.get(format_name)
         if wire is None:
             _say_unread(format_name)

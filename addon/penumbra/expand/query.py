@@ -89,7 +89,7 @@ def page_bytes(max_output_bytes: int) -> int:
 
 
 def parse(arguments: str) -> Query | str:
-    """Return the query in a call's arguments (JSON), or a sentence about the error in them."""
+    """Return the query in a call's arguments (JSON), or a sentence about an error in the arguments."""
     try:
         value = decode(utf8(arguments))
     except NotJson:

@@ -1,6 +1,6 @@
 """This module limits the texts that answer the model's questions about originals. A client does not know
-about a hidden request, and can't help if the provider refuses it as too large. Penumbra therefore answers the
-question again with a smaller part, and at last with only a sentence."""
+about a hidden request, and can't help if the provider refuses the request as too large. Penumbra therefore
+answers the question again with a smaller part, and at last with only a sentence."""
 
 from __future__ import annotations
 

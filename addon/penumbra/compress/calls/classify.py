@@ -115,7 +115,7 @@ class Call:
 
     @cached_property
     def is_numbered(self) -> bool:
-        """True if numbers before the result's lines are taken for line numbers."""
+        """True if numbers before the result's lines count as line numbers."""
         if self.shell:
             return self.category == "edit" or any(part.numbers for part in self.parts)
         return self.category in _QUOTED

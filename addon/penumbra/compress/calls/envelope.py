@@ -33,7 +33,7 @@ class _Patterns:
 
     heads: re.Pattern[str]
     tails: Linear
-    """An RE2 pattern for a tail that ends with the text."""
+    """An RE2 pattern for a tail at the end of a text."""
     openings: frozenset[str]
     """Lines after which the output begins."""
     first_notice: re.Pattern[str]
@@ -190,8 +190,8 @@ def has_own_tags(text: str) -> bool:
 
 
 def _first_of_counted(text: str, number: re.Pattern[str]) -> int | None:
-    """Return the number of the first line if the numbers of all lines grow by one; otherwise None. Notes in
-    brackets may follow the lines."""
+    """Return the number of the first line if numbers grow by one from line to line; otherwise None. Below the
+    lines may be notes in brackets."""
     first = following = None
     lines = iter(text.split("\n"))
     for line in lines:

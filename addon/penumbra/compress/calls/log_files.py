@@ -83,7 +83,7 @@ def is_log(path: str, text: str) -> bool:
     of_logs = 0
     beginnings = [line[: table.beginning] for line in lines]
     for index in lines_with(table.anywhere, beginnings):
-        # Some patterns need a blank, for which a match in several lines accepts a line break.
+        # A pattern's blank may have matched a line break, so the line is searched again.
         of_logs += table.line.search(encode(beginnings[index])) is not None
         if of_logs >= wanted:
             return True

@@ -91,7 +91,7 @@ def _verbs() -> dict[str, VerbRule]:
 
 
 def first_of(arguments: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """Return the first member of `keys` that is a string or list and not empty; None if there is none."""
+    """Return the first value among `keys` that is a non-empty string or list; None without such a value."""
     for key in keys:
         value = arguments.get(key)
         if value and isinstance(value, str | list):

@@ -44,7 +44,7 @@ def _replaced(lines: list[str], gone: Container[int], marks: Mapping[int, Sequen
 
 @dataclass(slots=True)
 class Fold:
-    """A step that replaces the middle of each run of matching lines by one line with a count."""
+    """A step that writes one line with a count in place of the middle of each run of matching lines."""
 
     rule: FoldRule
     pattern: Pattern
@@ -132,7 +132,7 @@ def _tree(lines: list[str], fitting: Container[int]) -> list[tuple[int, int]]:
 
 
 def _values(matched: Sequence[tuple[int, re.Match[str]]]) -> dict[str, object]:
-    """Return the values for a mark: counts and the values of groups."""
+    """Return the values for a mark: the number of lines, and the named groups' texts."""
     values: dict[str, object] = {"n": len(matched)}
     first, last = matched[0][1], matched[-1][1]
     for name in first.re.groupindex:

@@ -199,7 +199,7 @@ def same(rule: SameRule, make: MakePattern) -> _Run:
 
 
 def drop(rule: DropRule, make: MakePattern) -> _Run:
-    """Return the step `drop`. The step removes decoration, and lines that a later line replaces."""
+    """Return the step `drop`. The step removes decoration, and lines for which a later line is enough."""
     pattern = make(rule.drop)
     ended = ended_of(rule, pattern, make)
 

@@ -36,7 +36,7 @@ class Step:
 
     loss: Loss
     run: Run
-    """The function of the step, which must not change the list that it takes."""
+    """The step's function. The function must not change the list of lines."""
     span: Span | None = None
     unless: Pattern | None = None
     """The step does not run if this matches any line of the text."""

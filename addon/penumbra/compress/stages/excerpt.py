@@ -62,8 +62,8 @@ _LIMITS = {
     Layout.REPORT: (32_000, 0),
     Layout.OTHER: (4_500, 30),
 }
-"""Two numbers for the usual limit of each kind of excerpt in standard mode, in bytes with the heading. The
-first is the smallest limit. For larger originals, the limit is the second number times the square root of the
+"""The usual limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is
+the smallest limit. For a large original, the limit is the second number times the square root of the
 original's bytes, up to `_MOST`. Beyond `facts.LONGEST`, the limit falls again."""
 _FILE_IN_AGGRESSIVE = (18_000, 80)
 """The limit of a file in aggressive mode, with two numbers as in `_LIMITS`. Other modes use `_FILE`."""

@@ -1,4 +1,4 @@
-"""This module writes JSON as rows with shortened cells, and finds rows unlike the others."""
+"""This module writes JSON as rows with shortened cells, and finds rows that differ from most rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW = 160
 """If all rows together may have at least this number of bytes each, rows are shortened further, so that all
 fit."""
 _SHORTEST = 20
-"""The least number of characters that a cut cell keeps."""
+"""A cut cell keeps at least this number of characters."""
 _NOTE = 29
 """The usual length in bytes of the mark for the missing part of a cell."""
 _HEADS = 3
@@ -28,7 +28,7 @@ _HEADS = 3
 _LOOKED_AT = 50
 """Separators are counted in this number of lines at the beginning."""
 _COLUMNS = 30
-"""The number of columns of a table that are compared."""
+"""At most this number of a table's columns is compared."""
 _FAR = 20
 """A number is odd if it is this many times further from the median than usual."""
 _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")

@@ -38,7 +38,7 @@ _COMPARED = re.compile(
     re.M,
 )
 _PASSES = 4
-"""The greatest number of passes. Deleting a sequence may form a new sequence."""
+"""A deletion may form a new sequence, so sequences are deleted in up to this number of passes."""
 _WIDEST = 400
 """No move to the right goes beyond this column."""
 _PAGE = 60
