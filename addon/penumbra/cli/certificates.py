@@ -73,7 +73,7 @@ def folder_in_use(confdir: str = DEFAULT, environment: Mapping[str, str] = os.en
 def with_bundle(ca: Path, extra: Iterable[Path] = ()) -> Certificates:
     """Return a CA certificate with its bundle, which is written if it is missing or outdated. A bundle that
     also contains the files in `extra` has another name. Programs use a bundle instead of their own
-    certificates. It must therefore contain the public certificates, too."""
+    certificates. A bundle must therefore contain the public certificates, too."""
     extra = [path for path in extra if path.parent != ca.parent]
     try:
         own = _certificates_in(ca)

@@ -1,6 +1,6 @@
 """This module limits the names in mitmproxy's certificates to the names for which the CA may sign.
 
-mitmproxy copies all names in the upstream's certificate. These may include names of hosts other than the
+mitmproxy copies all names in the upstream's certificate. These names may belong to other hosts than the
 API's. Clients refuse a certificate if the CA may not sign for one of its names.
 """
 

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Listening(Guarded):
-    """A child addon that reports if other machines can reach the proxy. It also refuses connections to
+    """A child addon that reports if other machines can reach the proxy. The addon also refuses connections to
     mitmweb through the proxy, because mitmweb would take their clients for clients on this machine."""
 
     def running(self) -> None:

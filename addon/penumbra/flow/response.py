@@ -85,7 +85,7 @@ class ResponseWay:
 
     async def begins(self, flow: Flow) -> None:
         """Take the head of a response. When any part of the response reaches the client, the decisions about
-        the request are final. They are therefore written first."""
+        the request are final. These decisions are therefore written first."""
         if (state := states.of(flow)) is not None:
             with _contained():
                 await state.handle.engine.stores.written()

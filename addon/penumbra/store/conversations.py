@@ -112,9 +112,9 @@ class Conversations:
         most. `start` is the key that `past` describes. The state under this key has no tool. If `past` has
         just found no state, `is_new` is true, and this call looks only in memory.
 
-        A state is usually written at most once a minute. It is written at once if `waits` is true, if `tool`,
-        `waits` or `life` has changed, or if decisions replaced earlier ones (`revised`). `Stores.written`
-        waits until the state is on disk or in the shared store.
+        A state is usually written at most once a minute. A state is written at once if `waits` is true, if
+        `tool`, `waits` or `life` has changed, or if decisions replaced earlier ones (`revised`).
+        `Stores.written` waits until the state is on disk or in the shared store.
         """
         now, keys = self.clock(), [key, start] if start else [key]
         known = self._table.recent(keys)

@@ -75,7 +75,7 @@ def _news(decision: Decision) -> News:
     if facts.how == "kept":
         return News.NOTHING
     is_made_again = facts.how in ("shortened", "duplicate") and not facts.skipped and not facts.asked
-    # Other proxies don't know the caller's earlier secrets, or whether a result was new.
+    # Other proxies know neither the caller's earlier secrets nor whether a result was new.
     knows_more = KNOWN_VALUE in facts.redactions or PLACEHOLDER_NOTE in facts.stages
     is_made_again = is_made_again and not knows_more
     return News.KEY if is_made_again else News.VALUE
