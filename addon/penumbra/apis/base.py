@@ -249,7 +249,7 @@ class Hidden(msgspec.Struct, frozen=True):
     before: tuple[bytes, ...]
     """The messages of the continued turns and of their results, in JSON."""
     last: bytes | None
-    """The assistant message of the last turn in JSON, with injected calls; None if there is no message."""
+    """The assistant message of the last turn as JSON, with injected calls; None if there is no message."""
     results: tuple[bytes, ...] = ()
     """The results, in the API's JSON, of the injected calls in `last`, which also has the client's calls."""
     signed: bool = False

@@ -112,7 +112,7 @@ class ResponsesFormat(ApiFormat):
             yield Part(Kind.TEXT, text, texts=(text,))
 
     def tool_arrays(self, document: Document) -> Iterator[Raw | None]:
-        """Yield the arrays that declare tools, in the request itself and in items. Codex uses such items."""
+        """Yield the arrays that declare tools, in the request itself and in items, as Codex writes them."""
         top = document.top
         yield top.get("tools")
         for value in document.items(top.get("input")):

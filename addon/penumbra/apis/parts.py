@@ -76,7 +76,7 @@ class OpenCalls:
 
 @dataclass(frozen=True, slots=True)
 class ResultText:
-    """A `ResultText` is one text of a tool result: a JSON string in the document that may be replaced."""
+    """A `ResultText` is one text of a tool result: a JSON string of the document, which may be replaced."""
 
     value: Raw
     call_id: str

@@ -153,7 +153,7 @@ _OUTPUTS = (
 
 
 _IN_CONTEXT = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
-"""The counts of all APIs that together count each input and output token of a turn once."""
+"""The names of counts in all APIs that, in one turn, together count each token once."""
 
 
 def context_tokens(metrics: Mapping[str, int]) -> int:
@@ -212,7 +212,7 @@ class EndingTable:
     """Paths to a stop reason. The first path that exists counts."""
     model: str = "model"
     choices: str = ""
-    """The name of the list of choices, each with a reason; empty if the API has no such list."""
+    """The name of the list of choices, each with a reason; empty if the API has no choices."""
 
 
 class EndingReader:

@@ -132,7 +132,7 @@ class _MessageKind(Enum):
     BY_MODEL = auto()
     WORDS = auto()
     RESULTS = auto()
-    """A text of the user that may contain results, or a command that the user ran."""
+    """The user's text may contain results, or a command that the user ran."""
 
 
 def _kind_of(document: Document, message: Raw) -> _MessageKind:

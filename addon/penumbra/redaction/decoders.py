@@ -206,8 +206,8 @@ def _end_of_row(data: bytes, row: re.Match[bytes]) -> int:
 
 
 def _rows(data: bytes, rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[View]:
-    """Yield the view of rows of dumps. A row has its beginning, start and end of the printed bytes, and the
-    decoded bytes."""
+    """Yield the view of rows of dumps. A row is a tuple: its beginning, start and end of the printed bytes,
+    and the decoded bytes."""
     made, last = Making(data), 0
     following = [*(row[0] for row in rows[1:]), len(data)]
     for (begin, start, end, octets), stop in zip(rows, following, strict=False):
@@ -361,7 +361,7 @@ def _quoted_printable(data: bytes) -> Iterator[View]:
 
 
 _NAMED = 64
-"""The number of bytes before a value that are searched for its name."""
+"""The name of a value is looked for in at most this number of bytes before the value."""
 _BAR = rb"(?:\||\xe2\x94\x82|\xe2\x94\x83|\xe2\x95\x91)"
 _ROW = re.compile(
     rb"^[ \t]{0,16}(" + _BAR + rb")([^\n]{3,4096}?)(" + _BAR + rb")[ \t]{0,8}\r?$", re.MULTILINE

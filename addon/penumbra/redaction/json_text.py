@@ -101,7 +101,7 @@ def _whole_escapes(data: bytes, first: int, start: int, end: int) -> tuple[int, 
 _PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):[a-z2-7]{6}\]")
 _WRAPPED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 _LEAST = 4
-"""The length in characters of the shortest string that may contain a secret."""
+"""A shorter string, in characters, is not searched by itself."""
 
 
 class Structured:

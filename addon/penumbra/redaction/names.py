@@ -285,7 +285,7 @@ class Names:
         return Name(Strength.STRONG, label)
 
     def _hint(self, words: list[str]) -> Name:
-        """Return the meaning of a name in which more words follow a word for a secret: `secret_wrapped`."""
+        """Return the meaning of a name such as `secret_wrapped`, where words follow a word for a secret."""
         if words[-1] in self._public_ends:
             return _NOTHING
         for word, before in zip(words[:-1], ["", *words], strict=False):

@@ -87,7 +87,7 @@ _OPEN = late(
     rb"([\[({])"
 )
 _OPEN_REACH = 256
-"""The number of bytes after a name that are searched for a bracket."""
+"""A bracket is looked for in at most this number of bytes after a name."""
 _WORDS_FOLLOW = (b"=(", b"%w[", b"%w(")
 """In the shell and in Ruby, a list with one of these beginnings has strings without quotes."""
 _QUOTED = late(_GAP + rb"[bruf]?({QUOTE})")
@@ -97,7 +97,7 @@ _BLANKS = late(rb"{QUOTE}?(?=[ \t\r\n])")
 _KEY = late(_GAP + rb"(?:{QUOTE})?:?[\w.@-]{1,80}(?:{QUOTE})?" + _GAP + rb"(?::|=>?)" + _GAP + rb"({QUOTE})")
 _MEMBERS_BELOW = late(rb"[\\\"']{0,4}:[ \t]{0,8}(?=\r?\n|\\{1,31}[nr])")
 _BELOW_REACH = 5
-"""The number of bytes after a name that are searched for its colon."""
+"""The colon is looked for in at most this number of bytes after a name."""
 _END_OF_LINE = (
     rb"(?=[ \t]{0,8}(?:" + QUOTE + rb")?[ \t]{0,8}(?:#[^\r\n]*|)(?:\r?\n|\\{1,31}[nr]|" + QUOTE + rb"|\Z))"
 )
@@ -253,7 +253,7 @@ _USER = re.compile(rb"(?i)user(?:[_-]?name)?[^\w\n]{1,12}\Z")
 _SHA1 = re.compile(rb"[0-9a-f]{40}")
 _LONGEST_SLOGAN = 80
 _USER_REACH = 160
-"""The number of bytes before a password that are searched for its user."""
+"""The user is looked for in at most this number of bytes before a password."""
 _NAMED_AGAIN = re.compile(rb"[(\[{]{0,4}([A-Za-z_][\w.-]{1,40})[=:]")
 _BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")

@@ -187,8 +187,7 @@ _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
 )
-"""Each anchor is a word with the character or characters that may end its cell. Words alone occur in too many
-lines."""
+"""Each anchor is a word with a text that may end its cell. Words alone occur in too many lines."""
 _BREAK = late(rb"{BREAK}")
 _BEGINS = (
     *(b"\\n", b"<pre>", b"<code>", b"'"),

@@ -95,7 +95,7 @@ _PAIR = _late(
     rb"UE)(?:[\\\"']{0,40}\s{0,3}[:=]\s{0,3}|(?<=--value) )({QUOTE})?"
 )
 _PAIR_REACH = 600
-"""The number of bytes after a name that are searched for the word `value` of a pair."""
+"""The word `value` of a pair is looked for in at most this number of bytes after a name."""
 _ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(", b"{", b" ")
 _QUOTE_BEGINS = (b'"', b"\\")
 _APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
@@ -104,7 +104,7 @@ _NESTED = late(
     rb"|raw)(?=\\{0,31}[\"']))\\{0,31}[\"'`]?\s{0,3}[:=]\s{0,3}({QUOTE})"
 )
 _NESTED_REACH = 48
-"""The number of bytes after a name that are searched for the brace of a nested object."""
+"""The brace of a nested object is looked for in at most this number of bytes after a name."""
 _APART = late(
     rb"(\\{0,31}[`\"'][ ](?:is (?:now |set to )?|was |to |as |(?=\\{0,31}[\"']))|[ ](?:is:? |was:? |are:? "
     rb"|to (?=[^ \n]{0,60}[0-9]))(?:now |set to )?|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_"

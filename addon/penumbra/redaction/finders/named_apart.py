@@ -25,7 +25,7 @@ from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.values import Style
 
 _REACH = 600
-"""The number of bytes on each side of a value that are searched for its name."""
+"""The name of a value is looked for in at most this number of bytes on each side."""
 _LINES = 10
 _QUOTES = b"\"'\\`"
 _LETTERS = bytes(byte for byte in range(256) if chr(byte).isalpha())
@@ -234,7 +234,7 @@ def _judge(written: bytes) -> Name:
 
 
 _STATEMENT_REACH = 240
-"""The number of bytes before a default that are searched for its name."""
+"""The name of a default is looked for in at most this number of bytes before the default."""
 _LONGEST_TAG = 600
 
 _OPERATORS = _WORDS["fallback_operators"].split()

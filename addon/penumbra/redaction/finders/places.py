@@ -76,7 +76,7 @@ _BY_FILE = {
 _MOST_ODD_LINES = 10
 """The greatest number of consecutive lines without a user in a list. Such lines may be empty."""
 _LONGEST_BEGINNING = 128
-"""The greatest number of bytes before an anchor that are searched for the beginning of its line."""
+"""The beginning of a line is looked for in at most this number of bytes before an anchor."""
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
 _ROLES = (b"monitorrole", b"controlrole")
 _USER = re.compile(rb"\"[a-z][a-z0-9_.@-]*\\{0,31}\" ")
@@ -97,7 +97,7 @@ def _lists(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 
 def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, None, int]:
-    """Yield the passwords in the lines after the name of their file. Return the end of the lines."""
+    """Yield the passwords in the lines below the name of a file. Return the end of the lines."""
     grep = _IN_FRONT.match(data, at)
     if grep is not None:
         yield from _found(data, form.match(data, grep.end()), Style.ENV)

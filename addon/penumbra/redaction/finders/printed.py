@@ -188,7 +188,7 @@ _WEAK_SIGNS = (b"# ", b"% ", b"> ")
 _BEFORE = ("sudo", "env", "curl")
 """Further programs: a weak sign before one of these names counts as a prompt."""
 _REACH = 240
-"""The number of bytes before a prompt's sign that are searched for the beginning of its line."""
+"""The beginning of a line is looked for in at most this number of bytes before a prompt's sign."""
 _TAG = b">"
 """A prompt may follow an HTML tag, which ends with this byte."""
 _QUOTES = (b'"', b"'", b"`")

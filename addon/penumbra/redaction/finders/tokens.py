@@ -116,10 +116,10 @@ def _is_random_tail(tail: bytes, prefix: str) -> bool:
 _LINE = re.compile(rb"(?:\r?\n|\\{1,31}n)([A-Za-z0-9+/_.-]{1,4096}={0,2})(?=\r?\n|[\"'\\]|\Z)")
 _HEX_END = re.compile(rb"[0-9a-f]*\Z")
 _NEAR = 2_000
-"""The greatest number of bytes before a word that are searched for the beginning of its line."""
+"""The beginning of a line is looked for in at most this number of bytes before a word."""
 _LONGEST_BEGINNING = 64
 _LEAST_WIDTH = 40
-"""The smallest number of columns in a line that a terminal or a mail program may have broken."""
+"""A terminal or mail program has not broken a line with fewer columns."""
 _ARMOUR_WIDTHS = (64, 76)
 _ARMOUR_REACH = 128
 _ARMOURED = re.compile(
@@ -229,7 +229,7 @@ _WORDS_OF_IDENTIFIER = 3
 _QUOTES = (b'"', b"'", b"`")
 _BRACKETS = {b"}": b"{", b"]": b"[", b")": b"("}
 _LINE_REACH = 300
-"""The greatest number of bytes before a value that are searched for an opening bracket."""
+"""An opening bracket is looked for in at most this number of bytes before a value."""
 _BEGINNING = 600
 """The first bytes after an anchor, up to this number, show whether a long value is random."""
 _LOOK = 256
