@@ -20,11 +20,11 @@ from penumbra import rules
 from penumbra.linear import NOWHERE, Linear, lines_with, quiet
 
 _LINE_LIMIT = 4_000
-"""The number of characters at the beginning of a line that are searched."""
+"""At most this number of characters at the beginning of a line is searched."""
 _LAST = 2_000
 """The summary of a test run is searched for in this number of bytes at the end."""
 _LONGEST_REPORT = 300
-"""The number of characters at the beginning of a line that are searched for a report."""
+"""A report is searched for in this number of characters at the beginning of a line."""
 _MEMORY = 1 << 25
 """The greatest size in bytes of a pattern's automaton. If an automaton needs more memory, RE2 searches more
 slowly."""
@@ -46,7 +46,7 @@ class Severity(IntEnum):
 
 
 class _Mark(IntEnum):
-    """A property of a line. The value is the place of the property's pattern in `_Patterns.marks`."""
+    """A property of a line, with the position of the property's pattern in `_Patterns.marks`."""
 
     PASSED = 0
     FAILED_TOO = 1

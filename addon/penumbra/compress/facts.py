@@ -123,7 +123,8 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
 
 
 def _by_piece(pieces: Iterable[bytes], of: _Find) -> dict[bytes, tuple[bytes, ...]]:
-    """Return what `of` finds, by the piece. Findings in short pieces are cached."""
+    """Return, for each piece in which `of` finds something, what `of` finds. Findings in short pieces are
+    cached."""
     cached = _CACHED[of]
     return {
         piece: found for piece in pieces if (found := cached(piece) if len(piece) <= _LONGEST else of(piece))

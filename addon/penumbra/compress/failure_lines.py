@@ -97,8 +97,8 @@ class LineKind:
 
     @property
     def place(self) -> bytes:
-        """The file that the heading names, or the first line without a heading. Without a file, the
-        heading."""
+        """The file that the heading (or, if there is none, the first line) names; the heading if no file is
+        named."""
         found = _PLACE.match(self.above or self.line)
         return found[1] if found else self.above
 
@@ -259,8 +259,8 @@ class Missing:
     """A `Missing` has the failure lines that are not in the shown part of a text."""
 
     levels: list[list[LineKind]]
-    """The kinds at each level. Each later level merges kinds. If there are few lines, each line is a kind of
-    its own at the first level."""
+    """The kinds at each level. Each later level merges kinds. At the first level, each line is a kind of its
+    own if there are few lines."""
 
     def __bool__(self) -> bool:
         return bool(self.levels[-1])

@@ -58,8 +58,7 @@ _BEGINNING = 20_000
 """The signs of a diff are searched for in this number of characters at the beginning of a text."""
 _DIFF = re.compile(r"^(?:diff --git |@@ -[0-9]|--- \S.*\n\+\+\+ \S)", re.MULTILINE)
 _ASKED = {"bash": "command", "other": "query"}
-"""The argument that has a call's command or query, by the tool's category. For other categories, it is
-`path`."""
+"""The argument that has a call's command or query, by the tool's category. Other categories have `path`."""
 _NOTHING_TO_DO = "nothing to do"
 _NOT_QUOTED = "not for text that is quoted later (of reads and edits)"
 _log = logging.getLogger(__name__)
@@ -295,7 +294,7 @@ class _Run:
                 self.bare = self.text
 
     def apply(self, name: str, loss: Loss, transform: Callable[[Text], str | None]) -> None:
-        """Run a transform, and keep its output unless the output has more bytes."""
+        """Run a transform. Keep its output if the output has no more bytes than the text."""
         made = self._made(name, transform)
         if made is None or made == self.text:
             return

@@ -61,7 +61,7 @@ class Policy:
     """The wanted size as a fraction of the original size. Excerpts, except those of files that were read,
     have at most this fraction or 1,000 bytes."""
     overhead: str = ""
-    """The text that precedes a lossy form and counts for its size."""
+    """The text before a lossy form. Its bytes count as a part of the form."""
     for_others: bool = False
     """True if an external compressor will shorten the text. The pipeline then makes no excerpt."""
 

@@ -217,7 +217,7 @@ class Selection:
             if self.shown[unit] or self._is_blank_alone(unit):
                 continue
             now = -self._value(unit)
-            # Meanwhile chosen units may show the same facts, so the value may be smaller now.
+            # Since this value was computed, units with the same facts may have been shown.
             if now > value and heap and now > heap[0][0]:
                 heapq.heappush(heap, (now, unit))
             elif (cost := self._cost(unit)) > self.left:

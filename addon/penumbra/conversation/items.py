@@ -172,7 +172,7 @@ def _call(passage: Passage) -> ToolCall | None:
 def with_user_text(
     document: Document, passages: Iterable[Passage], texts: list[ResultText]
 ) -> list[ResultText]:
-    """Return the texts of a message's results, and of the results in the user's text, in order."""
+    """Return in order the texts of a message's results and the results within the user's text."""
     certain = [
         ResultText(passage.value, "", _call(passage), False, passage.turn, part=(passage.start, passage.end))
         for passage in passages

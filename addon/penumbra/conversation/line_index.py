@@ -65,8 +65,8 @@ def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]
 
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
-    """Return, for each line, the number of the equal line in the original, counted from 1. Numbers rise from
-    line to line. A line without an equal line after the previous place gets 0."""
+    """Return, for each line, the number of an equal line in the original, counted from 1. Each number is
+    higher than the numbers before; 0 if no equal line is left."""
     wanted = {line.rstrip() for line in lines if line is not None}
     places: dict[str, list[int]] = defaultdict(list)
     for position in range(len(original) - 1, -1, -1):
@@ -259,7 +259,7 @@ class LineIndex:
         return ShownBefore(self._facts, self._is_shown)
 
     def _is_shown(self, bare: str) -> bool:
-        """Return whether an earlier text has the stripped line `bare`, perhaps with other times."""
+        """Return whether an earlier text has the stripped line `bare`. Times in the line may differ."""
         if len(bare) < LEAST_CHARACTERS:
             return False
         return bare in self._latest or _timeless(bare) in self._timed

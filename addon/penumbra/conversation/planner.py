@@ -519,7 +519,7 @@ class Planner:
 
 
 def end_of_seen(request: Request) -> int:
-    """Return the offset at which the messages end that the provider has seen before."""
+    """Return the offset of the end of the messages that the provider has seen before."""
     items = request.document.items(request.conversation.messages)
     last = min(max(request.conversation.last_response - 1, 0), len(items) - 1)
     return request.document.place(items[last])[1] if items else 0

@@ -230,7 +230,7 @@ def start(request: Request) -> bytes:
 
 
 def answered(request: Request) -> Iterator[bytes]:
-    """Return the keys of the results that a response follows, and which were therefore sent."""
+    """Return the keys of the results that a response follows. Such results were sent."""
     last = request.conversation.last_response
     return (item.key for item in request.items if item.result.turn <= last)
 
@@ -310,7 +310,7 @@ def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | No
     space = size
     if not summary.shares_cache:
         space = max(summary_requests.BUDGET, int(window.believed * BYTES_PER_TOKEN / 2))
-    # `window.believed` is missing here, because it is only what clients expect.
+    # `window.believed`, the size that clients expect, is no limit of the provider.
     limit = min(filter(None, (limits.tokens, limits.window, window.tokens)), default=0)
     if 0 < limit < len(body):
         # A token has more than one byte, so most requests need no count.

@@ -76,8 +76,8 @@ def _plain(text: str, limit: int) -> str | None:
 
 
 def _object(document: Document, text: str, limit: int) -> str | None:
-    """Return the object with markers in place of as few of its largest values as needed. If that is not
-    enough, return an object with the first members. Return None if both fail."""
+    """Return the object with markers in place of its largest values, only as many as needed. If all markers
+    are not enough, return an object with the first members. Return None if both fail."""
     members = document.members(document.root)
     notes: dict[str, object] = {"truncated": True, "originalLength": len(text)}
     if notes.keys() & members.keys():

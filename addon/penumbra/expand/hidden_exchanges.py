@@ -1,9 +1,9 @@
 """This module puts hidden exchanges (calls of the injected tool and their results) back into later
 requests.
 
-The provider then gets the cached prefix, to which signed reasoning is bound, and the model the texts that it
-has read. If a response is unknown or edited, its exchange is not put back. Reasoning after such an exchange
-is dropped as far as the API allows.
+The provider then gets the cached prefix, to which signed reasoning is bound, and the model still has the
+texts that it has read. If a response is unknown or edited, its exchange is not put back. Reasoning after such
+an exchange is dropped as far as the API allows.
 """
 
 from __future__ import annotations
@@ -262,8 +262,8 @@ class Prepared:
 
     @property
     def scopes(self) -> tuple[bytes, ...]:
-        """Return the scopes of the request's originals: its conversation's, and its session's if it names
-        one."""
+        """Return the scopes of the request's originals: the conversation's scope and, if a session is named,
+        the session's."""
         shared = self.caller.shared
         return (self.references.scope, shared) if shared else (self.references.scope,)
 

@@ -196,7 +196,7 @@ class _Numbering(NamedTuple):
 def _page(
     text: str, start: int, end: int, query: Query, tool: str, page_bytes: int, count: _Numbering
 ) -> str:
-    """Return as much of the text from `start` on as fits, mostly in whole lines, and a hint for more."""
+    """Return as much of the text after `start` as fits, mostly in whole lines, and a hint how to get more."""
 
     def line_at(offset: int) -> int:
         """Return the number of the line that contains a character. A line break is part of the line before

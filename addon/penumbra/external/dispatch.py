@@ -63,8 +63,8 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A `Model` is the model that reads a result. `read` and `write` are the prices of its prompt cache as
-    fractions of the price of an input token."""
+    """A `Model` is the model that reads a result. `read` and `write` are prices of the model's prompt cache,
+    as fractions of an input token's price."""
 
     model: str = ""
     read: float = 0.1
@@ -404,8 +404,7 @@ def _clean(text: str, protects: bool, ask: Job) -> str:
 
 
 def _judged(text: str, ask: Job, how: str) -> Outcome:
-    """Return the text as an outcome if the text with its prefix is smaller in bytes and in estimated
-    tokens."""
+    """Return the text as an outcome if, with its prefix, the text has fewer bytes and estimated tokens."""
     if not text.strip():
         return Outcome(None, "not smaller")
     whole = ask.overhead + text

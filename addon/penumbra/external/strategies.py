@@ -422,7 +422,7 @@ class Strategy:
     name: str
     """The name in the settings."""
     identity: str
-    """A text that differs if responses may differ, for keys of stored responses."""
+    """A text for the keys of stored responses. Strategies with different responses have different texts."""
     contract: Contract | None = None
     """The API of the service; None if no service is called."""
     address: str = ""

@@ -46,7 +46,7 @@ class Call:
     path: str = ""
     """The file that the call read or edited, or the folder that it searched; empty if unknown."""
     mixed: bool = False
-    """True if several commands without a common family wrote the output, unless all of them show files."""
+    """True if several commands without a common family wrote the output, and not all of them show files."""
     shell: bool = False
     """True if the call ran a command line."""
     cut: bool = False

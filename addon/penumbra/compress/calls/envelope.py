@@ -15,11 +15,12 @@ from penumbra.compress.size import encode, size
 from penumbra.linear import Linear
 
 MAX_LINES = 16
-"""At most this many lines are split off at the beginning, and at the end."""
+"""At most this number of lines is split off at each end."""
 TAIL_WINDOW = 1_000
 """A tail pattern is searched for in this number of characters before the end."""
 _NOTICES = 4
-"""At most this number of the agent's notices that it has cut a text is repeated below the text."""
+"""Below a text, at most this number of notices is repeated with which the agent says that it has cut the
+text."""
 
 _LONGEST_NAMING = 800
 """A longer line, in characters, does not count as the line that names the edited file."""
@@ -228,8 +229,8 @@ def tells_failure(head: str, tail: str) -> bool:
 
 
 def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
-    """Return `text`, the shortened form of `whole`. If the agent had cut `whole`, a line below says so, if
-    the line fits into `space` bytes. The line repeats notices that neither `text` nor `around` has."""
+    """Return `text`, the shortened form of `whole`. If the agent had cut `whole` and `space` bytes are
+    enough, a line below says so. The line repeats notices that neither `text` nor `around` has."""
     notices = dict.fromkeys(notice[0] for notice in _patterns().cut.finditer(whole)) if is_cut(whole) else {}
     if not notices:
         return text

@@ -20,8 +20,8 @@ class TokenKind(Enum):
     OPERATOR = auto()
     """`&&`, `||`, `|&`, `;;`, `;&`, `;;&`, `;`, `|`, `&`, `(`, `)` or a newline."""
     REDIRECT = auto()
-    """A redirect. `text` is `1>`, `2>` or `<`. `target` is the next word, with `&` before a descriptor, or
-    empty."""
+    """A redirect. `text` is `1>`, `2>` or `<`. `target` is the next word, with `&` before a file descriptor;
+    empty without a word."""
 
 
 class Token(NamedTuple):

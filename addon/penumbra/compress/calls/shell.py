@@ -32,7 +32,7 @@ MAX_DEPTH = 8
 _MOST_FED = 16
 """The greatest number of commands in `Part.fed`."""
 MAX_TOKENS = 5_000
-"""The greatest number of words and operators of a command line that are parsed."""
+"""At most this number of a command line's words and operators is parsed."""
 _REMEMBERED = 64
 """The number of command lines whose commands are cached."""
 _SHORT_LINE = 4_000

@@ -14,7 +14,7 @@ from penumbra.linear import Linear
 from penumbra.rule_schemas.tool_rules import Category, UnknownToolRule
 
 _LOOKED_AT = 1_000
-"""The number of characters at the beginning of an argument that are examined."""
+"""At most this number of characters at the beginning of an argument is examined."""
 _LONGEST_NAME = 200
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
@@ -66,7 +66,7 @@ def _text(value: Any) -> str | None:
         value = value[0]
     if isinstance(value, str):
         return value[:_LOOKED_AT] or None
-    # For any other value, it counts only that there is one.
+    # The content of any other value does not matter.
     return None if value is None or value is False or value in ([], {}) else ""
 
 

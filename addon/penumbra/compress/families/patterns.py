@@ -157,7 +157,7 @@ def unended(
     lines: Sequence[str], begun: Mapping[int, re.Match[str]], ended: Pattern | None
 ) -> Mapping[int, re.Match[str]]:
     """Return the last line of each task that no later line ends. In both patterns, the group `of` names the
-    task, and lines without it are ignored. A group `at` is the task's progress as a number. If the number
+    task. Lines without this group are ignored. A group `at` is the task's progress as a number. If the number
     falls, the task has begun again."""
     if ended is None or not begun:
         return {}

@@ -1,4 +1,4 @@
-"""This module has the stages that write a size in place of binary, hex or base64 data."""
+"""This module has the stages that replace binary, hex or base64 data by the size of the data."""
 
 from __future__ import annotations
 

@@ -243,8 +243,8 @@ def _failures(data: bytes, kind: Layout, source: Source, above: Callable[[int], 
 
 
 def _without_quotations(data: bytes, kind: Layout, source: Source) -> bytes:
-    """Return the text with dots in place of numbered code. In lists, dots also replace names of files, and in
-    JSON prose. The length stays the same."""
+    """Return the text with dots in place of numbered code. In lists, dots also replace names of files. In
+    JSON, dots also replace prose. The length stays the same."""
     data = _FRAMES.sub(_blank, data)
     if kind is Layout.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
