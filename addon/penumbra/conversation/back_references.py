@@ -60,7 +60,7 @@ class _Reference:
     """The position after the last line."""
     earlier: EarlierText
     place: int
-    """The position in the earlier text of the line that equals the first line."""
+    """The position of the first line's equal in the earlier text."""
     name: CallName | None = None
 
     @property
@@ -242,8 +242,8 @@ class _Search:
                 yield _Reference(begin, stop, part.earlier, part.place + begin - part.start)
 
     def _before_title(self, start: int, end: int) -> int:
-        """Return the position of the line that introduces the lines after `end`; `end` if there is none. The
-        line ends with a colon or is alone between empty lines."""
+        """Return the position of the line that introduces the lines after `end`: it ends with a colon or is
+        alone between empty lines. Return `end` if there is no such line."""
         lines = self.read.lines
         last = max((at for at in range(start, end) if lines[at].strip()), default=start)
         is_alone = last > 0 and not lines[last - 1].strip() and not lines[last + 1].strip()

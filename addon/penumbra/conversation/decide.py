@@ -339,7 +339,8 @@ class Decider:
     def _by_reference(
         self, item: Item, shortened: Shortened, policy: Policy
     ) -> tuple[Shortened, tuple[str, ...]]:
-        """Return the text with references in place of repeated parts, and the keys of the texts they name."""
+        """Return the text with references in place of repeated parts, and the keys of the texts that these
+        name."""
         if policy.mode not in (Mode.STANDARD, Mode.AGGRESSIVE):
             return shortened, ()
         # `min_bytes` applies to references, too.

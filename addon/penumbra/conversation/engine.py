@@ -236,8 +236,8 @@ class Engine:
         return accepted
 
     async def _prepare(self, incoming: Incoming, inputs: Inputs, turn: Turn) -> Prepared | None:
-        """Put the injected tool and hidden exchanges into the request. Return None if no call of the tool can
-        come."""
+        """Put the injected tool and hidden exchanges into the request. Return None if the model can't call
+        the tool."""
         request, responses = inputs.request, inputs.responses
         if responses is None:
             return None

@@ -134,7 +134,7 @@ class Expansions:
         conditions: Conditions,
         before: Chain | None,
     ) -> Prepared | None:
-        """Declare the tool and put hidden exchanges back. Return None in the cases of `prepare`."""
+        """Declare the tool and put hidden exchanges back. Return None as `prepare` does."""
         wire, caller, owner = known.wire, known.caller, known.owner
         history, named, past = known.history, known.named, known.past
         tools = wire.tools(document)

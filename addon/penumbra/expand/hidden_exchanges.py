@@ -74,8 +74,8 @@ class KnownResponses:
     orphaned: tuple[int, ...] = ()
     """Indexes of messages with the reasoning of broken-off responses."""
     last_turn: str = ""
-    """The id of the last hidden turn of the response whose id the provider compares; empty without such a
-    turn."""
+    """The id that the provider expects for the response that the request names, if the response has hidden
+    turns; otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True)

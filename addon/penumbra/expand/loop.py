@@ -121,7 +121,7 @@ class ToolLoop:
 
     @property
     def is_delayed(self) -> bool:
-        """Return whether the client gets no bytes for now and needs a keep-alive."""
+        """Return whether the client needs a keep-alive, because it gets no bytes for now."""
         return not self._broken and (self.rounds > 0 or self._response.is_delayed)
 
     def feed(self, data: bytes) -> bytes:

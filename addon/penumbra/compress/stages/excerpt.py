@@ -105,8 +105,8 @@ _PROSE = 200
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """A string with such a key is the output of a program."""
 _HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
-"""The percentage of the limit for each kind of part: beginning, end, lines about a program's end, failures,
-definitions, headings, odd rows."""
+"""The percentages of the limit for the beginning, the end, lines about a program's end, failures,
+definitions, headings, and odd rows."""
 _ENDS_OF_FILE = 10, 6
 """The percentages of the limit for the beginning and the end of a file."""
 _DIFFERING = 75
@@ -120,8 +120,8 @@ _USED = 84
 """The percentage of the limit for the shown lines of a file."""
 _WORTH_IT = {Layout.DIFF: 0.5, Layout.OTHER: 0.5, Layout.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
-"""An excerpt's limit is at most this fraction of the text, by kind. A larger excerpt would save less than the
-model's question for a missing part would cost."""
+"""An excerpt's limit is at most this fraction of the text, by kind. A larger excerpt would save less than it
+costs if the model asks for a missing part."""
 _LEAST = 1_000
 """The smallest limit in bytes that `target_ratio` can give."""
 _COLUMNS_ONCE = re.compile(rb"^\[(.*) in each of the next [0-9]+ lines?\]$")
@@ -392,8 +392,8 @@ class _Parts:
 
     @cached_property
     def _numbered(self) -> tuple[Sequence[int], list[str], str]:
-        """The numbers of a file's lines, the lines without numbers, and ` of this output` if the numbers may
-        be other than the file's."""
+        """The numbers of lines, the lines without their numbers, and a text: ` of this output` if the numbers
+        may differ from the file's, otherwise empty."""
         numbers, contents = line_numbers.split(self._text)
         if line_numbers.separator_of(self._lines):
             return numbers, contents, ""

@@ -24,8 +24,8 @@ _EMPTY_LINES = re.compile(r"\n(?:\r?\n)+(\r?)\n")
 
 
 def fold(text: str) -> str | None:
-    """Return the text with counts in place of repetitions; None if no count would be shorter or the text
-    already has such markers."""
+    """Return the text with counts in place of repetitions; None if no count would be shorter, or if the text
+    already has counts."""
     lines = Text.of(text).lines
     starts = _starts(lines)
     if not starts or (" more time" in text and any(map(_counts, lines))):
@@ -48,7 +48,7 @@ def fold(text: str) -> str | None:
 
 def _starts(lines: list[str]) -> list[int]:
     """Return the positions at which cycles may begin, in order. In a cycle's first repeat, each line equals a
-    line shortly before. So a cycle begins at most n lines before a run of n lines of this kind."""
+    line shortly before. Before n consecutive lines of this kind, a cycle begins at most n lines earlier."""
     last: dict[str, int] = {}
     again: list[int] = []
     several = {line for line, times in Counter(lines).items() if times > 1}

@@ -111,8 +111,8 @@ def above(flags: LineFlags) -> dict[int, int]:
 
 
 def places(flags: LineFlags, above: Mapping[int, int]) -> dict[int, int]:
-    """Map each heading to the line that completes it. A title's completing line is the line directly below,
-    if that has a place in a file. A commit's is its subject. A list item's is the line with its name."""
+    """Map each heading to the line that completes it. A title is completed by the line directly below with a
+    place in a file, a commit by its subject, and a list item by the line with its name."""
     lines = flags.lines
     found: dict[int, int] = {}
     seen: set[int] = set()

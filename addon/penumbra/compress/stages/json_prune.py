@@ -27,8 +27,7 @@ _TEXT = msgspec.json.Decoder(str)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
 _LONGEST_NAME, _NAMES = 120, 4
-"""A value of at most `_LONGEST_NAME` characters may name its object. At most `_NAMES` values of an object
-do."""
+"""A value of at most `_LONGEST_NAME` characters may name its object. An object has at most `_NAMES` names."""
 _WHOLE, _STRING = 40, 300
 """An array or object of at most `_WHOLE` characters, or a string of at most `_STRING`, is one unit."""
 _DEEPEST = 64

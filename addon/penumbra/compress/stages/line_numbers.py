@@ -262,7 +262,7 @@ def _separator(head: str) -> str:
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """Return whether the blanks after the colons are the code's own, even indentation."""
+    """Return whether the blanks after the colons are the code's indentation, which is then an even number."""
     matches = [match for match in map(_AFTER_COLON.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
         # The read tool wrote a blank after the colon of an empty line.

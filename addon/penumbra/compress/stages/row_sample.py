@@ -115,7 +115,7 @@ def odd(lines: Sequence[str]) -> list[int]:
 
 
 def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> list[int]:
-    """Return the position of each odd row once per odd cell. The list is empty if the rows are no table."""
+    """Return the position of each row, once for each odd cell of the row; empty if the rows are no table."""
     if len(rows) < _LEAST_ROWS:
         return []
     width = Counter(map(len, rows.values())).most_common(1)[0]
@@ -194,8 +194,8 @@ def _short(row: str, longest: int) -> str:
 
 
 def _in_part(row: str, above: str, longest: int) -> str:
-    """Return a row in about `longest` characters. A cell with JSON stays JSON if it fits when the members
-    that the row `above` also has are left out."""
+    """Return a row in about `longest` characters. A cell with JSON stays JSON if it fits without the members
+    that also stand in the row `above`."""
     short = _short(row, longest)
     if short is row:
         return row

@@ -128,7 +128,7 @@ def ungroup(text: str) -> str:
 
 def _paths(lines: list[str]) -> list[str]:
     """Return the file name at the beginning of each line; empty if there is none. Names in hits are found
-    first, because they help to find the names in lines around hits."""
+    first, because lines around hits are recognised by these names."""
     beginnings = [found[1] if found else "" for found in map(_HIT.match, lines)]
     files = {name for name in set(beginnings) if name and _is_path(name)}
     paths = [name if name in files else "" for name in beginnings]
