@@ -77,11 +77,12 @@ for line in sys.stdin:
 LEADER = """
 import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-signal.signal(signal.SIGINT, signal.SIG_DFL)
+for number in signal.SIGINT, signal.SIGQUIT:
+    signal.signal(number, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])
 """
 """A program that takes the terminal as its own, and becomes the given program. Tests that run in the background
-may have inherited that SIGINT is ignored."""
+may have inherited that SIGINT and SIGQUIT are ignored."""
 
 
 class Terminal:
