@@ -1,4 +1,4 @@
-"""Penumbra: smaller and safer requests for LLM agents, below TLS, as a mitmproxy addon."""
+"""Penumbra is a mitmproxy addon that makes the decrypted requests of LLM agents smaller and safer."""
 
 from collections.abc import Iterable
 

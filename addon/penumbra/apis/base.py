@@ -114,7 +114,8 @@ class Failure:
     """The reason why a continuation failed."""
 
     status: int | None
-    """HTTP status; None if there was no response."""
+    """HTTP status; None if there was no response, or if the response was a stream that failed or ended
+    early."""
     body: bytes
     """The decoded body of this response, or the error event."""
     message: str
@@ -152,7 +153,7 @@ class Turn:
     tokens: tuple[str, ...] = ()
     """Hashes of the calls, as in `Visible.tokens`. Hashes replace ids that are missing or not unique."""
     made: tuple[MadeCall, ...] = ()
-    """The calls whose results a later request may have without the calls themselves."""
+    """The calls of this turn. A later request may have their results and lack the calls."""
     text: str = ""
     """The visible text."""
     signatures: tuple[str, ...] = ()
@@ -166,11 +167,12 @@ class Turn:
     failure: Failure | None = None
     """An error that the client did not get, because it belongs to a hidden request; None if there is none."""
     continuable: bool = True
-    """True if results can be added after this turn. False after a refusal or with several choices."""
+    """True if results can be added after this turn. The field is False after a refusal or with several
+    choices."""
     response_id: str = ""
     """The provider's id of this response."""
     item: str = ""
-    """The id of the last item that the client sees. Empty if requests can't refer to items by id."""
+    """The id of the last item that the client sees; empty if requests can't refer to items by id."""
     usage: Mapping[str, int] = field(default_factory=dict)
     """The turn's token counts, under the provider's names. Nested counts have names such as `outer.inner`."""
     ending: Ending = field(default_factory=Ending)
@@ -262,7 +264,8 @@ class Hidden(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A piece of reasoning in a request. The API refuses reasoning at the end of a response."""
+    """A piece of reasoning in a request. Some APIs refuse a request in which a response ends with
+    reasoning."""
 
     index: int
     """Index in the array of messages."""

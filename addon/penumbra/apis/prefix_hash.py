@@ -1,9 +1,9 @@
 """This module hashes the prefix before each message of a request, and the beginning of the prompt.
 
-Decisions about results and hidden parts of responses are stored under the hash of the earlier messages, so a
-request with other earlier messages does not find them. Clients may write the same history in several ways.
-`rules/history.yaml` lists the differences that the hash ignores. Each message has a `Piece`, which depends
-only on the bytes of the message.
+Hidden parts of responses are stored under the hash of the earlier messages, so a request with other earlier
+messages does not find them. The key of a decision about a result has the hash of the earlier calls if the id
+of the call is not unique. Clients may write the same history in several ways. `rules/history.yaml` lists the
+differences that the hash ignores. Each message has a `Piece`, which depends only on the bytes of the message.
 
 `PromptHead` has the hashes of tools and system text, with which a cached prompt begins.
 """

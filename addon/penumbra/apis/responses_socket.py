@@ -28,7 +28,8 @@ CREATE = "response.create"
 STEER = "response.steer"
 BEGIN = "response.created"
 NAMING = frozenset((BEGIN, "response.queued", "response.in_progress"))
-"""The events that describe the whole response and name the previous one. The last event is left out."""
+"""The events that describe the whole response and name the previous one. `response.completed` and the other
+last events of a response also do so, but are not in this set."""
 ITEM_DONE = "response.output_item.done"
 _FAILS = frozenset(("response.failed", "error"))
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed", "error"))

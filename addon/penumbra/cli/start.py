@@ -192,7 +192,7 @@ class Starter:
             print(hints(servers, trusted), flush=True)
 
     def ended(self, totals: Mapping[str, Any]) -> None:
-        """Report the totals at the end. This method does nothing: the terminal has shown the totals."""
+        """Do nothing, because the terminal has shown the totals. A subclass may report the totals here."""
 
 
 class _Greeting:
@@ -378,8 +378,8 @@ def start(command: str, arguments: Sequence[str], *, starter: Starter | None = N
         raise Failure(_web_error(error)) from None
     except SystemExit as ended:
         if isinstance(ended.__context__, exceptions.OptionsError):
-            # mitmproxy has printed which option is wrong. mitmproxy's exit code is not used, since here it
-            # means that the port is in use.
+            # mitmproxy has printed which option is wrong. mitmproxy's exit code is not used, because the same
+            # code of `penumbra` means that the port is in use.
             return WRONG
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     setup.starter.ended(totals.record(setup.addon.journal))
@@ -502,7 +502,8 @@ def hints(servers: Iterable[Server], certificates: Certificates) -> str:
 
 
 def _proxy(server: Server, certificates: Certificates) -> list[str]:
-    """Return lines to paste into a shell. Comments are left out, since an interactive zsh would run them."""
+    """Return a hint with lines to paste into a shell. Comments are left out, since an interactive zsh would
+    run them."""
     ca = shlex.quote(str(certificates.ca))
     lines = [
         "Point an agent at Penumbra, in the shell that starts the agent:",

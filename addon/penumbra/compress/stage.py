@@ -42,11 +42,12 @@ class Source:
     arguments: Any = None
     """The call's arguments, decoded."""
     bare: Callable[[], str] = str
-    """A function that returns the output before the structural stages, without markup and agent's text."""
+    """A function that returns the output before the structural stages, without markup and without the text
+    that the agent put around the output."""
 
     @property
     def original_bytes(self) -> int:
-        """The UTF-8 bytes of the original, to which `target_ratio` refers."""
+        """The number of UTF-8 bytes of the original, to which `target_ratio` refers."""
         return size(self.original)
 
 
@@ -77,4 +78,5 @@ class Stage:
     deletes: bool = False
     """True if the stage only deletes text and adds a few markers, so that fewer bytes mean fewer tokens."""
     bares: bool = False
-    """True if the stage removes markup. Excerpts then count lines without markup."""
+    """True if the stage removes markup. The line counts in an excerpt are then those of the text without
+    markup."""

@@ -46,7 +46,8 @@ class Mentions:
         self._read: dict[int, tuple[list[str], int]] = {}
         """For each text, by its offset in the body: its names, and the number of characters read."""
         self._last: tuple[int, Mapping[str, float]] = -1, {}
-        """What `before` returned last, after the number of texts before the result."""
+        """The number of texts before the last result that `before` was asked about, and the names that
+        `before` returned."""
 
     def before(
         self, document: Document, wire: ApiFormat, conversation: Conversation, result: ResultText

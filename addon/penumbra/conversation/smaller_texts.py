@@ -4,10 +4,9 @@
 stays JSON: an object gets `truncated` and `originalLength`, and an array keeps its first items. Markers
 have the number of missing characters.
 
-`superseded` and `trimmed` are for texts that a later call has made useless. The keys of JSON stay, and a list
-with sizes and hashes replaces large values. Of other outputs of commands, only some critical lines and the
-last line stay.
-"""
+`superseded` and `trimmed` are for texts that a later call has made useless. The keys of JSON stay. A
+placeholder replaces each large value, and a new member, `_tool_compaction`, lists the sizes and hashes of
+these values. Of other outputs of commands, only some critical lines and the last line stay."""
 
 from __future__ import annotations
 
@@ -144,8 +143,8 @@ def _written(members: Mapping[str, bytes], notes: Mapping[str, object]) -> bytes
 
 
 def _array(document: Document, text: str, limit: int) -> str | None:
-    """Return an array with the first items that fit, a marker, and the last item if there is space; None
-    if no item fits."""
+    """Return an array with the first items that fit, a marker, and the last item if there is space. If no
+    item fits, the first item is cut; None if that fails."""
     sources = [document.source(item).decode("utf-8") for item in document.items(document.root)]
     last = sources[-1]
     space = limit - len(omitted(len(text))) - 8
@@ -223,7 +222,8 @@ def _outcome(text: str) -> list[str]:
 
 
 def _members(text: str) -> dict[str, Any] | None:
-    """Return the members of a JSON object; None for other texts, or if JSON of the members would differ."""
+    """Return the members of a JSON object; None for other texts, or if encoding and decoding the members
+    would change them."""
     if text.lstrip()[:1] != "{":
         return None
     try:
@@ -237,9 +237,10 @@ def _members(text: str) -> dict[str, Any] | None:
 def trimmed(
     source: bytes, limit: int, keep: Sequence[str] = (), ref: str = "", *, typed: bool = True
 ) -> bytes | None:
-    """Return a JSON object in which a list of sizes and hashes replaces the values of more than `limit`
-    bytes. Return None if the object would not be smaller. The values of the keys `keep` stay. `ref` is the
-    reference by which the model can ask for the original. With `typed`, replacements keep the type."""
+    """Return a JSON object in which placeholders replace the values of more than `limit` bytes, and one more
+    member lists the sizes and hashes of these values. Return None if the object would not be smaller. The
+    values of the keys `keep` stay. `ref` is the reference by which the model can ask for the original. With
+    `typed`, replacements keep the type."""
     try:
         document = Document(source)
     except NotJson:

@@ -1,11 +1,11 @@
 """This module finds superseded results. A result is superseded if a later call repeats its call, or writes
 the file that the result shows.
 
-Calls with the same tool and the same identifying arguments are a group. The latest result of a group stays
-whole, and older results are superseded. By default all arguments identify a call; the settings may name some
-of them for a tool. With `tool_only`, the calls of a tool without named fields are one group. Unread results
-are never superseded, failed results supersede no other result, and excluded tools are ignored.
-"""
+Calls with the same tool and the same identifying arguments are a group. The latest result of a group
+supersedes the older results. A later write of the file can supersede even the latest read (`stale_reads`, on
+by default). By default all arguments identify a call; the settings may name some of them for a tool. With
+`tool_only`, the calls of a tool without named fields are one group. Unread results are never superseded,
+failed results supersede no other result, and excluded tools are ignored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOOL_ONLY = "__tool_only__"
 _WRITES = ("edit", "write")
 """The categories of calls whose results only acknowledge a change. Such results are never superseded."""
 _LONG = 200
-"""A hash replaces a group's name with more characters."""
+"""If the name of a group has more characters than this, a hash replaces the arguments in the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Newer:
 
 
 def newer_calls(results: Sequence[Result], parameters: ToolCompaction) -> dict[int, Newer]:
-    """Return the superseding call of each superseded result. A call's texts count as one result."""
+    """Return the superseding call of each superseded result, and of each edit or write whose arguments alone
+    are superseded. A call's texts count as one result."""
     latest: dict[str, tuple[str, bool]] = {}
     written: dict[str, str] = {}
     found: dict[int, Newer] = {}

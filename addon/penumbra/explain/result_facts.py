@@ -18,8 +18,8 @@ _MOST = 20_000
 _REDACTION = "redaction"
 """Name of a stage that is not shown, since the list of secrets shows its effect."""
 MOST_IN_FLOW = 1_000
-"""Greatest number of results that are listed in a flow. Their names are searched for secrets before they are
-listed."""
+"""Greatest number of results that are listed in a flow. The names in these results are searched for secrets
+before they are listed."""
 Key = tuple[str, str, str, bytes | int]
 
 

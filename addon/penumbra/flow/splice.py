@@ -52,8 +52,8 @@ class PenumbraTurnEndHook(commands.StartHook):
 
 @dataclass
 class PenumbraRefusedHook(commands.StartHook):
-    """The hook for a response of which the client has got nothing. The response is complete, or begins with
-    an error."""
+    """The hook for a response of which the client has got nothing. The response is complete, begins with an
+    error, or was broken off."""
 
     refused: Refused
 
@@ -123,13 +123,13 @@ class SpliceStream(HttpStream):
     quiet = True
     """True if the client has got no bytes since a keep-alive was last due."""
     headers: http.Headers | None = None
-    """Headers of the response as they arrived; None before they arrive."""
+    """Headers of the response as they arrived; None before they arrive, and in a flow without a guard."""
     original: tuple[http.Response, bytes] | None = None
     """The first response, if another request was sent; otherwise None."""
     delayed: list[events.Event]
     """The first events of a stream that may be a refusal."""
     patience: commands.RequestWakeup | None = None
-    """The timer after which the delayed events are sent; None if no events are delayed."""
+    """The timer after which the delayed events are sent; None if no events were ever delayed."""
     too_large: bodies.Bound | None = None
     """The bound that the request's body exceeds; None if the body exceeds no bound."""
 

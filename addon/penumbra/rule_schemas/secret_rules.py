@@ -31,8 +31,9 @@ class SecretRule(Strict, frozen=True):
     `{LINE}` matches the end of a line and the prefix that tools write before the next line (numbers, times,
     signs of a diff). A pattern with `{LINE}` must begin at an anchor or have `before`."""
     anchors: tuple[Anchor, ...] = ()
-    """Texts of at least three characters, in upper or lower case. Every match contains an anchor, and the
-    pattern is tried only around anchors. Without anchors, the pattern searches the whole text."""
+    """Texts of at least three characters. Upper and lower case are not distinguished. Every match contains an
+    anchor, and the pattern is tried only around anchors. Without anchors, the pattern searches the whole
+    text."""
     label: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
     """The kind of secret that placeholders name; by default the label of the file."""
     beside: tuple[Anchor, ...] = ()

@@ -107,14 +107,15 @@ class _Rollout(log.Builder):
             self.response = None
 
     def _count(self, info: Mapping[str, Any]) -> None:
-        """Add usage to the last response, which may already be in `entries`, before results of its calls."""
+        """Add usage to the last response. The response may already be in `entries`, and results of its calls
+        may follow it there."""
         last = mapping(info.get("last_token_usage"))
         if not whole(last.get("input_tokens")):
             return
         usage = log.LoggedUsage(whole(last.get("input_tokens")), whole(last.get("cached_input_tokens")))
         if self.response is not None:
             self.response = replace(self.response, usage=usage)
-            # Text of the model after its usage belongs to the next response.
+            # Text of the model after the usage of a response belongs to the next response.
             self.close()
             return
         for position in range(len(self.entries) - 1, -1, -1):

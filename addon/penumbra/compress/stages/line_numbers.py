@@ -7,8 +7,8 @@
     20→def main():
 
 Read tools put a number before each line. The lines between two numbered lines can be counted. The content of
-each line stays, so that an edit can quote the line. The first and last line of consecutive numbers keep
-theirs. The blanks before numbers are removed.
+each line stays, so that an edit can quote the line. In each run of consecutive numbers, the first and the
+last line keep their numbers. The blanks before numbers are removed.
 
 A file may itself contain numbers. `may_be_the_files` and `count_lines` decide which numbers come from a
 read tool.

@@ -130,9 +130,9 @@ _ARMOURED = re.compile(
 
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
-    """Return the end of a word that begins at `start`. Its line ends at `end`. If the next lines do not
-    continue the word, return `end`. The word ends with the line on which its length exceeds `most`. A line
-    that begins with a string in `begins` (in lower case) starts a new word."""
+    """Return the end of a word that begins at `start`. The line of the word ends at `end`. If the next lines
+    do not continue the word, return `end`. The word ends with the line on which its length exceeds `most`. A
+    line that begins with a string in `begins` (in lower case) starts a new word."""
     width = end - _line_begin(data, start)
     is_hex = _is_hex(data[start:end])
     at = end
@@ -309,7 +309,8 @@ class Anchor:
             start = self._pattern.here(data, at, end)[0][0]
         else:
             start = self._pattern.place(data, at, end)[0]
-        # The end of the search may hide a long match, so a match after `last` need not be the first.
+        # A long match may go beyond the end of the search and is then not found. A match after `last` is
+        # therefore not used.
         return start if 0 <= start <= last else last + 1
 
     def wraps(self, data: bytes, anchor: int) -> bool:
@@ -332,7 +333,7 @@ class Anchor:
             if at >= done.get(rule.id, 0) and (span := at_anchor(rule, data, at, wraps)):
                 done[rule.id] = span.end
                 begun.append(span)
-        # If a rule finds a value within one line, the longer values of other rules don't count.
+        # If a rule finds a value within one line, values that contain line breaks don't count.
         return [span for span in begun if b"\n" not in data[span.start : span.end]] or begun
 
 
@@ -502,7 +503,7 @@ def _accept(rule: Rule, data: bytes, match: Found) -> Span | None:
 
 
 def _closes_earlier(data: bytes, start: int, end: int) -> bool:
-    """Return whether a value ends with a closing bracket. The opening bracket is on the line, before the
+    """Return whether a value ends with a closing bracket whose opening bracket is on the line, before the
     value."""
     bracket = data[end - 1 : end]
     opening = _BRACKETS.get(bracket)
@@ -521,9 +522,9 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
-    """Return whether a login is only an example. Its password has a word such as `pass`, and either the host
-    is reserved for examples (`foo:mypass@example.com`), or the user also has such a word
-    (`aws_key:aws_secret@`, `user:my_pass@`)."""
+    """Return whether a login is only an example. The password consists only of words such as `pass`.
+    Besides, either the host is reserved for examples (`foo:mypass@example.com`), or password and user have
+    such words (`aws_key:aws_secret@`, `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
         return False

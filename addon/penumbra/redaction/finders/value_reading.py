@@ -1,8 +1,9 @@
 """This module reads a value from its beginning: up to a quote, or as a run of characters without quotes.
 
 A string can be nested in another string. At level n, the quote of a string has 2**n - 1 backslashes before
-it. Backslashes at the end of the string's content add a multiple of 2**(n + 1). The level of a quote is
-therefore the number of times that (backslashes + 1) can be divided by 2.
+it. If the content of the string ends with backslashes, the closing quote has more backslashes before it, by a
+multiple of 2**(n + 1). The level of a quote is therefore the number of times that (backslashes + 1) can be
+divided by 2.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def end_of_string(data: bytes, at: int, end: int, *, closed: bool) -> int:
 
 def _level(data: bytes, at: int) -> int:
     """Return the level of the nearest quote before `at`. Escaped line breaks after this quote also have
-    levels. The lowest level is returned."""
+    levels. If a line break between this quote and `at` has a lower level, return the lowest of these
+    levels."""
     quote, level = _quote_before(data, at)
     for line in _NEW_LINES.finditer(data, quote, at) if level else ():
         level = min(level, _halvings(len(line[1])) if line[1] else 0)
