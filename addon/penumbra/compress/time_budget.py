@@ -33,7 +33,7 @@ def budget(
     text: str, seconds: float, clock: Clock = time.thread_time, around: Clock = time.monotonic
 ) -> IsLate:
     """Return a function that returns True once the thread has worked for `seconds`; None for a small text or
-    if `seconds` is 0. `around` is never slower than `clock`, and reading it takes less time."""
+    if `seconds` is 0. `around` advances at least as fast as `clock`, and can be read in less time."""
     return None if len(text) < SMALL else of_request(seconds, clock, around)
 
 

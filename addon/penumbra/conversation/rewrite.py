@@ -1,7 +1,8 @@
 """This module makes the sent body from a request that was read.
 
-`compose` plans smaller forms that pay and gives every result its form (`rewrite`). `compose` then shrinks a
-request that is too large or asks for a summary. All this may run outside of the event loop.
+`compose` plans smaller forms that pay and gives every result its form (`rewrite`). If a request is too large,
+`compose` chooses smaller forms. If a request for a summary is still too large, `compose` shrinks its body.
+All this may run outside of the event loop.
 
 The forms of the first messages' results are remembered with their edits. In the next turn, these forms are
 valid if the results and the decisions are the same.
@@ -54,7 +55,7 @@ class Forms:
     turns: list[int] = field(default_factory=list)
     """The index of the message of each edit."""
     starts: list[int] = field(default_factory=list)
-    """The offsets of the messages that the edits assume."""
+    """The offsets that the messages had when the edits were made or last moved."""
     size: int = 0
     """Approximate bytes of the edits."""
     unedited: int = 0

@@ -78,7 +78,7 @@ class Query:
 
 
 def share(page_bytes: int, limit: int, calls: int) -> int:
-    """Return the page size of each of `calls` calls that have `limit` bytes together; 0 if no text fits."""
+    """Return the page size if `calls` calls share `limit` bytes; 0 if a page would be too small."""
     page = min(page_bytes, limit // max(1, calls))
     return page if page >= LEAST_BYTES else 0
 

@@ -172,8 +172,8 @@ class SpliceStream(HttpStream):
     # The client's or the upstream connection breaks
 
     def _replacement_broken(self, event: ResponseProtocolError) -> layer.CommandGenerator[None]:
-        """Ask for another request. Without another request, return to the first response if no part of
-        another response has been sent."""
+        """If a part of another response has been sent, break off the client's response. Otherwise ask for
+        another request; without one, return to the first response."""
         if self.server_state in (self.state_stream_response_body, self.state_done, self.state_errored):
             yield from self._broken(event)
             return

@@ -363,7 +363,7 @@ class WebSockets:
         return True
 
     async def _remember(self, flow: Flow, waiting: Waiting) -> None:
-        """Store the calls of a response, which later frames may not repeat."""
+        """Store the calls of a response, because later frames possibly leave them out."""
         turn = waiting.loop.turns[-1] if waiting.loop.turns else None
         caller = waiting.accepted.request.caller
         if turn is None or caller is None or not turn.finished:

@@ -16,8 +16,8 @@ from penumbra.store.history import added_up
 
 _LEAST_RESULTS = 5
 _ASKED_OFTEN = 0.1
-"""There is advice about a tool or family if the model asks for originals of at least this fraction of its
-changed results."""
+"""There is advice about a tool or family if at least this fraction of its changed results was asked for or
+fetched again."""
 _SLOW = 1.0
 """Mean delay of requests, in seconds, above which there is advice about the delay."""
 _WAYS = {
@@ -161,7 +161,7 @@ def overview(journal: Journal) -> Record:
 
 
 def amounts(sums: Amounts) -> Record:
-    """Return sums and derived figures. A share is null if the whole is unknown."""
+    """Return sums and derived figures. A share is null if the whole is unknown or not above 0."""
     return {
         **sums.record(),
         "saved": sums.saved,
@@ -222,7 +222,8 @@ def unused_tools(days: Mapping[str, Record]) -> list[Record]:
 
 
 def seconds(journal: Journal) -> Record:
-    """Return quantiles of the delay of requests, and numbers of requests by the upper end of their delay."""
+    """Return quantiles of the delay of requests, and the number of requests in each range of delays, by the
+    upper end of the range."""
     total, below = sum(journal.seconds.values()), 0
     quantiles: dict[str, float] = {}
     for end in SECONDS:

@@ -35,8 +35,8 @@ class Sums:
         return self.before - self.after + self.resent_before - self.resent_after
 
     def add(self, facts: Facts, resent: int, each: float, *, is_new: bool) -> None:
-        """Add a result that `resent` counted requests repeat. One token of the result costs `each` dollars in
-        all counted requests together."""
+        """Add a result. `resent` is the number of counted requests that repeat the result. One token of the
+        result costs `each` dollars in all counted requests together."""
         before, after = facts.tokens_before, facts.tokens_after
         if is_new:
             self.results += 1

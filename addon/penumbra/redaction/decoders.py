@@ -89,7 +89,8 @@ _TEXT = frozenset((*b"\t\n\r", *range(32, 127)))
 
 def _of_text() -> bytes:
     """Return a pattern that matches in each run of base64 whose beginning decodes to text. Four characters
-    encode three bytes. The last four characters of the sample may be incomplete."""
+    encode three bytes. The pattern leaves out the last four characters of the sample, because they may end
+    with `=`."""
     firsts = {byte >> 2 for byte in _TEXT}, {byte >> 4 for byte in _TEXT}, {byte >> 6 for byte in _TEXT}
     characters = (
         _ALPHABET,
@@ -417,7 +418,7 @@ def _within(data: bytes, cell: tuple[int, int]) -> tuple[int, int]:
 
 
 def _continues(data: bytes, above: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]]) -> bool:
-    """Return whether each cell is empty or continues a full cell above it. At least one cell has text."""
+    """Return whether at least one cell has text, and each cell with text continues a full cell above it."""
     if len(above) != len(cells):
         return False
     goes_on = False
@@ -470,7 +471,7 @@ _SET_OPTIONS = latin1(64 << 20)
 
 
 class Sign(IntEnum):
-    """A `Sign` is an encoding, or a name before a value, that a text may contain."""
+    """A `Sign` is an encoding, a name before a value, or a token's tail that a text may contain."""
 
     DISGUISE = 0
     JOINT = 1

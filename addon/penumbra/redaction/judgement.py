@@ -53,7 +53,8 @@ _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\
 """A rule of a form's validation: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
 _TAKEN = re.compile(r"\d*|\w{1,4}|[^\W\d]+(?:[.-][^\W\d]+)*")
-"""The arguments of such a rule: numbers, and names without digits."""
+"""The arguments of such a rule: numbers, words of at most four characters, and longer names without
+digits."""
 _JOINTS = re.compile(r"[-_.]")
 _CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
 _APART = re.compile(r"[ '’‘-]")

@@ -85,7 +85,7 @@ _DEEPEST = 2
 _CHECKED = 256
 """The number of hits between two checks of the time."""
 _AROUND = 4 * FAR
-"""The number of bytes around a new placeholder that are searched again."""
+"""The number of bytes on each side of a placeholder that are searched again."""
 _EDGE = 2_048
 """If only a part of a text is searched, secrets in this number of bytes at its ends don't count, because the
 text outside of the part may decide about them."""
@@ -230,8 +230,8 @@ class Redactor:
         for view in without(data, placeholder.PATTERN_BYTES):
             found = placeholder.cut(self._shown(view.data, hint), taken, view.data)
             hidden += [span.at(*view.origin(span.start, span.end)) for span in found]
-        # A word with a placeholder may be the head of a column, a key or a dump, and so be far from the
-        # secret.
+        # A word with a placeholder may be far from the secret: it may be a column's head, or in the first
+        # line of a key or dump.
         for view in without(data, placeholder.WITHIN_WORD):
             hidden += [span.at(*view.origin(span.start, span.end)) for span in self._shown(view.data, hint)]
         return hidden

@@ -37,8 +37,9 @@ class SecretRule(Strict, frozen=True):
     label: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,39}$")] | None = None
     """The kind of secret that placeholders name; by default the label of the file."""
     beside: tuple[Anchor, ...] = ()
-    """Parts of the name of a secret without a prefix, such as `acme` for `ACME_API_KEY=…`, in upper or lower
-    case. The name must also contain a word such as key or token. A rule with `beside` needs no anchors."""
+    """For secrets that begin with no known prefix: parts of their names, such as `acme` for `ACME_API_KEY=…`,
+    in upper or lower case. The name must also contain a word such as key or token. A rule with `beside` needs
+    no anchors."""
     kind: Literal["token", "structure"] = "token"
     """`token` if the value shows that it is a secret, `structure` if only its surroundings show it."""
     group: Size | None = None

@@ -41,7 +41,8 @@ class LearnedLimits:
     """True if the provider refuses the declaration of a tool after a message."""
 
     def learned(self, other: LearnedLimits) -> LearnedLimits:
-        """Return the limits that are known in `other`, which is newer, and these limits for all others."""
+        """Return the known limits of `other`, which is newer. A limit that is unknown there is taken from
+        this object."""
         if other is NO_LIMITS:
             return self
         return LearnedLimits(*(getattr(other, name) or getattr(self, name) for name in _LIMITS))

@@ -90,8 +90,8 @@ _TERMINALS = {"/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/1", "/dev/fd/2"
 
 
 def parse(line: str, depth: int = 0) -> tuple[Part, ...]:
-    """Return the commands of `line`, with `echo`, whose output is shown, in order. `depth` is the number of
-    command lines in which `line` is nested."""
+    """Return the commands of `line` whose output is shown, in order. Commands such as `echo` are included.
+    `depth` is the number of command lines in which `line` is nested."""
     return _remembered(line) if not depth and len(line) <= _SHORT_LINE else _parse(line, depth)
 
 
@@ -112,8 +112,8 @@ def parse_argv(argv: Sequence[str]) -> tuple[Part, ...]:
 
 
 class _Parser:
-    """A `_Parser` builds pipelines from tokens. A closing token without an opening token is dropped. An open
-    group is closed at the end."""
+    """A `_Parser` builds pipelines from tokens. A `)` without `(` is dropped. Other closing words without an
+    opening word count as commands. An open group is closed at the end."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -268,7 +268,7 @@ class _Resolver:
         rule = reading_rule(argv)
         read = [] if rule is None else files(argv, rule)
         written = self._written.get(read[0]) if len(read) == 1 else None
-        # A command that wrote names does not replace the part that shows the file. Lines of names may be
+        # If a command wrote names to the file, the part that shows the file is kept. Lines of names may be
         # joined, but lines of files never.
         if rule is not None and written is not None and prints(family_of(written.argv)) != "names":
             return [replace(written, cut=written.cut or not rule.whole)]

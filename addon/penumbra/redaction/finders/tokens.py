@@ -131,8 +131,10 @@ _ARMOURED = re.compile(
 
 def wrapped_end(data: bytes, start: int, end: int, most: int, begins: tuple[bytes, ...] = ()) -> int:
     """Return the end of a word that begins at `start`. The line of the word ends at `end`. If the next lines
-    do not continue the word, return `end`. The word ends with the line on which its length exceeds `most`. A
-    line that begins with a string in `begins` (in lower case) starts a new word."""
+    do not continue the word, return `end`. The word is continued only if the next line has the full width of
+    the first and does not make the word longer than `most`, and another line follows. It then ends with a
+    shorter line, or with the line on which its length exceeds `most`, or with the last line. A line that
+    begins with a string in `begins` (in lower case) starts a new word."""
     width = end - _line_begin(data, start)
     is_hex = _is_hex(data[start:end])
     at = end
@@ -200,7 +202,7 @@ _MEMORY = 16 << 20
 _AFTER_WRAP = 64
 """The greatest number of bytes from the end of the first word to the end of a match of `WRAPS`."""
 _AHEAD = 4_096
-"""One search for the next match covers at most this number of bytes after an anchor."""
+"""One search finds only matches that begin at most this number of bytes after an anchor."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """The characters between the parts of a token. A broken token does not begin after such a character."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
@@ -309,8 +311,8 @@ class Anchor:
             start = self._pattern.here(data, at, end)[0][0]
         else:
             start = self._pattern.place(data, at, end)[0]
-        # A long match may go beyond the end of the search and is then not found. A match after `last` is
-        # therefore not used.
+        # A match that begins after `last` is not used: an earlier match may be longer than the searched text,
+        # and so be missed.
         return start if 0 <= start <= last else last + 1
 
     def wraps(self, data: bytes, anchor: int) -> bool:
@@ -374,7 +376,7 @@ def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
         return False
     start = match.start(1)
     text, rest = data[start : start + _LOOK], data[start + _LOOK : stop]
-    # Later steps may shorten the value. The tested beginning must stay.
+    # Later steps may shorten the value, but they must not shorten the part that is tested here.
     return text.isascii() and b"&" not in text and bool(rest.strip(_STOPS)) and not _is_random(text.decode())
 
 
@@ -523,8 +525,9 @@ def _repeats_user(data: bytes, start: int, end: int) -> bool:
 
 def _is_documented(data: bytes, start: int, end: int) -> bool:
     """Return whether a login is only an example. The password consists only of words such as `pass`.
-    Besides, either the host is reserved for examples (`foo:mypass@example.com`), or password and user have
-    such words (`aws_key:aws_secret@`, `user:my_pass@`)."""
+    Besides, either the host is reserved for examples (`foo:mypass@example.com`), or the password joins
+    several such words and the user does so, too, or is `user` or `username` (`aws_key:aws_secret@`,
+    `user:my_pass@`)."""
     text = _PERCENT.sub(b" ", data[start:end])
     if not _LOGIN_WORDS.fullmatch(text):
         return False
