@@ -44,7 +44,7 @@ class Cache:
     explicit: bool
     """True if a prefix is cached only up to a cache breakpoint in the request."""
     marker: bytes
-    """These bytes are in every request with cache breakpoints."""
+    """Bytes that each request with cache breakpoints has."""
     minimum_tokens: int
     """A prefix with fewer tokens is not cached."""
 

@@ -206,7 +206,8 @@ NOT_READ = Ending()
 
 @dataclass(frozen=True, slots=True)
 class EndingTable:
-    """Where an API states the model and the stop reasons. Paths begin at the object with the counts."""
+    """The places where an API states the model and the stop reasons. Paths begin at the object with the
+    counts."""
 
     reasons: tuple[tuple[str, ...], ...]
     """Paths to a stop reason. The first path that exists counts."""

@@ -13,7 +13,8 @@ USAGE = """\
 usage: penumbra local NAME [arguments of mitmdump]
 
 Captures the connections of the programs whose name contains NAME (several with commas; a process id;
-`!NAME`: all but these), and tunnels connections to hosts of no LLM. This is for apps that ignore proxies.
+`!NAME`: all but these). Connections to other hosts than LLM hosts are tunnelled. This is for apps that ignore
+proxies.
 
   Linux    kernel 6.8 or later, and root rights, for which mitmproxy calls sudo. Not in containers, not in WSL
   macOS    asks once for a network extension, "Mitmproxy Redirector": System Settings, General, Login Items &

@@ -30,7 +30,7 @@ _MEMORY = 1 << 25
 slowly."""
 
 Report = Literal["outcome", "change", "finding"]
-"""What a line reports: how a program ended, what it changed, or a finding at a place in a file."""
+"""The kinds of report in a line: how a program ended, what it changed, or a finding at a place in a file."""
 
 
 class Severity(IntEnum):

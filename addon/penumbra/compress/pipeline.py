@@ -49,7 +49,8 @@ _OURS = re.compile(
 _CLEARLY = 128
 """If a stage only deletes text, this number of saved bytes is enough, and no tokens are estimated."""
 _CLEARLY_WORTH = 1_000
-"""The same for the first lossy stage, which also adds a reference."""
+"""The number of saved bytes that is enough for the first lossy stage, which also adds a reference, if the
+stage only deletes text."""
 _WORTH = 100
 """The number of estimated tokens that the first lossy stage must save, because a reference is added."""
 _EXCERPT = "excerpt"

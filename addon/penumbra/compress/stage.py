@@ -60,7 +60,7 @@ class Trial:
     after: str | None
     """The text after the stage; None if the stage did not run or changed nothing."""
     reason: str
-    """Why the stage did not run, or why its output was dropped; empty if the output was kept."""
+    """The reason why the stage did not run or its output was dropped; empty if the output was kept."""
 
 
 Trace = Callable[[Trial], None]

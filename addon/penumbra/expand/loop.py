@@ -82,7 +82,7 @@ class Done:
     status: int | None = None
     """HTTP status of an error that replaces a JSON response; None without an error."""
     broken: str = ""
-    """Why the stream breaks off after `out`; empty if the stream ends regularly."""
+    """The reason why the stream breaks off after `out`; empty if the stream ends regularly."""
     orphans: tuple[str, ...] = ()
     """Signatures of reasoning that later requests must not contain, as in `Turn.orphans`."""
     pending: tuple[bytes, ...] = ()

@@ -148,7 +148,7 @@ def test_a_failed_result_may_be_longer() -> None:
 def test_the_limit_goes_on_evenly_where_lines_are_no_longer_compared() -> None:
     def limit(size: int) -> int:
         source = Source(Call("bash"), Shape.PLAIN, Policy(lossy=True), False, "", "x" * size, str, bool)
-        return excerpt.limit_of(excerpt.Layout.COMMAND, source)
+        return excerpt.limit_of(excerpt.OutputKind.COMMAND, source)
 
     sizes = [*range(150_000, 300_000, 1_000), 800_000, 10_000_000]
     limits = [limit(size) for size in sizes]

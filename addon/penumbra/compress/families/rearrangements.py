@@ -54,7 +54,7 @@ class Group:
         if not any(keyed):
             return lines
         before, _, after = self.rule.line.partition("{rest}")
-        # Then no run begins at a line if the next line has another key.
+        # If a run needs two lines or more, no run begins at a line whose next line has another key.
         is_easy = self.rule.least > 1 and self.through is None
         keyed.append(None)
         out: list[str] = []

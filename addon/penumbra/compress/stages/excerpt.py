@@ -36,7 +36,7 @@ from penumbra.compress.stages.headings import Headings
 from penumbra.compress.text import Text
 
 
-class Layout(StrEnum):
+class OutputKind(StrEnum):
     """The kind of excerpt that a result gets."""
 
     COMMAND = "command output"
@@ -52,15 +52,15 @@ class Layout(StrEnum):
 
 
 _LIMITS = {
-    Layout.COMMAND: (4_500, 30),
-    Layout.SEARCH: (6_000, 55),
-    Layout.LIST: (16_000, 120),
-    Layout.WEB: (6_500, 50),
-    Layout.DIFF: (5_000, 25),
-    Layout.JSON: (7_000, 55),
-    Layout.DATA: (8_000, 40),
-    Layout.REPORT: (32_000, 0),
-    Layout.OTHER: (4_500, 30),
+    OutputKind.COMMAND: (4_500, 30),
+    OutputKind.SEARCH: (6_000, 55),
+    OutputKind.LIST: (16_000, 120),
+    OutputKind.WEB: (6_500, 50),
+    OutputKind.DIFF: (5_000, 25),
+    OutputKind.JSON: (7_000, 55),
+    OutputKind.DATA: (8_000, 40),
+    OutputKind.REPORT: (32_000, 0),
+    OutputKind.OTHER: (4_500, 30),
 }
 """The usual limit of each kind of excerpt in standard mode, in bytes with the heading. The first number is
 the smallest limit. For a large original, the limit is the second number times the square root of the
@@ -69,19 +69,19 @@ _FILE_IN_AGGRESSIVE = (18_000, 80)
 """The limit of a file in aggressive mode, with two numbers as in `_LIMITS`. Other modes use `_FILE`."""
 _LEAST_NEW = 1_000
 """New lines are not counted in a text of at most this number of bytes."""
-_OF_FILES = (Layout.FILE, Layout.DATA)
-_OF_RUNS = (Layout.COMMAND, Layout.OTHER)
-_OF_ROWS = (Layout.COMMAND, Layout.LIST, Layout.DATA, Layout.OTHER)
+_OF_FILES = (OutputKind.FILE, OutputKind.DATA)
+_OF_RUNS = (OutputKind.COMMAND, OutputKind.OTHER)
+_OF_ROWS = (OutputKind.COMMAND, OutputKind.LIST, OutputKind.DATA, OutputKind.OTHER)
 """The kinds whose lines may be rows of tables."""
 _MOST = 24_000
 """The limit grows with the size of the original up to this number of bytes."""
 _FILE = 5 / 8
 """The limit of a file as a fraction of `max_output_bytes`."""
-_AS_NEW = {Layout.COMMAND: (_LEAST_NEW, 0.15), Layout.OTHER: (_LEAST_NEW, 0.15)}
+_AS_NEW = {OutputKind.COMMAND: (_LEAST_NEW, 0.15), OutputKind.OTHER: (_LEAST_NEW, 0.15)}
 _AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
 """The limit of a text with nothing new: at least this number of bytes, and this fraction of the usual
 limit."""
-_NEW_OR_NOT = (Layout.FILE, Layout.REPORT)
+_NEW_OR_NOT = (OutputKind.FILE, OutputKind.REPORT)
 """The kinds whose limit does not depend on the share of new lines."""
 _SHARE = 0.75
 """Failure lines may take this fraction of an excerpt."""
@@ -118,7 +118,7 @@ _NAMED = 4
 _MOST_FAILURES = 64
 _USED = 84
 """The percentage of the limit for the shown lines of a file."""
-_WORTH_IT = {Layout.DIFF: 0.5, Layout.OTHER: 0.5, Layout.JSON: 0.6}
+_WORTH_IT = {OutputKind.DIFF: 0.5, OutputKind.OTHER: 0.5, OutputKind.JSON: 0.6}
 _WORTH_IT_OF_OTHERS = 0.85
 """An excerpt's limit is at most this fraction of the text, by kind. A larger excerpt would save less than it
 costs if the model asks for a missing part."""
@@ -131,16 +131,16 @@ _LONGEST_PATH = 400
 _LOOKED_AT = 20_000
 """The number of characters at the beginning of a text in which a list of paths is recognised."""
 _BY_CATEGORY = {
-    "bash": Layout.COMMAND,
-    "grep": Layout.SEARCH,
-    "glob": Layout.LIST,
-    "list": Layout.LIST,
-    "web": Layout.WEB,
-    "subagent": Layout.REPORT,
-    "plan": Layout.REPORT,
-    "read": Layout.FILE,
-    "edit": Layout.FILE,
-    "write": Layout.FILE,
+    "bash": OutputKind.COMMAND,
+    "grep": OutputKind.SEARCH,
+    "glob": OutputKind.LIST,
+    "list": OutputKind.LIST,
+    "web": OutputKind.WEB,
+    "subagent": OutputKind.REPORT,
+    "plan": OutputKind.REPORT,
+    "read": OutputKind.FILE,
+    "edit": OutputKind.FILE,
+    "write": OutputKind.FILE,
 }
 
 
@@ -159,7 +159,7 @@ def excerpt(text: str, source: Source) -> str | None:
     if _tells_failures(kind, text, source):
         found = _failures(data, kind, source, parts.file_above)
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
-    if kind is not Layout.REPORT and (kind is not Layout.LIST or source.call.shell):
+    if kind is not OutputKind.REPORT and (kind is not OutputKind.LIST or source.call.shell):
         weakest, share = Severity.COMPLAINT, _SHARE
         more = min(_MORE, source.policy.max_output_bytes - limit) if source.policy.target_ratio is None else 0
     written = failure_lines.write(
@@ -179,14 +179,14 @@ def is_needed(text: str, source: Source) -> bool:
     return exceeds(text, _bounds(text, source)[1])
 
 
-def _bounds(text: str, source: Source) -> tuple[Layout, int]:
+def _bounds(text: str, source: Source) -> tuple[OutputKind, int]:
     kind = kind_of(source)
-    if kind is Layout.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
-        kind = Layout.LIST
+    if kind is OutputKind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
+        kind = OutputKind.LIST
     return kind, _as_new(limit_of(kind, source), text, kind, source)
 
 
-def _as_new(limit: int, text: str, kind: Layout, source: Source) -> int:
+def _as_new(limit: int, text: str, kind: OutputKind, source: Source) -> int:
     """Return the limit of a text. If the conversation already has most of the text, the limit is smaller."""
     if kind in _NEW_OR_NOT or source.is_error or source.policy.target_ratio is not None:
         return limit
@@ -203,8 +203,8 @@ def _as_new(limit: int, text: str, kind: Layout, source: Source) -> int:
     return min(limit, max(least, int(limit * (part + (1 - part) * share))))
 
 
-def _is_worth_it(text: str, kind: Layout, limit: int, policy: Policy) -> bool:
-    if policy.target_ratio is not None or (kind is Layout.FILE and policy.mode is not Mode.AGGRESSIVE):
+def _is_worth_it(text: str, kind: OutputKind, limit: int, policy: Policy) -> bool:
+    if policy.target_ratio is not None or (kind is OutputKind.FILE and policy.mode is not Mode.AGGRESSIVE):
         return True
     part = _WORTH_IT.get(kind, _WORTH_IT_OF_OTHERS)
     return exceeds(text, min(int(limit / part), policy.max_output_bytes))
@@ -222,33 +222,33 @@ def _is_list(text: str) -> bool:
     return len(paths) * 10 >= 9 * len(flags.lines)
 
 
-def _tells_failures(kind: Layout, text: str, source: Source) -> bool:
+def _tells_failures(kind: OutputKind, text: str, source: Source) -> bool:
     """Return whether lines that look like failures may be failures. In source files, lines that look like
     failures are code, unless a command's output stands beside the files."""
-    if kind in (*_OF_FILES, Layout.SEARCH, Layout.WEB) and not source.call.is_beside_files:
+    if kind in (*_OF_FILES, OutputKind.SEARCH, OutputKind.WEB) and not source.call.is_beside_files:
         return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
-    return kind is not Layout.DIFF and (source.is_error or prints(source.call.family) != "texts")
+    return kind is not OutputKind.DIFF and (source.is_error or prints(source.call.family) != "texts")
 
 
-def _failures(data: bytes, kind: Layout, source: Source, above: Callable[[int], bytes]) -> FailureLines:
+def _failures(data: bytes, kind: OutputKind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
     """Return the failure lines of a text; none for a test run that passed. In errors and in outputs of
     commands that run something, every line that looks like a failure counts. In other texts, a line must
     state a failure. `above` returns the heading of the line at an offset."""
     call = source.call
-    runs = kind is Layout.COMMAND and bool(call.family) and prints(call.family) == "run"
+    runs = kind is OutputKind.COMMAND and bool(call.family) and prints(call.family) == "run"
     if runs and not source.is_error and not call.mixed and critical_lines.all_passed(data):
         return FailureLines()
     data = _without_quotations(data, kind, source)
     return FailureLines.of(data, is_stated=not (runs or source.is_error), above=above)
 
 
-def _without_quotations(data: bytes, kind: Layout, source: Source) -> bytes:
+def _without_quotations(data: bytes, kind: OutputKind, source: Source) -> bytes:
     """Return the text with dots in place of numbered code. In lists, dots also replace names of files. In
     JSON, dots also replace prose. The length stays the same."""
     data = _FRAMES.sub(_blank, data)
-    if kind is Layout.LIST or prints(source.call.family) == "names":
+    if kind is OutputKind.LIST or prints(source.call.family) == "names":
         data = _NAMES.sub(_blank, data)
-    if kind is Layout.JSON and not source.is_error:
+    if kind is OutputKind.JSON and not source.is_error:
         data = _TEXTS.sub(_unless_telling, data)
     return data
 
@@ -267,35 +267,35 @@ def _unless_telling(match: re.Match[bytes]) -> bytes:
     return match[0] if log_files.is_log("", text) else _blank(match)
 
 
-def kind_of(source: Source) -> Layout:
+def kind_of(source: Source) -> OutputKind:
     """Return the kind of a result. The call decides, but JSON and diffs are recognised by their text."""
-    kind = _BY_CATEGORY.get(source.call.category, Layout.OTHER)
-    if kind is Layout.FILE and source.call.shows_data:
-        kind = Layout.DATA
-    if source.shape is Shape.JSON and kind is not Layout.FILE:
-        return Layout.JSON
-    if source.shape is Shape.DIFF and kind is Layout.COMMAND:
-        return Layout.DIFF
-    if kind is Layout.COMMAND and search_hits.is_search(source.call):
-        return Layout.SEARCH
-    if kind is Layout.COMMAND and prints(source.call.family) == "names":
-        return Layout.LIST
+    kind = _BY_CATEGORY.get(source.call.category, OutputKind.OTHER)
+    if kind is OutputKind.FILE and source.call.shows_data:
+        kind = OutputKind.DATA
+    if source.shape is Shape.JSON and kind is not OutputKind.FILE:
+        return OutputKind.JSON
+    if source.shape is Shape.DIFF and kind is OutputKind.COMMAND:
+        return OutputKind.DIFF
+    if kind is OutputKind.COMMAND and search_hits.is_search(source.call):
+        return OutputKind.SEARCH
+    if kind is OutputKind.COMMAND and prints(source.call.family) == "names":
+        return OutputKind.LIST
     return kind
 
 
-def limit_of(kind: Layout, source: Source) -> int:
+def limit_of(kind: OutputKind, source: Source) -> int:
     """Return the limit of a kind of result in bytes."""
     policy = source.policy
     of_file = int(policy.max_output_bytes * _FILE)
     is_aggressive = policy.mode is Mode.AGGRESSIVE
     least, growth = _LIMITS.get(kind, _FILE_IN_AGGRESSIVE if is_aggressive else (of_file, 0))
-    if kind is Layout.COMMAND and (named := families().get(source.call.family)) is not None:
+    if kind is OutputKind.COMMAND and (named := families().get(source.call.family)) is not None:
         least = named.rule.excerpt_bytes or least
     whole = source.original_bytes
     compared = whole if whole <= facts.LONGEST else facts.LONGEST**2 // whole
     limit = max(least, min(_MOST, int(growth * compared**0.5)))
-    limit = min(limit, of_file) if kind is Layout.DATA else limit
-    if kind is not Layout.FILE:
+    limit = min(limit, of_file) if kind is OutputKind.DATA else limit
+    if kind is not OutputKind.FILE:
         limit = limit // 2 if is_aggressive else limit
         limit = limit * 2 if source.is_error else limit
         if policy.target_ratio is not None:
@@ -303,7 +303,7 @@ def limit_of(kind: Layout, source: Source) -> int:
     return min(limit, policy.max_output_bytes)
 
 
-def _heading(kind: Layout, source: Source) -> str:
+def _heading(kind: OutputKind, source: Source) -> str:
     facts = [f"{kind} in part", _extent(source.bare(), kind, source)]
     if source.shortened():
         facts.append("counts below are of its shortened form")
@@ -314,7 +314,7 @@ def _heading(kind: Layout, source: Source) -> str:
     return f"[{'; '.join(facts)}]"
 
 
-def _extent(text: str, kind: Layout, source: Source) -> str:
+def _extent(text: str, kind: OutputKind, source: Source) -> str:
     """Return the size of a text, such as `1234 bytes, 40 lines`. For a text that may be a page of a file,
     return its line numbers: `1234 bytes, lines 81 to 120`. For a single line, return only the bytes.
     """
@@ -332,7 +332,7 @@ def _extent(text: str, kind: Layout, source: Source) -> str:
 class _Parts:
     """A `_Parts` finds the parts of one text that its excerpt may show."""
 
-    def __init__(self, text: str, data: bytes, kind: Layout, source: Source) -> None:
+    def __init__(self, text: str, data: bytes, kind: OutputKind, source: Source) -> None:
         self._text, self._data, self._kind, self._source = text, data, kind, source
         self._is_readable = Text.of(text).is_readable
         self._flags = Text.of(text).flags if self._is_readable else LineFlags([])
@@ -343,9 +343,9 @@ class _Parts:
     def _headings(self) -> Headings:
         return Headings.of(
             self._flags,
-            is_search=self._kind is Layout.SEARCH,
-            is_page=self._kind is Layout.WEB,
-            is_diff=self._kind is Layout.DIFF,
+            is_search=self._kind is OutputKind.SEARCH,
+            is_page=self._kind is OutputKind.WEB,
+            is_diff=self._kind is OutputKind.DIFF,
             is_grouped=self._source.call.family in grouping(),
         )
 
@@ -386,7 +386,7 @@ class _Parts:
 
     def _facts_of(self, units: Units) -> TextFacts:
         source = self._source
-        asked = search_hits.asked(source.call, source.arguments) if self._kind is Layout.SEARCH else ()
+        asked = search_hits.asked(source.call, source.arguments) if self._kind is OutputKind.SEARCH else ()
         seen = source.shown_before()
         return TextFacts.of(units.texts(), source.mentioned(), asked, () if seen is None else seen.facts)
 
@@ -407,12 +407,12 @@ class _Parts:
             return selection.ends_in_part(self._data, space, partial(left_out, self._data), failures)
         places = [start for start, _ in failures.ranked()[:_MOST_FAILURES]]
         sample: str | None = None
-        if self._kind is Layout.JSON:
+        if self._kind is OutputKind.JSON:
             sample = self._rows(space)
             sample = json_prune.prune(self._text, space, self._facts_of) if sample is None else sample
         if sample is not None:
             return sample
-        return self._file(space, places) if self._kind is Layout.FILE else self._parts(space, places)
+        return self._file(space, places) if self._kind is OutputKind.FILE else self._parts(space, places)
 
     def _file(self, space: int, failures: Sequence[int]) -> str:
         """Return the beginning, the end and the definitions of a file, and passages with names from the
@@ -440,7 +440,7 @@ class _Parts:
         self._take(chosen, first, _FIRST)
         if self._kind in _OF_ROWS and self._facts is not None:
             self._take(chosen, row_sample.odd(self._lines), _ODD)
-        chosen.fill(is_code=self._kind is Layout.DIFF)
+        chosen.fill(is_code=self._kind is OutputKind.DIFF)
         return chosen.written(self._names_left_out)
 
     def _take(self, chosen: Selection, lines: Iterable[int], share: int) -> None:

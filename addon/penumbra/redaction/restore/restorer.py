@@ -33,7 +33,7 @@ from penumbra.short_texts import remembered
 # relative path. After a call that may have changed the folder, a relative path counts only if the call states
 # an absolute folder.
 Kind = Literal["path", "patch", ""]
-"""Where a call names the file that it edits: in an argument or in a patch; empty if it edits no file."""
+"""The place where a call names the file that it edits: an argument or a patch; empty if it edits no file."""
 _OF_FILES = ("read", "edit", "write")
 _WORD = re.compile(r"[\w.-]+")
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
