@@ -93,6 +93,8 @@ class InjectedCall:
     """The text that the model wrote. The text may be cut off, and may not be JSON."""
     aliases: tuple[str, ...] = ()
     """Other ids that parts of a response may use for the call."""
+    kind: str = ""
+    """The type of the call; empty if the API has one type of calls."""
 
     @property
     def names(self) -> tuple[str, ...]:

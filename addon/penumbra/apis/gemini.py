@@ -394,6 +394,17 @@ class GeminiTurns(PieceTurns):
     def new_reading(self) -> Reading:
         return GeminiReading(self.injected_tool)
 
+    def event(self, event: Event) -> Iterable[Event]:
+        """Read an event, without messages that quote a malformed call of the injected tool."""
+        document, name = event.document, self.injected_tool
+        if document is not None and name and name.encode() in document.data:
+            for candidate in document.items(members(document).get("candidates")):
+                message = member(document.members(candidate), "finishMessage")
+                if message is not None and name in document.text_of(message):
+                    document.remove_member(message)
+            event.settle()
+        return super().event(event)
+
     def is_error(self, event: Event) -> bool:
         return event.document is not None and "error" in members(event.document)
 

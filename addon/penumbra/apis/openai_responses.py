@@ -153,7 +153,8 @@ class ResponsesFormat(ApiFormat):
         request.append(next(array for array in arrays if request.items(array)), declaration)
 
     def result(self, call: InjectedCall, text: str) -> bytes:
-        return encode({"type": "function_call_output", "call_id": call.id, "output": text})
+        kind = f"{call.kind or 'function_call'}_output"
+        return encode({"type": kind, "call_id": call.id, "output": text})
 
     def user_message(self, text: str) -> bytes:
         return encode({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
@@ -544,8 +545,9 @@ class ResponsesTurns(Turns):
 
 
 def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
+    """Return whether an item calls the injected tool. Calls of the client's MCP servers name their server."""
     members = document.members(item)
-    is_call = document.string(members.get("type")) == "function_call"
+    is_call = document.text_of(members.get("type")).endswith("_call") and "server_label" not in members
     return is_call and document.string(members.get("name")) == injected_tool
 
 
@@ -605,9 +607,9 @@ def read_turn(items: Sequence[bytes], end: dict[str, Any], injected_tool: str) -
         item = document.top
         name = kind(document, item)
         if is_hidden(document, document.root, injected_tool):
-            arguments = document.text_of(item.get("arguments"))
+            arguments = document.text_of(item.get(CALLS.get(name, ("", "arguments"))[1]))
             alias = document.text_of(item.get("id"))
-            injected.append(InjectedCall(call_id(document, name, item), arguments, (alias,)))
+            injected.append(InjectedCall(_id(document, item), arguments, (alias,), name))
             continue
         last = document.text_of(item.get("id"))
         # Clients repeat reasoning in full, or refer to it by its id.

@@ -156,7 +156,7 @@ class Settings:
     pause: bool = row(
         False,
         FLAG,
-        "Change nothing but secrets. Conversations under way keep their earlier forms. `penumbra "
+        "Change only secrets in new text. What a conversation has already sent keeps its form. `penumbra "
         "pause`, SIGUSR1 and, for one request, the header `X-Penumbra: off` do the same.",
     )
     observe: bool = row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -176,6 +177,21 @@ def test_a_continuation_that_fails(frame: str) -> None:
             assert json.loads(out)[-1] == {"error": expected}
         else:
             assert json.loads(out.split(b"data: ")[-1]) == {"error": expected}
+
+
+@pytest.mark.parametrize("frame", [*FRAMES, "document"])
+def test_no_message_quotes_a_malformed_call(frame: str) -> None:
+    """The provider explains the end of a turn with the call that it could not read."""
+    ended = chunk(0, {"text": "See."}, reason="MALFORMED_FUNCTION_CALL")
+    for name, is_shown in ((PHANTOM, False), ("run", True)):
+        message = f"Malformed function call: print(default_api.{name}(id='x'))"
+        ended["candidates"][0]["finishMessage"] = message
+        data = json.dumps(ended).encode() if frame == "document" else framed(frame, ended)
+        make = partial(FORMATS["gemini"].body, PHANTOM) if frame == "document" else made
+        out, _ = byte_by_byte(make, [data])
+        assert (out == data) == is_shown
+        assert PHANTOM.encode() not in out
+        assert b"MALFORMED_FUNCTION_CALL" in out
 
 
 # Documents

@@ -83,11 +83,34 @@ def test_two_turns_are_one_answer() -> None:
     assert answer["usage"]["input_tokens_details"] == {"cached_tokens": 5, "cache_write_tokens": 0}
     assert [value["type"] for value in values(out)].count("response.created") == 1
     sdk_accepts(answer)
-    assert first.injected == (InjectedCall("call_2", '{"id":"shadow_é"}', ("fc_2",)),)
+    assert first.injected == (InjectedCall("call_2", '{"id":"shadow_é"}', ("fc_2",), "function_call"),)
     assert (first.text, first.real_calls, first.signatures) == ("Let me see.", (), ("gAAA0",))
     assert (second.text, second.real_calls) == ("It fails.", ("call_12", "call_13"))
     assert first.usage["output_tokens"] == 10
     assert (first.response_id, second.response_id) == ("resp_0", "resp_1")
+
+
+@pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "document"])
+@pytest.mark.parametrize("kind", ["custom_tool_call", "computer_call", "mcp_call"])
+def test_a_call_of_another_type_is_hidden_and_answered(kind: str, is_stream: bool) -> None:
+    """Some servers write a call of a declared function as a call of another type."""
+    asked = {**custom(1), "type": kind, "name": PHANTOM, "input": "shadow_1", "arguments": "shadow_1"}
+    items = message(0, "See."), asked
+    format_ = FORMATS["openai_responses"]
+    turns = [stream(0, *items), ANSWERING] if is_stream else [document(0, *items), document(1, call(12))]
+    out, (first, _) = byte_by_byte(made if is_stream else lambda: format_.body(PHANTOM), turns)
+    assert PHANTOM.encode() not in out
+    (found,) = first.injected
+    assert (found.id, found.arguments) == ("call_1", "shadow_1")
+    answered = json.loads(format_.result(found, "x"))
+    assert answered == {"type": f"{kind}_output", "call_id": "call_1", "output": "x"}
+
+
+def test_a_call_of_the_clients_mcp_server_is_shown() -> None:
+    own = {**call(1, PHANTOM), "type": "mcp_call", "server_label": "notes"}
+    out, (turn,) = byte_by_byte(made, [stream(0, own)])
+    assert sdk_response(out)["output"] == [own]
+    assert not turn.injected
 
 
 def test_three_turns_with_two_calls_in_one() -> None:
