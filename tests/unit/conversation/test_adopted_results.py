@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from penumbra.config.settings import Settings
+from penumbra.conversation import read, rewrite
 from penumbra.conversation.model import Rewritten
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
-from support.messages_requests import LOG, SAME, answer, body, contents, go, how, use
+from penumbra.wire.document import Document
+from support.messages_requests import LOG, SAME, SCOPE, answer, api, body, contents, go, how, use
 from support.planted import GITHUB, anthropic
 
 OLD = f"GITHUB_TOKEN={GITHUB}\n" + "the same line\n" * 400
@@ -72,6 +74,10 @@ def test_results_that_may_be_cached_keep_their_form(
     made: Any, settings: Any, name: str, expected: str
 ) -> None:
     assert how(go(made, settings=settings, name=name)) == [expected]
+    # No other step asks for a new form of an adopted result.
+    document = Document(json.dumps(made).encode())
+    request = read.read(document, api(name), settings or Settings(), SCOPE)
+    assert bool(rewrite.undecided(request, {})) == (expected != "adopted")
 
 
 def test_results_before_thinking_stay_and_stay_so() -> None:

@@ -64,7 +64,8 @@ def test_no_result_refers_across_a_compaction() -> None:
 
 
 def test_a_sent_reference_stays() -> None:
-    messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)]
+    one, two = "toolu_01AbCdEfGhIjKlMnOp2345", "toolu_02AbCdEfGhIjKlMnOp2345"
+    messages = [use(one), answer(one, LOG), use(two), answer(two, LOG)]
     safe = Settings(mode=Mode.SAFE)
     first = go(body(*messages), settings=safe)
     for later in (body(*messages, COMPACTION), body(*messages, truncation="auto")):

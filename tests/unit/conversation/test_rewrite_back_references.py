@@ -78,7 +78,9 @@ def test_a_report_of_failures_is_no_duplicate():
 
 
 def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
-    messages = [use("toolu_1"), answer("toolu_1", LOG), use("toolu_2"), answer("toolu_2", LOG)]
+    # Such long ids identify a result after any earlier messages.
+    one, two = "toolu_01AbCdEfGhIjKlMnOp2345", "toolu_02AbCdEfGhIjKlMnOp2345"
+    messages = [use(one), answer(one, LOG), use(two), answer(two, LOG)]
     safe = Settings(mode=Mode.SAFE)
     first = go(body(*messages), settings=safe)
     compacted = go(
@@ -87,6 +89,10 @@ def test_a_reference_whose_referent_has_gone_is_replaced_by_the_text():
     assert contents(compacted) == [LOG, "x"]
     again = go(body(*messages[2:]), known={**first.decisions, **compacted.decisions}, settings=safe)
     assert contents(again) == [LOG]
+    # The provider has never seen the text, so its form is new, even if the provider's cache may be warm.
+    answered = body(*messages[2:], {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"})
+    raw = go(answered, known=first.decisions, settings=Settings(mode=Mode.SAFE, adopt="raw"))
+    assert how(raw) == ["kept"]
 
 
 SOURCE = "\n".join(f"    value_{number} = compute({number}, other={number * 7})" for number in range(240))
