@@ -9,7 +9,7 @@ The internal engine of `re2` is therefore called directly if it is available.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -165,9 +165,8 @@ class Linear:
             start = found[1] + (found[1] == start)
 
 
-def lines_with(pattern: Linear, lines: Sequence[str]) -> Iterator[int]:
-    """Yield the indexes of the lines in which a pattern over bytes matches. One search covers many lines."""
-    data = utf8("\n".join(lines))
+def lines_with(pattern: Linear, data: bytes) -> Iterator[int]:
+    """Yield the indexes of the lines in which a pattern matches. One search covers many lines."""
     index = start = 0
     while start <= len(data) and (at := pattern.place(data, start, len(data))[0]) >= 0:
         index += data.count(b"\n", start, at)

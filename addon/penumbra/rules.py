@@ -55,6 +55,7 @@ def read(path: Path) -> str:
 _PACKAGE = Path(__file__).resolve().parent
 _Struct = TypeVar("_Struct", bound=Strict)
 _Value = TypeVar("_Value")
+_Function = TypeVar("_Function")
 
 
 class RuleFile(NamedTuple):
@@ -144,29 +145,25 @@ def add(users: Mapping[str, Any]) -> None:
         clear()
 
 
-def cached(function: Callable[[], _Value]) -> Callable[[], _Value]:
-    """Cache a value that is derived from rules, until the user's rules change."""
-    made: tuple[int, _Value] | None = None
-
-    @wraps(function)
-    def current() -> _Value:
-        nonlocal made
-        version = _version
-        if made is None or made[0] != version:
-            # If another thread changes the rules meanwhile, the next call derives the value again.
-            made = (version, function())
-        return made[1]
-
-    return current
-
-
-_Function = TypeVar("_Function")
-
-
 def until_changed(function: _Function) -> _Function:
     """Return a function with `cache_clear`, whose cache is emptied when the user's rules change."""
     _clear.append(function.cache_clear)  # type: ignore[attr-defined]
     return function
+
+
+def cached(function: Callable[[], _Value]) -> Callable[[], _Value]:
+    """Cache a value that is derived from rules, until the user's rules change."""
+
+    @until_changed
+    @cache
+    @wraps(function)
+    def current() -> _Value:
+        version = _version
+        made = function()
+        # If another thread has changed the rules meanwhile, the value is derived again.
+        return made if version == _version else current()
+
+    return current
 
 
 def _joined(first: Any, second: Any) -> Any:

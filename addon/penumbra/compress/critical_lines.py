@@ -17,7 +17,7 @@ from typing import Any, Literal
 import re2
 
 from penumbra import rules
-from penumbra.linear import NOWHERE, Linear, lines_with, quiet
+from penumbra.linear import NOWHERE, Linear, lines_with, quiet, utf8
 
 _LINE_LIMIT = 4_000
 """At most this number of characters at the beginning of a line is searched."""
@@ -136,19 +136,16 @@ def is_critical(line: str) -> bool:
     return bool(_patterns().critical.search(data)) and not _is_passing(_marks(data))
 
 
-def severity(line: bytes) -> Severity:
-    """Return the severity of a critical line."""
-    return _severity(line, _marks(line))
-
-
 def severity_unless_passing(line: bytes) -> Severity | None:
     """Return the severity of a critical line; None if the line reports a pass."""
     marks = _marks(line)
-    return None if _is_passing(marks) else _severity(line, marks)
+    return None if _is_passing(marks) else severity(line, marks)
 
 
-def _severity(line: bytes, marks: Sequence[int]) -> Severity:
+def severity(line: bytes, marks: Sequence[int] | None = None) -> Severity:
+    """Return the severity of a critical line. `marks` are the line's marks, if they are known."""
     patterns = _patterns()
+    marks = _marks(line) if marks is None else marks
     if _Mark.NOTHING in marks or (_Mark.NAMES in marks and not patterns.others["opening"].match(line)):
         # The replacement looks like the name of a file, but has no word such as "error".
         plain = patterns.others["nothing"].sub(b"", patterns.others["names"].sub(b"./x.x", line))
@@ -166,8 +163,9 @@ def _severity(line: bytes, marks: Sequence[int]) -> Severity:
 
 def says_as_much(line: str, other: str) -> bool:
     """True if `other`, a new form of the critical line `line`, is critical and at least as severe."""
-    data, others = _searched(line), _searched(other)
-    return is_critical(other) and severity(others) <= severity(data)
+    data = _searched(other)
+    how = severity_unless_passing(data) if _patterns().critical.search(data) else None
+    return how is not None and how <= severity(_searched(line))
 
 
 def is_stated(line: bytes, is_part: bool = False) -> bool:
@@ -203,12 +201,12 @@ def all_passed(data: bytes) -> bool:
 
 def reports(lines: Sequence[str], *kinds: Report) -> list[int]:
     """Return the positions of the lines with a report of one of these kinds, in order."""
-    beginnings, patterns = [line[:_LONGEST_REPORT] for line in lines], _patterns()
+    data, patterns = utf8("\n".join([line[:_LONGEST_REPORT] for line in lines])), _patterns()
     found: set[int] = set()
     for kind in kinds:
-        of_kind = {at for pattern in patterns.reports[kind] for at in lines_with(pattern, beginnings)}
+        of_kind = {at for pattern in patterns.reports[kind] for at in lines_with(pattern, data)}
         if of_kind and kind in patterns.no_reports:
-            of_kind.difference_update(lines_with(patterns.no_reports[kind], beginnings))
+            of_kind.difference_update(lines_with(patterns.no_reports[kind], data))
         found |= of_kind
     return sorted(found)
 
@@ -225,7 +223,7 @@ def next_match(data: bytes, start: int) -> tuple[int, int] | None:
 
 def critical_lines(lines: Sequence[str]) -> list[int]:
     """Return the positions of the critical lines, in order."""
-    data = "\n".join([line[:_LINE_LIMIT] for line in lines]).encode("utf-8", "surrogatepass")
+    data = utf8("\n".join([line[:_LINE_LIMIT] for line in lines]))
     critical, some_pass = _patterns().critical, _patterns().some_pass
     found: list[int] = []
     position = start = 0

@@ -451,8 +451,7 @@ def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list
     """Return the positions of the critical lines with a failure or an error. `critical` has the positions of
     all critical lines; None if unknown."""
     positions = critical_lines(lines) if critical is None else critical
-    critical_ones = ((position, encode(lines[position][:_LONGEST])) for position in positions)
-    return [position for position, line in critical_ones if severity(line) <= Severity.ERROR]
+    return [at for at in positions if severity(encode(lines[at][:_LONGEST])) <= Severity.ERROR]
 
 
 def warning(lines: Sequence[str]) -> list[int]:

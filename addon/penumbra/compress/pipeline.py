@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from penumbra import errors
@@ -95,7 +95,7 @@ def shorten(
     return run.result()
 
 
-@dataclass(slots=True)
+@dataclass
 class _Run:
     """A `_Run` is one text on its way through the stages, with its changes so far."""
 
@@ -116,7 +116,6 @@ class _Run:
     redactions: dict[str, int] = field(default_factory=dict)
     scanned: str = ""
     """The text that was last searched for secrets."""
-    known: Call | None = None
     readable: bool = True
     """True if the text is small enough for the stages that read lines."""
 
@@ -124,12 +123,15 @@ class _Run:
     def is_standard(self) -> bool:
         return self.policy.mode in (Mode.STANDARD, Mode.AGGRESSIVE)
 
-    @property
+    @cached_property
     def call(self) -> Call:
         """The call that produced the result."""
-        if self.known is None:
-            self.known = _classified(self.output)
-        return self.known
+        output = self.output
+        try:
+            return classify(output.tool, output.arguments) if output.call is None else output.call()
+        except Exception as error:
+            _failed("classify", error)
+            return Call()
 
     def clean(self) -> None:
         """Redact the received text. Then keep the text that a terminal would show, also redacted."""
@@ -220,7 +222,7 @@ class _Run:
             return
         is_error = self.output.is_error or tells_failure(head, tail)
         if self.call.is_beside_files and (parted := without_files(body, self.call)) is not None:
-            before, body, after, self.known = parted
+            before, body, after, self.call = parted
             head, tail = head + before, after + tail
         if not self.call.is_quoted:
             before, body, after = json_minify.among_lines(body)
@@ -283,16 +285,16 @@ class _Run:
         for stage, why_not in _allowed(
             stages, self.call.is_quoted, self.policy.lossy, self.policy.for_others
         ):
-            if why_not:
-                self._tell(stage.name, None, why_not)
-                continue
-            if self._passes_over(stage.name):
-                continue
-            made = self._made(stage.name, stage.apply, source)
-            if made is None or made == self.text:
-                self._tell(stage.name, None, _NOTHING_TO_DO)
-            elif self._keeps(stage.name, stage.loss, made, stage.deletes) and stage.bares:
-                self.bare = self.text
+            if not why_not:
+                if self._passes_over(stage.name):
+                    continue
+                made = self._made(stage.name, stage.apply, source)
+                if made is not None and made != self.text:
+                    if self._keeps(stage.name, stage.loss, made, stage.deletes) and stage.bares:
+                        self.bare = self.text
+                    continue
+            if self.trace is not None:
+                self._tell(stage.name, None, why_not or _NOTHING_TO_DO)
 
     def apply(self, name: str, loss: Loss, transform: Callable[[Text], str | None]) -> None:
         """Run a transform. Keep its output if the output has no more bytes than the text."""
@@ -454,14 +456,6 @@ def _shape_of(text: Text) -> Shape:
     if may_be and _DIFF.search(beginning):
         return Shape.DIFF
     return Shape.PLAIN
-
-
-def _classified(output: ToolOutput) -> Call:
-    try:
-        return classify(output.tool, output.arguments) if output.call is None else output.call()
-    except Exception as error:
-        _failed("classify", error)
-        return Call()
 
 
 def _failed(stage: str, error: Exception) -> None:

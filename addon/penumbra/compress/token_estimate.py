@@ -60,7 +60,7 @@ def estimate(text: str) -> int:
 
 
 def _estimate(text: str) -> int:
-    total = sum(_weigh(text[start : start + _CHUNK]) for start in range(0, len(text), _CHUNK))
+    total = sum([_weigh(text[start : start + _CHUNK]) for start in range(0, len(text), _CHUNK)])
     return max(1, (total + 500) // 1000)
 
 

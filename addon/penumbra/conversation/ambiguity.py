@@ -97,13 +97,14 @@ def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> 
         one, is_data = waiting.pop()
         if isinstance(one, _Members | dict):
             members = one if isinstance(one, dict) else dict(one)
-            if len(members) < len(one) or (not is_data and _differ_in_spelling(members, names)):
+            plain = [_plain(name) for name in members]
+            if len(members) < len(one) or (not is_data and _differ_in_spelling(plain, names)):
                 return True
             # An object with a repeated name is ambiguous, and never gets here.
             inside = [
-                (inner, is_data or _plain(name) in _PAYLOAD)
-                for name, inner in members.items()
-                if is_data or _plain(name) not in _ELSEWHERE
+                (inner, is_data or name in _PAYLOAD)
+                for name, inner in zip(plain, members.values(), strict=True)
+                if is_data or name not in _ELSEWHERE
             ]
         else:
             inside = [(inner, is_data) for inner in one] if isinstance(one, list) else []
@@ -123,14 +124,15 @@ def _wrappers(document: Document) -> list[Raw]:
 
 def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
     members = document.members(value)
-    if _differ_in_spelling(members, names):
+    if _differ_in_spelling(map(_plain, members), names):
         return True
     return document.repeats(value) and bool(names & {_plain(name) for name in document.repeated(value)})
 
 
-def _differ_in_spelling(members: Iterable[str], names: frozenset[str]) -> bool:
-    """Return whether two members have one of these names, each in its own spelling."""
-    meant = [plain for name in members if (plain := name.replace("_", "").lower()) in names]
+def _differ_in_spelling(plain: Iterable[str], names: frozenset[str]) -> bool:
+    """Return whether two members of an object, whose plain names are `plain`, have the same of these
+    names."""
+    meant = [name for name in plain if name in names]
     return len(set(meant)) < len(meant)
 
 

@@ -189,24 +189,25 @@ class _Search:
             if not earlier.numbers[place] and earlier.is_argument and self.call.category == "read":
                 # A later edit of the file needs to know where its lines are.
                 continue
-            back = self._common(earlier, place, position, -1, position - covered)
-            ahead = self._common(earlier, place, position, 1, self._output.stop - position - 1) + 1
+            back, ahead = self._common(earlier.output, place, position, covered)
             self._compared += 1 + back + ahead
             if best is None or back + ahead > best.end - best.start:
                 best = _Reference(position - back, position + ahead, earlier, place - back)
         return best
 
-    def _common(self, earlier: EarlierText, place: int, position: int, step: int, most: int) -> int:
-        """Return how many lines before or after `position` equal the lines before or after `place` in the
-        earlier text."""
-        count = 0
-        while count < most:
-            place, position = place + step, position + step
-            line = self.read.output[position]
-            if line is None or not 0 <= place < len(earlier.output) or earlier.output[place] != line:
-                break
-            count += 1
-        return count
+    def _common(
+        self, earlier: Sequence[str | None], place: int, position: int, covered: int
+    ) -> tuple[int, int]:
+        """Return how many lines before `position`, and how many from `position` on, equal the lines around
+        `place` in an earlier text."""
+        output, back, ahead = self.read.output, 0, 1
+        most = min(position - covered, place)
+        while back < most and output[position - back - 1] == earlier[place - back - 1] is not None:
+            back += 1
+        most = min(self._output.stop - position, len(earlier) - place)
+        while ahead < most and output[position + ahead] == earlier[place + ahead] is not None:
+            ahead += 1
+        return back, ahead
 
     def _name(self, part: _Reference) -> CallName | None:
         """Return the name of the earlier text of a part; None if the text can't be named."""
@@ -232,7 +233,7 @@ class _Search:
             end = self._before_title(start, end)
         elif start > self._output.start or self.staying().positions:
             # The last line of an output often states the outcome.
-            end = max((at for at in range(start, end) if is_telling(self.read.lines[at])), default=start)
+            end = max([at for at in range(start, end) if is_telling(self.read.lines[at])], default=start)
         if self.call.is_quoted and self.call.category == "read":
             if self._units is None:
                 self._units = FileUnits.of(self.text, self.read.lines, self.read.numbers)
@@ -245,7 +246,7 @@ class _Search:
         """Return the position of the line that introduces the lines after `end`: it ends with a colon or is
         alone between empty lines. Return `end` if there is no such line."""
         lines = self.read.lines
-        last = max((at for at in range(start, end) if lines[at].strip()), default=start)
+        last = max([at for at in range(start, end) if lines[at].strip()], default=start)
         is_alone = last > 0 and not lines[last - 1].strip() and not lines[last + 1].strip()
         return last if is_alone or lines[last].rstrip().endswith(":") else end
 

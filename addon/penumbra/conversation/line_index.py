@@ -23,7 +23,7 @@ from penumbra.compress.result import ShownBefore
 from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers
 from penumbra.conversation.call_names import NamedCalls
-from penumbra.linear import Linear, lines_with
+from penumbra.linear import Linear, lines_with, utf8
 from penumbra.short_texts import forgettable
 
 CONVERSATIONS = 32
@@ -225,7 +225,7 @@ class LineIndex:
                 if line in latest:
                     before[position] = latest[line]
                 latest[line] = position
-        for place in lines_with(_SOME_TIME_SIGN, bare):
+        for place in lines_with(_SOME_TIME_SIGN, utf8("\n".join(bare))):
             if (timeless := _timeless(bare[place])) != bare[place]:
                 self._timed.add(timeless)
 

@@ -74,7 +74,7 @@ class StayingLines:
             failures = failing(lines, critical_lines(lines))
             beside = {position + step for position in failures for step in (-1, 1)}
             staying.update(failures, reports(lines, "outcome", "finding"))
-            staying.update(at for at in beside if 0 <= at < len(lines) and lines[at].strip())
+            staying.update([at for at in beside if 0 <= at < len(lines) and lines[at].strip()])
         filled = [n for n, line in enumerate(lines) if line.strip()] if headings else []
         return cls(sorted(staying), headings, filled)
 

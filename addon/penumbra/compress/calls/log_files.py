@@ -82,7 +82,7 @@ def is_log(path: str, text: str) -> bool:
     wanted = table.share * len(lines)
     of_logs = 0
     beginnings = [line[: table.beginning] for line in lines]
-    for index in lines_with(table.anywhere, beginnings):
+    for index in lines_with(table.anywhere, encode("\n".join(beginnings))):
         # A pattern's blank may have matched a line break, so the line is searched again.
         of_logs += table.line.search(encode(beginnings[index])) is not None
         if of_logs >= wanted:
