@@ -4,9 +4,7 @@ private text."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator
 from pathlib import PurePath
 
 
@@ -41,18 +39,27 @@ def place(error: BaseException) -> str:
     return f"{name} at {PurePath(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"
 
 
-@contextlib.contextmanager
-def contained(
-    log: logging.Logger, words: str, level: int = logging.ERROR, raises: tuple[type[Exception], ...] = ()
-) -> Iterator[None]:
-    """Log an exception of the `with` block after the text `words`, and continue below the block. Only
-    exceptions of the types in `raises` leave the block."""
-    try:
-        yield
-    except raises:
-        raise
-    except Exception as error:
-        log.log(level, "%s: %s", words, place(error))
+class contained:
+    """A `contained` logs an exception of its `with` block after the text `words`, and the code below the
+    block continues. Exceptions of the types in `raises` leave the block."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        words: str,
+        level: int = logging.ERROR,
+        raises: tuple[type[Exception], ...] = (),
+    ) -> None:
+        self._log, self._words, self._level, self._raises = log, words, level, raises
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, self._raises):
+            return False
+        self._log.log(self._level, "%s: %s", self._words, place(error))
+        return True
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:

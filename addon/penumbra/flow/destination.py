@@ -3,6 +3,8 @@ has no checked name."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penumbra.apis import recognise
 from penumbra.errors import one_line
 from penumbra.flow.mitm import Flow, HttpRequest, option
@@ -71,11 +73,25 @@ def _hosts(flow: Flow) -> list[str]:
 
 def headers_of(request: HttpRequest) -> dict[str, str]:
     """Return the headers by their lower-case names. The values of a repeated header are joined."""
+    return joined(fields_of(request))
+
+
+def joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for name, value in request.headers.items(multi=True):
-        key = name.lower()
-        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    for name, value in fields:
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
+
+
+def fields_of(request: HttpRequest) -> list[tuple[str, str]]:
+    """Return the headers with lower-case names, in their order. mitmproxy's own view decodes each header
+    several times."""
+    fields = request.headers.fields
+    return [(_text(name).lower(), _text(value)) for name, value in fields]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 def query_of(request: HttpRequest) -> dict[str, str]:

@@ -84,16 +84,20 @@ class RequestWay:
         # With one of these headers, the request may be exempt from the search or from changes.
         if SWITCH_HEADER in headers or request_path.HEADER in headers or sigv4.covers_body(headers):
             return
-        if self.must_search(flow) and (says_json or destination.is_provider(flow, settings.hosts)):
+        is_ours = self._must_search(flow, api, settings) and self._is_at_ours(flow, settings)
+        if is_ours and (says_json or destination.is_provider(flow, settings.hosts)):
             most = settings.max_body_bytes
-            refused = refusal.of_failure(flow, api, TooLarge(f"its body: more than {most:,} bytes"))
-            refuse = partial(refusal.refuse, refused=refused, journal=self.journal)
-            bodies.BOUNDS[flow] = bodies.Bound(most, refuse)
+            bodies.BOUNDS[flow] = bodies.Bound(most, partial(self._refuse_large, api, most))
+
+    def _refuse_large(self, api: Api, most: int, flow: Flow) -> None:
+        error = TooLarge(f"its body: more than {most:,} bytes")
+        refusal.refuse(flow, refusal.of_failure(flow, api, error), self.journal)
 
     async def request(self, flow: Flow) -> None:
         """Rewrite, search or refuse a request that concerns Penumbra. An exception undoes all changes."""
         # Looking a header up in mitmproxy's headers takes longer than looking it up in a dict.
-        headers = headers_of(flow.request)
+        fields = destination.fields_of(flow.request)
+        headers = destination.joined(fields)
         if request_path.is_ours(headers.get(request_path.HEADER, "")):
             # The request is a call to an external compressor, and another proxy sent the call back here.
             del flow.request.headers[request_path.HEADER]
@@ -105,26 +109,27 @@ class RequestWay:
         before.headers = Headers(flow.request.headers.fields)
         state = states.begin(flow, self._handle())
         try:
-            await self._decide(flow, state, headers)
+            await self._decide(flow, state, fields, headers)
         except BaseException:
             # A half-changed request must not be sent.
             flow.request.data = before
             states.forget(flow)
             raise
 
-    async def _decide(self, flow: Flow, state: FlowState, headers: dict[str, str]) -> None:
-        """Choose the next step by a request's destination, head and path. `headers` are the request's headers
-        by name. Raises RedactionError."""
+    async def _decide(
+        self, flow: Flow, state: FlowState, fields: list[tuple[str, str]], headers: dict[str, str]
+    ) -> None:
+        """Choose the next step by a request's destination, head and path. `headers` are the `fields` by
+        name. Raises RedactionError."""
         if not self._is_ours(flow, state.handle.settings):
             return
         api = recognise.by_request_line(flow.request.method, flow.request.path)
         if state.handle.settings.observe:
             await self._observe(flow, state, api)
             return
-        state.is_searched = self.must_search(flow)
+        state.is_searched = self._must_search(flow, api, state.handle.settings)
         if state.is_searched and flow.request.trailers:
             raise Unreadable("it has trailers after its body")
-        fields = list(flow.request.headers.items(multi=True))
         _check(state, ambiguity.hosts(fields))
         is_switched = headers.pop(SWITCH_HEADER, None) is not None
         if is_switched and not self._switch(flow, state, api):
@@ -278,12 +283,13 @@ class RequestWay:
     def must_search(self, flow: Flow) -> bool:
         """Return whether a request may be sent only after a search for secrets."""
         settings = self._current.settings
-        if not settings.must_search or not self._is_at_ours(flow, settings):
-            return False
-        request = flow.request
-        return recognise.by_request_line(request.method, request.path) is not None or self.others.must_search(
-            flow, settings
-        )
+        api = recognise.by_request_line(flow.request.method, flow.request.path)
+        return self._must_search(flow, api, settings) and self._is_at_ours(flow, settings)
+
+    def _must_search(self, flow: Flow, api: Api | None, settings: Settings) -> bool:
+        """Return whether a request to an LLM host may be sent only after a search. `api` is None if the
+        request is no LLM call."""
+        return settings.must_search and (api is not None or self.others.must_search(flow, settings))
 
     def must_search_frame(self, flow: Flow) -> bool:
         """Return whether a frame of a client's WebSocket may be sent only after a search for secrets."""

@@ -76,6 +76,8 @@ class ResponseWay:
             # This step may empty the flow's bodies, so it follows all steps that read them.
             self.privacy,
         )
+        # Most steps do nothing at the head of a response.
+        self._readers = [step for step in self.steps if type(step).headers is not Step.headers]
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         state.format = incoming.api.format
@@ -94,7 +96,7 @@ class ResponseWay:
     def headers(self, flow: Flow) -> None:
         if (state := states.of(flow)) is None or flow.response is None:
             return
-        for step in self.steps:
+        for step in self._readers:
             with _contained():
                 step.headers(flow, state, flow.response)
 

@@ -1,11 +1,11 @@
 """The splice makes one response for the client from several upstream responses, as they arrive.
 
 This file uses mitmproxy's proxy core below its public interface. When an upstream response ends, the client's
-stream runs one awaited hook, `penumbra_turn_end`. If the hook names a request, this request runs as a second
-stream of the client's own HTTP layer. The second stream reuses the upstream connection, or opens a connection
-in the same mode with the same TLS options. The second stream's flow passes all hooks. The stream's events for
-the client become events of the client's stream. No function is patched: `install` changes the class of layers
-in the public `next_layer` hook.
+session ends the turn, or an awaited hook, `penumbra_turn_end`, ends it. If the hook names a request, this
+request runs as a second stream of the client's own HTTP layer. The second stream reuses the upstream
+connection, or opens a connection in the same mode with the same TLS options. The second stream's flow passes
+all hooks. The stream's events for the client become events of the client's stream. No function is patched:
+`install` changes the class of layers in the public `next_layer` hook.
 
 Before the first use, `incompatible` checks the methods of mitmproxy that this file needs.
 """
@@ -376,7 +376,8 @@ class SpliceStream(HttpStream):
         if (ended := self.running) is not None:
             turn.continuation, turn.shown, turn.encoded = ended.flow, ended.shown, bytes(ended.unread)
             self.running = None
-        yield PenumbraTurnEndHook(turn)
+        if not self.session.ended(turn):
+            yield PenumbraTurnEndHook(turn)
         if (yield from self.check_killed(True)):
             self.wakeup = None
             return

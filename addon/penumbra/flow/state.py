@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from penumbra.apis.responses import Response
 from penumbra.config.settings import Settings
 from penumbra.conversation.incoming import Accepted, Incoming
+from penumbra.expand.loop import Ask, Broken, Done
 from penumbra.flow.current_settings import EngineHandle
 from penumbra.flow.mitm import Flow, Headers, HttpResponse
 from penumbra.metrics.sessions import TurnRecord
@@ -47,6 +48,10 @@ class Session(Protocol):
         """Return a keep-alive for the caller to send."""
         ...
 
+    def ended(self, turn: TurnEnd) -> bool:
+        """End a turn if no work must be awaited. Return False if the hook must end the turn."""
+        ...
+
 
 class Guard(Protocol):
     """A `Guard` reads a response before the client gets any of it."""
@@ -66,7 +71,7 @@ class Guard(Protocol):
 
 @dataclass
 class TurnEnd:
-    """A `TurnEnd` is the argument of the `penumbra_turn_end` hook."""
+    """A `TurnEnd` is the end of an upstream response. `Session.ended` or the hook says what follows."""
 
     flow: Flow
     """The client's flow."""
@@ -80,12 +85,14 @@ class TurnEnd:
     encoded: bytes = b""
     """The continuation's encoded body, if the body could not be read as it arrived."""
     body: bytes = b""
-    """The body of a one-document response: as received before the hook, as sent to the client after it."""
+    """The body of a one-document response: as received, and later as sent to the client."""
     following: Flow | None = None
     """The next request, which the hook sets; None if there is no next request."""
+    ended: Ask | Broken | Done | None = None
+    """The end that `Session.ended` has read for the hook; None if that takes long."""
     out: bytes = b""
-    """The bytes of a live response for the client. The hook sets them. If `broken` in the flow's state has a
-    reason, the response then breaks off."""
+    """The bytes of a live response for the client. If `broken` in the flow's state has a reason, the response
+    breaks off after them."""
 
 
 @dataclass

@@ -64,6 +64,8 @@ class LoopedResponse:
     retries: int = 0
     portions: Portions = field(default_factory=Portions)
     done: Done | None = None
+    end: Callable[[TurnEnd], bool] | None = None
+    """The function for `ended`; None if the hook ends every turn."""
 
     @classmethod
     def of(cls, accepted: Accepted, handle: EngineHandle) -> LoopedResponse | None:
@@ -91,10 +93,14 @@ class LoopedResponse:
         self.shown += data
         return data
 
+    def ended(self, turn: TurnEnd) -> bool:
+        return self.end is not None and self.end(turn)
+
 
 MOST_RETRIES = 2
 _LARGE = 100_000
 """If a request and its response together have more bytes, work on them runs in a thread."""
+_NOT_CONTINUED = "penumbra: a response could not be continued"
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -114,10 +120,14 @@ class Turns:
         self._write = write
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def advance(self, looped: LoopedResponse, loop: ToolLoop) -> Broken | Continue | Done:
-        """End a turn that has arrived, and answer its calls."""
+    async def advance(
+        self, looped: LoopedResponse, loop: ToolLoop, ended: Ask | Broken | Done | None = None
+    ) -> Broken | Continue | Done:
+        """End a turn that has arrived, and answer its calls. `ended` is the end of the turn if the turn has
+        already ended."""
         size = len(loop.request) + len(looped.plain or b"")
-        step: Ask | Broken | Continue | Done = await beside(loop.end_turn, size)
+        step: Ask | Broken | Continue | Done
+        step = ended if ended is not None else await beside(loop.end_turn, size)
         if isinstance(step, Ask):
             portions, usage = looped.portions, loop.turns[-1].usage
             await portions.learn()
@@ -155,11 +165,17 @@ class Turns:
     async def keep(self, looped: LoopedResponse, done: Done) -> None:
         """Store a response. The end of a response with hidden turns waits for the disk, so that the client's
         next request is understood even after a restart."""
-        if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
+        if not self.keep_later(looped, done):
             await _remember(looped, done)
             await looped.handle.engine.stores.written()
-        elif done.sound or done.text or done.calls:
+
+    def keep_later(self, looped: LoopedResponse, done: Done) -> bool:
+        """Store a response in the background. Return False if its end must wait for the disk."""
+        if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
+            return False
+        if done.sound or done.text or done.calls:
             self.later(_remember(looped, done), looped.handle)
+        return True
 
     async def give_up(self, flow: Flow, looped: LoopedResponse, loop: ToolLoop, failure: Failure) -> Done:
         """End a response that can't be continued. The client gets an error. The provider's message is
@@ -308,6 +324,7 @@ class ToolLoopStep(Step):
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         state.session = LoopedResponse.of(accepted, state.handle)
         if state.session is not None:
+            state.session.end = self.ended
             hidden_requests.watch(flow.client_conn)
             bodies.ask_for_codings(flow.request)
 
@@ -362,6 +379,29 @@ class ToolLoopStep(Step):
 
     # Turns
 
+    def ended(self, turn: TurnEnd) -> bool:
+        """End the first turn of a response if no work must be awaited. Return False if the hook must end the
+        turn. A hook runs through all addons, and most responses have one turn without injected calls."""
+        state = states.of(turn.flow)
+        looped = looped_by(state) if state is not None else None
+        if state is None or looped is None or looped.loop is None:
+            return True
+        with contained(_log, _NOT_CONTINUED):
+            if turn.continuation is None and not looped.live:
+                looped.plain = bodies.plain_body(turn.flow, turn.body)
+                if looped.plain is None:
+                    turn.ended = Done(turn.body, sound=False)
+            if turn.continuation is not None or _is_large(looped, looped.loop):
+                return False
+            try:
+                turn.ended = turn.ended or _end(looped, looped.loop)
+            except Exception as error:
+                turn.ended = _failed(looped.loop, error)
+            if not isinstance(turn.ended, Done) or not self._turns.keep_later(looped, turn.ended):
+                return False
+            _show_end(turn, state, looped, turn.ended)
+        return True
+
     async def turn_end(self, turn: TurnEnd) -> None:
         """Continue or end a response whose upstream turn has ended."""
         state = states.of(turn.flow)
@@ -371,36 +411,26 @@ class ToolLoopStep(Step):
         try:
             step = await self._step(turn, state, looped, looped.loop)
         except Exception as error:
-            _log.error("penumbra: a response could not be continued: %s", place(error))
-            step = looped.loop.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
+            step = _failed(looped.loop, error)
+        if isinstance(step, Done):
+            await self._turns.keep(looped, step)
+            _show_end(turn, state, looped, step)
+            return
         if isinstance(step, Continue):
             turn.following = _continuation(turn.flow, state, step.request, looped)
             turn.out = step.out
-        elif isinstance(step, Done):
-            looped.done = step
-            turn.out = step.out
-            if looped.live:
-                state.broken = step.broken
-            await self._turns.keep(looped, step)
-            if looped.plain is not None and step.out != looped.plain:
-                turn.body = step.out
-                bodies.replace_document(turn.flow, step)
-                bodies.copy_retry_headers(turn.flow, turn.continuation)
+            looped.shown += turn.out
         else:
             turn.following = step
-        looped.shown += turn.out
 
     async def _step(
         self, turn: TurnEnd, state: FlowState, looped: LoopedResponse, loop: ToolLoop
     ) -> Continue | Done | Flow:
         """Return the next step of the loop, or the flow by which the last request is sent again."""
         if turn.continuation is None:
-            if not looped.live:
-                plain = looped.plain = bodies.plain_body(turn.flow, turn.body)
-                if plain is None:
-                    return Done(turn.body, sound=False)
-                await beside(partial(loop.feed, plain), len(plain))
-            step = await self._turns.advance(looped, loop)
+            # `ended` has ended all small turns.
+            ended = turn.ended or await asyncio.to_thread(_end, looped, loop)
+            step = await self._turns.advance(looped, loop, ended)
             return step if not isinstance(step, Broken) else loop.failed(step.failure)
         answered = turn.continuation.response is not None
         body = bodies.plain_body(turn.continuation, turn.encoded) or b"" if answered else b""
@@ -455,6 +485,35 @@ class ToolLoopStep(Step):
         if (body := b"".join(shown)) != plain:
             flow.response.raw_content = body
             bodies.replace_document(flow, step)
+
+
+def _is_large(looped: LoopedResponse, loop: ToolLoop) -> bool:
+    return len(loop.request) + len(looped.plain or b"") > _LARGE
+
+
+def _end(looped: LoopedResponse, loop: ToolLoop) -> Ask | Broken | Done:
+    """End a response's first turn. A document is read here; a live stream was read as it arrived."""
+    if looped.plain is not None:
+        loop.feed(looped.plain)
+    return loop.end_turn()
+
+
+def _failed(loop: ToolLoop, error: Exception) -> Done:
+    _log.error("%s: %s", _NOT_CONTINUED, place(error))
+    return loop.failed(Failure(None, b"", f"Penumbra failed: {type(error).__name__}"))
+
+
+def _show_end(turn: TurnEnd, state: FlowState, looped: LoopedResponse, done: Done) -> None:
+    """Give the client the end of a response."""
+    looped.done = done
+    turn.out = done.out
+    if looped.live:
+        state.broken = done.broken
+    if looped.plain is not None and done.out != looped.plain:
+        turn.body = done.out
+        bodies.replace_document(turn.flow, done)
+        bodies.copy_retry_headers(turn.flow, turn.continuation)
+    looped.shown += turn.out
 
 
 def _continuation(parent: Flow, state: FlowState, body: bytes, looped: LoopedResponse) -> Flow:

@@ -114,7 +114,7 @@ async def test_a_response_is_read_though_nothing_can_be_written(
     """When the proxy ends, its engines may close while responses begin."""
     way = response_way()
     seen: list[Any] = []
-    way.steps[0].headers = lambda *told: seen.append(told)  # type: ignore[method-assign]
+    way.tool_loop.headers = lambda *told: seen.append(told)  # type: ignore[method-assign]
     flow = tflow.tflow(resp=tutils.tresp())
     states.begin(flow, held := handle(engines))
     held.engine.database.close()
