@@ -115,6 +115,8 @@ class Structured:
     ) -> Redacted:
         """Return a text of `container` without secrets, such as those that only their names in `container`
         show. Raises RedactionError."""
+        if has_lines(text):
+            return redact(text)
         if id(container) not in self._known:
             # The value is stored, so that no other value can get its `id()`.
             self._known[id(container)] = (container, surrounded(document.source(container), redact))
@@ -163,7 +165,7 @@ def _scalar(old: bytes, new: bytes, redact: Callable[[str], Redacted], counts: C
     text, beside = decode(old), decode(new)
     if not isinstance(beside, str) or len(beside) < _LEAST:
         return new
-    if isinstance(text, str) and "\n" in text.strip():
+    if isinstance(text, str) and has_lines(text):
         beside = text
     further = redact(beside)
     counts.update(_counts(text if isinstance(text, str) else "", beside))
@@ -207,8 +209,13 @@ def surrounded(source: bytes, redact: Callable[[str], Redacted]) -> Mapping[str,
     return {
         old: new
         for old, new in zip(before, after, strict=True)
-        if isinstance(old, str) and isinstance(new, str) and old != new and "\n" not in old.strip()
+        if isinstance(old, str) and isinstance(new, str) and old != new and not has_lines(old)
     }
+
+
+def has_lines(text: str) -> bool:
+    """Return whether a text has several lines. Such a text is searched alone, without its JSON value."""
+    return "\n" in text.strip()
 
 
 def _values(pairs: list[tuple[str, Any]]) -> list[Any]:

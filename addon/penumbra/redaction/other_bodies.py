@@ -24,7 +24,7 @@ from penumbra.apis import result_blocks
 from penumbra.compress.result import Redacted
 from penumbra.linear import LinearText
 from penumbra.redaction import Unreadable
-from penumbra.redaction.json_text import leaves, still_json, surrounded
+from penumbra.redaction.json_text import has_lines, leaves, still_json, surrounded
 from penumbra.redaction.redact_calls import Redact
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document, Edit
@@ -235,7 +235,7 @@ class _Item:
         if is_word and not zone.result and (kind == "words" or not zone.text):
             return None
         seen = text
-        if (zone.result or zone.text) and not (is_word and kind == "words"):
+        if (zone.result or zone.text) and not (is_word and kind == "words") and not has_lines(text):
             if self.around is None:
                 self.around = surrounded(self.document.source(item), lambda inner: self.search(inner, ""))
             seen = self.around.get(text, text)

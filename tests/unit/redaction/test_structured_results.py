@@ -91,6 +91,19 @@ def test_nothing_else_changes(api: str) -> None:
 
 
 @every_form
+def test_a_text_of_several_lines_is_searched_once(api: str) -> None:
+    searched: list[str] = []
+    log = "started\nstopped\n"
+
+    def redact(text: str, hint: str) -> Redacted:
+        searched.append(text)
+        return Redacted(text)
+
+    sent(api, {"log": log}, redact)
+    assert [text for text in searched if "stopped" in text] == [log]
+
+
+@every_form
 def test_without_redaction_it_stays(api: str) -> None:
     assert PASSWORD in sent(api, {"password": PASSWORD}, redact_secrets=False)[0]
 
