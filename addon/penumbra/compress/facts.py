@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
+
+from msgspec import Struct
 
 from penumbra.compress.result import ShownBefore
 from penumbra.compress.size import encode
@@ -47,8 +48,7 @@ _RARE = 20
 _Find = Callable[[bytes], tuple[bytes, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class TextFacts:
+class TextFacts(Struct, frozen=True):
     """A `TextFacts` has the facts of each unit of a text."""
 
     units: Sequence[Sequence[bytes]]

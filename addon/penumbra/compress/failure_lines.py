@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct, structs
 
 from penumbra.compress import time_budget
 from penumbra.compress.critical_lines import (
@@ -74,8 +76,7 @@ _DIGITS = b"0123456789"
 _KEYS = {how: how.to_bytes() for how in Severity}
 
 
-@dataclass(slots=True)
-class LineKind:
+class LineKind(Struct):
     """A group of lines that differ only in numbers, times and ids."""
 
     severity: Severity
@@ -298,7 +299,7 @@ class Missing:
                 first.count += kind.count
                 first.is_spread = first.is_spread or kind.is_spread or kind.place != first.place
             else:
-                merged[key] = replace(kind)
+                merged[key] = structs.replace(kind)
         self.levels.append(list(merged.values()))
 
     def written(self, space: int) -> str:

@@ -12,9 +12,11 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from typing import Concatenate, ParamSpec, TypeVar
+
+from msgspec import structs
 
 from penumbra import errors
 from penumbra.compress import time_budget
@@ -163,7 +165,7 @@ class _Run:
         may_be_file = self.call.is_quoted or (self.call.category == "other" and bool(self.call.path))
         outputs = [inner for inner in json_envelope.outputs(self.text) if inner.asked or not may_be_file]
         # JSON escapes add bytes, so all outputs together get half of the limit.
-        policy = replace(
+        policy = structs.replace(
             self.policy, max_output_bytes=self.policy.max_output_bytes // max(1, 2 * len(outputs))
         )
         parts = [
@@ -262,7 +264,9 @@ class _Run:
             self.text = Text(head + self.text + tail)
 
     def _after_family(self, source: Source) -> Source:
-        return replace(source, shape=_shape_of(self.text), call=replace(self.call, family=self.family))
+        return structs.replace(
+            source, shape=_shape_of(self.text), call=structs.replace(self.call, family=self.family)
+        )
 
     def command_family(self) -> bool:
         """Apply the rules for the command that printed the text. Return True if the text has changed."""
@@ -403,7 +407,7 @@ def _output(part: json_envelope.Output, output: ToolOutput) -> ToolOutput:
     if part.asked:
         # The arguments of an unknown tool may mean anything.
         arguments = {_ASKED.get(category(output.tool), "path"): part.asked}
-    return replace(output, text=part.text, arguments=arguments, call=None)
+    return structs.replace(output, text=part.text, arguments=arguments, call=None)
 
 
 def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Sequence[Shortened]) -> Text:

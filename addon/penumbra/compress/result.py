@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from penumbra.compress.calls.classify import Call
 
@@ -32,12 +34,11 @@ class Loss(IntEnum):
     reference."""
 
 
-@dataclass(frozen=True, slots=True)
-class Redacted:
+class Redacted(Struct, frozen=True):
     """A text without its secrets."""
 
     text: str
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)
     """The number of replaced values, by rule id."""
 
 
@@ -45,8 +46,7 @@ Redact = Callable[[str], Redacted]
 """An idempotent function that removes the secrets of a text. Raises RedactionError on failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """The settings that determine the form of a result."""
 
     mode: Mode = Mode.STANDARD
@@ -66,8 +66,7 @@ class Policy:
     """True if an external compressor will shorten the text. The pipeline then makes no excerpt."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownBefore:
+class ShownBefore(Struct, frozen=True):
     """A `ShownBefore` has the texts that a conversation has shown before a certain result."""
 
     facts: Container[bytes]
@@ -76,8 +75,7 @@ class ShownBefore:
     """Returns whether an earlier result or call has a line. Blanks at the ends of the line don't count."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutput:
+class ToolOutput(Struct, frozen=True):
     """A `ToolOutput` is one text of a tool result, with facts about the call that produced it."""
 
     text: str
@@ -95,8 +93,7 @@ class ToolOutput:
     """A function that returns the classified call; None if the pipeline must classify the call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortened:
+class Shortened(Struct, frozen=True):
     """A `Shortened` is the shortened form of one text, with facts about the changes."""
 
     text: str
@@ -108,14 +105,13 @@ class Shortened:
     """The names of the stages that changed the text, in order."""
     family: str = ""
     """The command family whose rules changed the text; empty if none."""
-    redactions: Mapping[str, int] = field(default_factory=dict)
+    redactions: Mapping[str, int] = msgspec.field(default_factory=dict)
     skipped: tuple[str, ...] = ()
     """The names of the stages that did not run to the end, for lack of time or because the text is too
     large."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """An `Asked` is the outcome of a question to an external compressor."""
 
     how: str

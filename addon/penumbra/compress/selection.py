@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, groupby
 
+from msgspec import Struct
+
 from penumbra.compress import time_budget
 from penumbra.compress.facts import TextFacts
 from penumbra.compress.failure_lines import FailureLines
@@ -53,8 +55,7 @@ Needs = Mapping[int, Collection[int]]
 """For each unit, the units that must be shown with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Units:
+class Units(Struct, frozen=True):
     """A `Units` is a text and its units, which together cover the whole text."""
 
     data: bytes

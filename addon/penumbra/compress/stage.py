@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.result import Loss, Policy, ShownBefore
@@ -20,8 +21,7 @@ class Shape(StrEnum):
     PLAIN = "plain"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A `Source` has the facts about a text that a stage may use."""
 
     call: Call
@@ -51,8 +51,7 @@ class Source:
         return size(self.original)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A `Trial` is the effect of a stage on a text, for display."""
 
     stage: str
@@ -66,8 +65,7 @@ class Trial:
 Trace = Callable[[Trial], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """A `Stage` is a named transform. `apply` returns None or the same text if there is nothing to do."""
 
     name: str

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct, structs
 
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call
@@ -42,8 +44,7 @@ _MARKER = re.compile(
 _NO_CALL = Call()
 
 
-@dataclass(frozen=True, slots=True)
-class Referring:
+class Referring(Struct, frozen=True):
     """`Referring` is a text in which markers replace repeated lines."""
 
     text: str
@@ -51,8 +52,7 @@ class Referring:
     """The keys of the texts to which the markers refer."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reference:
+class _Reference(Struct, frozen=True):
     """A `_Reference` replaces consecutive lines that are also consecutive in an earlier text."""
 
     start: int
@@ -107,7 +107,7 @@ def with_references(
     if " more time" in text and (first := folding.counted_lines(lines.lines)):
         # A mark with a count must directly follow the lines that it counts.
         ends = [(one, _uncounted_end(one.start, one.end, first, lines.lines)) for one in repeated]
-        repeated = [replace(one, end=end) for one, end in ends if end]
+        repeated = [structs.replace(one, end=end) for one, end in ends if end]
     if not repeated:
         return None
     written = _written(text, repeated, lines.numbers)
@@ -178,7 +178,7 @@ class _Search:
             covered = longest.end
             for part in self._within(longest):
                 if (name := self._name(part)) is not None:
-                    yield replace(part, name=name)
+                    yield structs.replace(part, name=name)
 
     def _longest(self, position: int, covered: int) -> _Reference | None:
         """Return the longest repeated part around the line at `position`. The part begins at `covered` or

@@ -15,7 +15,9 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Any, NamedTuple
 
+import msgspec
 from cachetools import LRUCache
+from msgspec import Struct
 
 from penumbra.compress.calls.classify import Call, classify
 from penumbra.compress.calls.tools import first_of
@@ -42,8 +44,7 @@ def can_name(call_id: str, tool: str) -> bool:
     return is_plain(call_id) and 0 < len(tool) <= _LONGEST_TOOL and tool.isprintable()
 
 
-@dataclass(slots=True)
-class NamedCall:
+class NamedCall(Struct):
     """A `NamedCall` is one of the calls that share a name."""
 
     key: bytes
@@ -51,12 +52,11 @@ class NamedCall:
     """The key of the call with the same result; the key of this call if there is no such call."""
     lasts: bool
     """True if the result of the call keeps its form when later results refer to it."""
-    shown: list[tuple[int, int]] = field(default_factory=list)
+    shown: list[tuple[int, int]] = msgspec.field(default_factory=list)
     """The parts of a file that the result shows, each by the numbers of its first and last line."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallName:
+class CallName(Struct, frozen=True):
     """A `CallName` is the name of a call in references."""
 
     name: str

@@ -139,7 +139,7 @@ class Decider:
         self._is_late = time_budget.of_request(request.settings.request_budget)
         self._policy = request.settings.policy(can_expand=references is not None)
         if references is not None:
-            self._policy = replace(self._policy, overhead=references.overhead())
+            self._policy = structs.replace(self._policy, overhead=references.overhead())
         can_refer = references is not None or provider_history.keeps_results(request.document)
         self._refers = request.settings.dedup and can_refer
         self._cached = adoption.may_be_cached(request.document, request.api.cache)
@@ -259,7 +259,7 @@ class Decider:
         asked = self.inputs.external.get(item.key)
         form = asked.form if asked is not None else None
         if self._refers:
-            output = replace(
+            output = structs.replace(
                 output, shown_before=self.earlier.shown_before, call=partial(self.earlier.call, item.result)
             )
         shortened = form or self._shorten(item, output, policy)
@@ -353,7 +353,7 @@ class Decider:
         stages = (*shortened.stages, back_references.STAGE)
         loss = max(shortened.loss, Loss.REVERSIBLE)
         referents = tuple(sorted(key.hex() for key in made.keys))
-        return replace(shortened, text=made.text, loss=loss, stages=stages), referents
+        return structs.replace(shortened, text=made.text, loss=loss, stages=stages), referents
 
     def _with_reference(self, item: Item, shortened: Shortened, text: str) -> tuple[str, str]:
         """Return the forwarded form of a text, and the reference to its original."""
@@ -397,7 +397,7 @@ def _noted(item: Item, decision: Decision) -> Decision:
     text, facts = item.text if decision.text is None else decision.text, decision.facts
     if not text.endswith(placeholder.NOTE):
         text += ("" if text.endswith("\n") else "\n") + placeholder.NOTE
-    noted = replace(
+    noted = structs.replace(
         facts,
         how="shortened" if facts.how == "kept" else facts.how,
         stages=tuple(dict.fromkeys((*facts.stages, PLACEHOLDER_NOTE))),

@@ -304,7 +304,7 @@ class Engine:
             cold_turn = cache_price.cold_turn(request, new.keys() & inputs.past.keys(), declares=declares)
         return Accepted(
             request,
-            replace(rewritten, decisions={**outside, **new}) if outside else rewritten,
+            structs.replace(rewritten, decisions={**outside, **new}) if outside else rewritten,
             0.0,
             decided={**inputs.past, **outside, **new},
             line="; ".join(filter(None, (late_declaration.LINE if declares else "", line))),
@@ -398,7 +398,7 @@ class Engine:
             return None
         if isinstance(changed, bytes):
             prepared = sent.prepared and replace(sent.prepared, provider_results=())
-            cut = replace(sent.rewritten, body=changed, is_cut=True)
+            cut = structs.replace(sent.rewritten, body=changed, is_cut=True)
             return structs.replace(sent, rewritten=cut, prepared=prepared, plan=None)
         plan = sent.plan.plus(changed) if sent.plan else changed
         accepted = await self._send(incoming, settings, turn, plan)

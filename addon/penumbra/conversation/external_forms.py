@@ -12,11 +12,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from penumbra import errors
 from penumbra.apis import identity
@@ -179,7 +179,7 @@ class _Selector:
         policy = Policy(mode=Mode.SAFE, min_bytes=settings.min_bytes)
         if self._in_chain:
             policy = settings.policy(can_expand=references is not None)
-        policy = replace(policy, max_output_bytes=_NO_CAP, overhead=self.overhead, for_others=True)
+        policy = structs.replace(policy, max_output_bytes=_NO_CAP, overhead=self.overhead, for_others=True)
         is_late = time_budget.budget(output.text, settings.stage_budget)
         ref = references.ref if references is not None else lambda text: ""
         return pipeline.shorten(output, policy, clean, ref, is_late)
@@ -211,7 +211,7 @@ class _Selector:
         return Asked(outcome.how)
 
     def _lossy(self, pending: _Pending, text: str, stage: str) -> Shortened:
-        return replace(pending.base, text=text, loss=Loss.LOSSY, stages=(*pending.base.stages, stage))
+        return structs.replace(pending.base, text=text, loss=Loss.LOSSY, stages=(*pending.base.stages, stage))
 
     def answers(self, pending: Sequence[_Pending], outcomes: Sequence[Outcome]) -> dict[bytes, Asked]:
         return {one.key: self.asked(one, got) for one, got in zip(pending, outcomes, strict=True)}

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import orjson
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra.apis import parts
 from penumbra.apis.parts import Conversation, ResultText, ToolCall, is_telling
@@ -26,8 +26,7 @@ from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document, Edit
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """An `Item` is one text of a tool result."""
 
     result: ResultText
@@ -77,8 +76,7 @@ class Keys:
         return Item(result, text, digest, key.digest())
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
+class Searched(Struct, frozen=True):
     """A `Searched` is a text from which only secrets are removed."""
 
     value: Raw
@@ -117,11 +115,10 @@ class Searched:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Members(Searched):
+class Members(Searched, frozen=True, kw_only=True):
     """A `Members` has the strings, member names and numbers of one result."""
 
-    block: Block = field(kw_only=True)
+    block: Block
 
     def redacted(self, document: Document, redact: Redact) -> Decision:
         block, place = self.block, self.hint(document)

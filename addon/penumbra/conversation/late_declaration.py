@@ -16,9 +16,10 @@ request also declares the tool if the provider stores the history, or if the set
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
+
+from msgspec import structs
 
 from penumbra import rules
 from penumbra.compress import pipeline, token_estimate
@@ -158,7 +159,7 @@ def _saves_more(
     settings = request.settings
     overhead = prefix(SAMPLE, NAMES[0], settings.include_expand_hint)
     without, by_asking = (settings.policy(can_expand=can_expand) for can_expand in (False, True))
-    by_asking = replace(by_asking, overhead=overhead)
+    by_asking = structs.replace(by_asking, overhead=overhead)
     saved = 0
     for item in items:
         if tools.skips(item.tool, settings.skip_tools):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 
 import msgspec
@@ -118,22 +117,20 @@ class Request(Struct, frozen=True):
         return self.api.wire
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(Struct, frozen=True):
     """An `Outside` is the outcome of searching a request's texts outside of tool results."""
 
-    decisions: Mapping[bytes, Decision] = field(default_factory=dict)
+    decisions: Mapping[bytes, Decision] = msgspec.field(default_factory=dict)
     """New decisions."""
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Numbers of secrets in new texts, by rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A `Plan` has decisions that are made before the request is rewritten."""
 
-    decisions: Mapping[bytes, Decision] = field(default_factory=dict)
-    originals: Mapping[str, str] = field(default_factory=dict)
+    decisions: Mapping[bytes, Decision] = msgspec.field(default_factory=dict)
+    originals: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Redacted originals by reference."""
     line: str = ""
     """The reason, for a log."""
@@ -150,8 +147,7 @@ class Plan:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A `Shown` is one result text and the facts of its form, for logs and metrics."""
 
     item: Item
@@ -170,8 +166,7 @@ class Shown:
         return self.show(self.item.result.call_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
+class Rewritten(Struct, frozen=True):
     """A `Rewritten` is a body to send, with the decisions to remember."""
 
     body: bytes

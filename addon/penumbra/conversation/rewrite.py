@@ -65,11 +65,12 @@ class Forms:
 
     def copy(self) -> Forms:
         """Return a copy for a later request. No entry in the copy is new."""
+        known = [structs.replace(one, new=False) for one in self.shown[self.settled :]]
         return Forms(
             self.texts.copy(),
             self.items.copy(),
             self.decisions.copy(),
-            [*self.shown[: self.settled], *(replace(one, new=False) for one in self.shown[self.settled :])],
+            [*self.shown[: self.settled], *known],
             self.edits.copy(),
             self.turns.copy(),
             self.starts.copy(),
@@ -115,7 +116,7 @@ class Forms:
         self.shown.append(shown)
         self.edits += edits
         self.turns += [item.result.turn] * len(edits)
-        self.size += 2 * sum(len(edit.data) for edit in edits)
+        self.size += 2 * sum([len(edit.data) for edit in edits])
 
 
 def rewrite(
@@ -284,7 +285,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
         plan = plan.plus(Plan(line=f"rewrote {len(anew)} results: {cache_price.COLD}"))
     plan = plan.plus(Plan({}, arguments.originals, arguments.line))
     if arguments.decisions or plan.originals:
-        rewritten = replace(
+        rewritten = structs.replace(
             rewritten,
             decisions={**rewritten.decisions, **arguments.decisions},
             originals={**rewritten.originals, **plan.originals},
@@ -294,7 +295,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
     if bounded is None:
         return rewritten, plan.line
     line = f"bounded a request for a summary: {len(rewritten.body):,} -> {len(bounded):,} bytes"
-    return replace(rewritten, body=bounded, is_cut=True), "; ".join(filter(None, (plan.line, line)))
+    return structs.replace(rewritten, body=bounded, is_cut=True), "; ".join(filter(None, (plan.line, line)))
 
 
 def _bounded(request: Request, body: bytes, limits: LearnedLimits) -> bytes | None:

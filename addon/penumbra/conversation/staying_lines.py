@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import split_envelope
@@ -51,8 +52,7 @@ def quotes(call: Call) -> bool:
     return call.category in _QUOTING or call.family in _QUOTING_FAMILIES
 
 
-@dataclass(frozen=True, slots=True)
-class StayingLines:
+class StayingLines(Struct, frozen=True):
     """A `StayingLines` has the lines of one text that stay, and its headings."""
 
     positions: Sequence[int] = ()
@@ -131,8 +131,7 @@ _MOST_MARGIN = 30
 """The smallest and the greatest number of lines that stay on each side of a change."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileUnits:
+class FileUnits(Struct, frozen=True):
     """A `FileUnits` has the functions, methods, classes and other units of a file or of a part of a file."""
 
     start: int

@@ -5,11 +5,12 @@ the id of the call is not unique, the hash also covers the earlier calls."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import orjson
+from msgspec import Struct
 
 from penumbra.store.keyed_values import News, Schema
 from penumbra.store.table import pack_text, unpack_text
@@ -22,8 +23,7 @@ PLACEHOLDER_NOTE = "placeholder_note"
 """The name of the stage that adds a note to the end of a result whose call contained placeholders."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """A `Facts` describes a decision for display. Sizes are those of the text before and after the change."""
 
     how: str = "kept"
@@ -44,15 +44,14 @@ class Facts:
     """Token count in the original text (`Original token count: 8123`); 0 if there is none."""
     tokens_before: int = 0
     tokens_after: int = 0
-    redactions: Mapping[str, int] = field(default_factory=dict)
+    redactions: Mapping[str, int] = msgspec.field(default_factory=dict)
     skipped: tuple[str, ...] = ()
     """Stages that were skipped for lack of time."""
     asked: str = ""
     """The external compressor's outcome, as in `compress.result.Asked.how`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """A `Decision` is the form in which a text is sent. `text` is None if the text is sent unchanged."""
 
     text: str | None
@@ -81,7 +80,7 @@ def _news(decision: Decision) -> News:
     return News.KEY if is_made_again else News.VALUE
 
 
-_NAMES = tuple(field.name for field in fields(Facts))
+_NAMES = Facts.__struct_fields__
 _VALUES = attrgetter(*_NAMES)
 _DEFAULTS = _VALUES(Facts())
 

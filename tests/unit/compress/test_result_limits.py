@@ -7,10 +7,10 @@ import json
 import random
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec import structs
 
 from penumbra.compress import facts
 from penumbra.compress import text as text_module
@@ -89,10 +89,12 @@ def test_a_read_is_cut_at_its_part_of_the_hard_limit_and_never_for_a_ratio() -> 
     enough = -(-size(SOURCE) * 8 // 5)
     wanted = Policy(lossy=True, overhead=PREFIX, target_ratio=0.1, max_output_bytes=enough)
     assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).text == SOURCE
-    wanted = replace(wanted, max_output_bytes=enough - 3)
+    wanted = structs.replace(wanted, max_output_bytes=enough - 3)
     assert shorten(ToolOutput(SOURCE, *read), wanted, Redacted, str).loss is Loss.LOSSY
     # If the model can't ask for the omitted part, only the hard limit applies.
-    assert shorten(ToolOutput(SOURCE, *read), replace(wanted, lossy=False), Redacted, str).text == SOURCE
+    assert (
+        shorten(ToolOutput(SOURCE, *read), structs.replace(wanted, lossy=False), Redacted, str).text == SOURCE
+    )
     small = Policy(lossy=True, overhead=PREFIX, max_output_bytes=5_000)
     cut = shorten(ToolOutput(SOURCE, *read), small, Redacted, str)
     assert size(PREFIX) + size(cut.text) <= 5_000

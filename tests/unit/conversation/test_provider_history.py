@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from penumbra.conversation import provider_history
 from penumbra.conversation.call_names import call_name
@@ -146,7 +147,7 @@ def test_results_of_a_bounded_request_are_not_remembered(callers: Callers) -> No
         API, API.body([ASK, call(1, "ls"), ("result", call(1, "")[1], FIRST)], store=True), KEY
     )
     for is_cut in (False, True):
-        rewritten = replace(sent.rewritten, is_cut=is_cut)
+        rewritten = structs.replace(sent.rewritten, is_cut=is_cut)
         [result] = provider_history.results_after(sent.request, rewritten, (), call_name)
         assert bool(result.digest) is not is_cut
 

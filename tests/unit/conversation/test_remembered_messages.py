@@ -6,10 +6,10 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from penumbra.conversation import request_reader
 from penumbra.conversation.decide import Decider
@@ -208,6 +208,6 @@ def test_forms_are_decided_again_if_their_inputs_change(callers: Callers, gone_t
     decisions = callers.engine.stores.decisions
     first = callers.send(api, api.body(turns), api.credential("k")).request.items[0].key
     (known,) = asyncio.run(decisions.get([first])).values()
-    decisions.note({first: replace(known, facts=replace(known.facts, family="another"))})
+    decisions.note({first: structs.replace(known, facts=structs.replace(known.facts, family="another"))})
     assert sent(turns) == 6
     assert sent(turns[:3] + turns[5:]) == 5

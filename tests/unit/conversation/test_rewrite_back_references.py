@@ -2,9 +2,9 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from penumbra.compress.result import Mode
 from penumbra.config.settings import Settings
@@ -212,7 +212,9 @@ def test_references_name_lines_of_shortened_results():
     assert contents(again) == [first, second]
     # After another form has replaced the result, no reference names the result.
     key = keys[0]
-    known[key] = replace(known[key], text="gone", facts=replace(known[key].facts, how="recovered"))
+    known[key] = structs.replace(
+        known[key], text="gone", facts=structs.replace(known[key].facts, how="recovered")
+    )
     again = contents(go(body(*runs(*texts)), known, settings, references=References()))
     assert again[0] == "gone"
     assert "same as in " not in again[1]

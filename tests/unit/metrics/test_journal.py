@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 
 from penumbra.apis.base import CacheDiagnosis, Turn
 from penumbra.apis.prefix_hash import PromptHead
@@ -30,7 +31,7 @@ def result(
     tool: str = "Bash", before: int = 1_000, after: int = 100, call: bytes = b"c", **facts: Any
 ) -> NewResult:
     made = Facts(how="shortened", tokens_before=before, tokens_after=after, ref="shadow_1", loss=2)
-    shown: Any = SimpleNamespace(tool=tool, facts=replace(made, **facts), new=True, call_id="")
+    shown: Any = SimpleNamespace(tool=tool, facts=structs.replace(made, **facts), new=True, call_id="")
     return NewResult(shown, call, "")
 
 

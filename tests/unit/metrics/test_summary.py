@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+
+from msgspec import structs
 
 from penumbra.expand.hidden_exchanges import Answered
 from penumbra.metrics import totals
@@ -52,7 +53,7 @@ def shown(
 ) -> Any:
     return SimpleNamespace(
         tool=tool,
-        facts=replace(Facts(how=how, tokens_before=before, tokens_after=after), **facts),
+        facts=structs.replace(Facts(how=how, tokens_before=before, tokens_after=after), **facts),
         new=new,
     )
 

@@ -5,9 +5,9 @@ import logging
 import os
 import sqlite3
 import stat
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from penumbra.store.database import Database
 from penumbra.store.database_file import APPLICATION, VERSION, WARNING_ID
@@ -38,7 +38,7 @@ def run(coroutine):
 
 def test_many_new_rows_change_few_pages(tmp_path):
     book = Book(tmp_path / "x.sqlite")
-    facts = replace(KEPT.facts, bytes_before=9, bytes_after=9, characters_before=9, lines_before=1)
+    facts = structs.replace(KEPT.facts, bytes_before=9, bytes_after=9, characters_before=9, lines_before=1)
 
     def log_pages(mode):
         checkpoint = f"PRAGMA wal_checkpoint({mode})"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from penumbra import rules
 from penumbra.compress.calls import log_files, unknown_tools
@@ -33,8 +34,7 @@ _SHORT_LINE = 4_000
 """The length in characters of the longest command line whose call is cached."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True, dict=True):
     """A `Call` is the classification of one tool call."""
 
     category: str = "other"

@@ -9,8 +9,10 @@ that print nothing are left out. The time is linear in the length of the line.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
+
+from msgspec import Struct, structs
 
 from penumbra import rules
 from penumbra.compress.calls.command_match import family_of
@@ -39,8 +41,7 @@ _SHORT_LINE = 4_000
 """The length in characters of the longest command line whose commands are cached."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A `Part` is one command that printed something, without wrappers or options before a subcommand."""
 
     argv: tuple[str, ...]
@@ -258,7 +259,7 @@ class _Resolver:
         argv, script = unwrap(tuple(node.words))
         inner = _run_for_each(argv)
         if inner:
-            return [replace(part, path="") for part in self.of_node(_Simple(inner))]
+            return [structs.replace(part, path="") for part in self.of_node(_Simple(inner))]
         if script is not None:
             return list(parse(script, self._depth + 1))
         if not argv or is_silent(argv):
@@ -271,7 +272,7 @@ class _Resolver:
         # If a command wrote names to the file, the part that shows the file is kept. Lines of names may be
         # joined, but lines of files never.
         if rule is not None and written is not None and prints(family_of(written.argv)) != "names":
-            return [replace(written, cut=written.cut or not rule.whole)]
+            return [structs.replace(written, cut=written.cut or not rule.whole)]
         is_fed_names = not set(node.words).isdisjoint(shell_rules().each_line)
         is_read = bool(read) or (rule is not None and (is_fed_names or rule.always))
         path = read[0] if len(read) == 1 else ""
@@ -291,9 +292,9 @@ def _run_for_each(argv: tuple[str, ...]) -> list[str]:
 
 def _fed(parts: list[Part], by: list[Part]) -> list[Part]:
     if len(parts) == 1 and parts[0].numbers and not parts[0].read and by and all(part.read for part in by):
-        return [replace(part, numbers=True) for part in by]
+        return [structs.replace(part, numbers=True) for part in by]
     fed = tuple(argv for part in by for argv in (part.argv, *part.fed))[:_MOST_FED]
-    return [replace(part, fed=fed) for part in parts] if fed else parts
+    return [structs.replace(part, fed=fed) for part in parts] if fed else parts
 
 
 def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:
@@ -304,7 +305,7 @@ def _filtered(parts: list[Part], node: _Simple) -> list[Part] | None:
     if does == "through":
         return parts
     if does == "cut":
-        return [replace(part, cut=True) for part in parts]
+        return [structs.replace(part, cut=True) for part in parts]
     if does == "select":
-        return [replace(part, selected=True) for part in parts]
+        return [structs.replace(part, selected=True) for part in parts]
     return None

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import re2
+from msgspec import Struct
 
 from penumbra import rules
 from penumbra.compress.calls.family_rules import families
@@ -25,8 +26,7 @@ from penumbra.rule_schemas.command_rules import FamilyRule, StepRule
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyResult:
+class FamilyResult(Struct, frozen=True):
     """A `FamilyResult` is a text that the rules of a family shortened."""
 
     text: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.stages import folding, search_hits
@@ -35,8 +36,7 @@ def definitions(flags: LineFlags) -> list[int]:
     return sorted(flags["definition"], key=lambda at: len(lines[at]) - len(lines[at].lstrip()))
 
 
-@dataclass(frozen=True, slots=True)
-class Headings:
+class Headings(Struct, frozen=True):
     """The headings of the lines of a text. Line numbers begin with 0."""
 
     needs: Mapping[int, list[int]]

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from operator import sub
+
+from msgspec import Struct
 
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import has_own_tags, is_in_tags
@@ -54,8 +55,7 @@ _DECIMALS = tuple(map(str, range(10_000)))
 """The usual spellings of numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
+class Numbered(Struct, frozen=True):
     """A `Numbered` is a line that begins with a number."""
 
     number: int
@@ -91,8 +91,7 @@ def thin(text: str) -> str | None:
     return whole if separator_of(whole.split("\n", _HEADER)[:_HEADER]) == separator else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbers:
+class _Numbers(Struct, frozen=True):
     """`_Numbers` are the numbered lines of a text."""
 
     separator: str

@@ -16,7 +16,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penumbra.compress.critical_lines import CriticalLines
 from penumbra.compress.text import Text
@@ -47,8 +48,7 @@ _LONGEST = 1_000
 """The length in characters of the longest log line."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
+class _Pattern(Struct, frozen=True):
     name: str
     shown: str
     """The pattern with `{}` for each gap."""
