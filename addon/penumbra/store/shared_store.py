@@ -299,8 +299,11 @@ class SharedStore:
 
     def _flush(self) -> None:
         while self._waiting and self._round_trips < _ROUND_TRIPS:
-            self._round_trips += 1
             batch = self._waiting.popleft()
+            if self.outage.is_away:
+                batch.done.set_result(None)
+                continue
+            self._round_trips += 1
             self._spawn(self._send(batch)).add_done_callback(partial(self._answer, batch))
 
     async def _send(self, batch: _Batch) -> list[Any] | None:

@@ -212,6 +212,24 @@ async def test_a_slow_store_is_not_waited_for(redis: RedisServer) -> None:
         assert await ledger(store).get([b"b"]) == {b"b": OTHER}
 
 
+async def test_commands_that_waited_for_a_failed_round_trip_are_not_sent(redis: RedisServer) -> None:
+    async with proxies(redis, 1) as (store,):
+        await until(lambda: not store.asking)
+        redis.pause()
+        store.patience = 10 * SECONDS
+        try:
+            reads = []
+            for number in range(6):
+                reads.append(asyncio.create_task(ledger(store).get([bytes([number])])))
+                await until(lambda number=number: store.asking == min(number + 1, 3))
+            assert await asyncio.gather(*reads) == [{}] * 6
+            assert store.figures.failures == 2, "each round trip at the same time has failed once"
+        finally:
+            store.patience = PATIENCE
+            redis.go_on()
+        await until(lambda: store.is_whole)
+
+
 @asynccontextmanager
 async def far_and_near(redis: RedisServer) -> AsyncIterator[tuple[Relay, SharedStore, SharedStore]]:
     """Yield a relay, a proxy that reaches the store through it, and one that reaches the store directly."""
