@@ -8,6 +8,7 @@ program is a plain child process. The program gets a changed environment, but it
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
@@ -35,6 +36,9 @@ except ImportError:
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+FAILED = 125
+_SIGNAL_AT_PARENTS_END = 1
+"""Linux' `PR_SET_PDEATHSIG`: the kernel sends the process a signal when the process's parent ends."""
 _FORWARDED = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
 )
@@ -68,10 +72,17 @@ def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) 
     sys.stderr.flush()
     if termios is None or not hasattr(os, "fork"):
         return _as_child(program, arguments, environment)
-    terminal = _terminal()
+    terminal, own = _terminal(), os.getpid()
+    # The library is loaded before the fork, because another thread may hold the loader's lock at the fork.
+    prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
     with _signals(_OF_THE_TERMINAL if terminal is not None else ()) as children:
         child = os.fork()
         if child == 0:
+            # A program whose proxy has ended with this process could reach no LLM host.
+            if prctl is not None:
+                prctl(_SIGNAL_AT_PARENTS_END, signal.SIGTERM)
+            if os.getppid() != own:
+                os._exit(FAILED)
             _become(program, arguments, environment, terminal)
         children.append(child)
         if terminal is not None:
@@ -248,7 +259,6 @@ set, a new proxy starts on a free port and ends with the program.
 Exit code: the program's own; 126 if it may not be executed, 127 if it is not found; 125 if the proxy could
 not be started; 2 if arguments or settings are wrong. A signal that ends the program also ends `wrap`.
 """
-FAILED = 125
 _NODE = 24
 """The first version of Node whose fetch uses the proxy without a warning."""
 _OVERRULING = ("PENUMBRA_", "FORGE_")
