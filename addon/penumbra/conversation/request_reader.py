@@ -120,8 +120,9 @@ class RequestReader:
         scope = incoming.credentials.scope(self._key)
         known = self._known(incoming.body, scope)
         new = size if known is None else size - (known.end - known.start)
-        heavy = workers.is_heavy(new, size, settings.offload_bytes)
-        work = partial(turn.do, heavy=heavy, size=workers.cost(new, size))
+        cost = workers.cost(new, size)
+        heavy = cost > settings.offload_bytes
+        work = partial(turn.do, heavy=heavy, size=cost)
         # An unrecorded decision must be the same in the next turn, so it must not depend on earlier secrets.
         credential = turn.caller.credential if is_recorded else b""
         found = await work(partial(self._read, incoming, settings, scope, known, credential))
@@ -146,7 +147,7 @@ class RequestReader:
             stored = await self._look(incoming, whole)
         if restores:
             redact = self._restored().redacting(whole, redact)
-        inputs = await self._with_past(incoming, whole, stored, redact, is_recorded=is_recorded)
+        inputs = await self._with_past(incoming, whole, stored, redact, is_recorded=is_recorded, heavy=heavy)
         return structs.replace(inputs, outside=outside)
 
     def _read(
@@ -238,7 +239,14 @@ class RequestReader:
         return await turn.do(search, heavy=size > request.settings.offload_bytes, size=size)
 
     async def _with_past(
-        self, incoming: Incoming, request: Request, stored: Stored, redact: Redact, *, is_recorded: bool
+        self,
+        incoming: Incoming,
+        request: Request,
+        stored: Stored,
+        redact: Redact,
+        *,
+        is_recorded: bool,
+        heavy: bool,
     ) -> Inputs:
         """Return the request with its earlier decisions and the state of its conversation."""
         if not is_recorded and await self._stores.lacks(stored.decisions, rewrite.answered(request)):
@@ -249,7 +257,7 @@ class RequestReader:
             # The look-up may have missed the state. Most conversations have had the injected tool since their
             # first request.
             request = structs.replace(request, settings=replace(request.settings, adopt="compress"))
-        is_heavy = rewrite.is_heavy(request, past, state)
+        is_heavy = heavy or rewrite.is_heavy(request, past, state)
         cold = cache_price.of_request(request.format, request.conversation.model, request.document).cold
         if state.idle and any(key not in past for key in rewrite.answered(request)):
             # Some requests did not pass through Penumbra. The time of the last request is therefore unknown.

@@ -250,7 +250,7 @@ def is_heavy(request: Request, past: Mapping[bytes, Decision], state: Conversati
         return size > most
     texts = [len(item.text) for item in _undecided(request.items, past)]
     others = [len(memoryview(other.value)) for other in _undecided(request.searched, past)]
-    return workers.is_heavy(sum(texts) + sum(others), size, most)
+    return workers.cost(sum(texts) + sum(others), size) > most
 
 
 def _undecided(listed: Sequence[T], past: Mapping[bytes, Decision]) -> Iterator[T]:

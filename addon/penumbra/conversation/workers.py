@@ -40,15 +40,9 @@ _LARGE = 1 << 20
 """The size in bytes of the smallest large piece."""
 _BEGUN = -1
 """The size of a request's later pieces in comparisons, so that they come first."""
-_KNOWN = 8
+_KNOWN = 64
 """This number of known bytes takes at most the time of one new byte."""
 _CLOSED = "the threads have ended"
-
-
-def is_heavy(new: int, whole: int, most: int) -> bool:
-    """Return whether the event loop must not process a body of `whole` bytes, of which `new` are unknown.
-    Such a body costs more than `most` new bytes."""
-    return new > most or whole > _KNOWN * most
 
 
 def cost(new: int, whole: int) -> int:

@@ -99,7 +99,7 @@ class LoopedResponse:
 
 MOST_RETRIES = 2
 _LARGE = 100_000
-"""If a request and its response together have more bytes, work on them runs in a thread."""
+"""Work on more bytes runs in a thread."""
 _NOT_CONTINUED = "penumbra: a response could not be continued"
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class Turns:
     ) -> Broken | Continue | Done:
         """End a turn that has arrived, and answer its calls. `ended` is the end of the turn if the turn has
         already ended."""
-        size = len(loop.request) + len(looped.plain or b"")
+        size = len(looped.plain or b"")
         step: Ask | Broken | Continue | Done
         step = ended if ended is not None else await beside(loop.end_turn, size)
         if isinstance(step, Ask):
@@ -134,7 +134,7 @@ class Turns:
             elsewhere = looped.prepared.threaded
             limit = portions.limit(step, looped.provided, usage, loop.request, elsewhere=elsewhere)
             texts = await _texts(looped, step, limit)
-            step = await beside(partial(loop.answered, texts), size)
+            step = await beside(partial(loop.answered, texts), size + len(loop.request))
         if isinstance(step, Done) and step.sound:
             await looped.portions.learn()
         return step
