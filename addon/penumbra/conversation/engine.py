@@ -9,7 +9,6 @@ sent. Large bodies are read and rewritten in a worker thread.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import re
@@ -59,6 +58,7 @@ from penumbra.store.conversations import LearnedLimits
 from penumbra.store.database import Database
 from penumbra.store.exchanges import ProviderResult
 from penumbra.store.key_file import installation_key
+from penumbra.store.keyed_values import begun
 from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
 
@@ -361,20 +361,19 @@ class Engine:
         over = new.keys() & inputs.past.keys()
         tool = prepared.tool if prepared else ""
         # All writes take one round trip. If another proxy has decided first, `_send` repeats them all.
-        is_settled, *_ = await asyncio.gather(
-            self.stores.decisions.settle(new, over, unasked=not inputs.is_recorded),
-            conversations.sent(
-                accepted.conversation,
-                tool,
-                start=rewrite.start(request),
-                is_new=inputs.state.idle is None,
-                waits=inputs.waits and not tool,
-                revised=bool(over),
-                life=inputs.cold,
-            ),
-            self.expansions.keep(prepared, accepted.rewritten.originals),
+        settled = begun(self.stores.decisions.settle(new, over, unasked=not inputs.is_recorded))
+        sent = conversations.sent(
+            accepted.conversation,
+            tool,
+            start=rewrite.start(request),
+            is_new=inputs.state.idle is None,
+            waits=inputs.waits and not tool,
+            revised=bool(over),
+            life=inputs.cold,
         )
-        if not is_settled:
+        for write in (begun(sent), begun(self.expansions.keep(prepared, accepted.rewritten.originals))):
+            await write
+        if not await settled:
             raise _Unsettled
         if request.settings.tool_compaction.arguments and not inputs.state.limits.arguments:
             await conversations.learn(accepted.conversation, LearnedLimits(arguments=True))

@@ -7,7 +7,6 @@ get the API's own error for unsupported threads. Clients then send the whole con
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +33,7 @@ from penumbra.expand.hidden_exchanges import KnownResponses
 from penumbra.redaction.redact_calls import Redact
 from penumbra.store.conversations import ConversationState
 from penumbra.store.decisions import Decision
+from penumbra.store.keyed_values import begun
 from penumbra.store.records import ToolCallCache
 from penumbra.store.stores import Stores
 from penumbra.wire.document import Document
@@ -195,11 +195,11 @@ class RequestReader:
         conversation, decisions = request.caller.conversation, self._stores.decisions
         at_first = rewrite.keys(request, ConversationState())
         others = [text.key for text in texts]
-        state, found, responses = await asyncio.gather(
-            self._stores.conversations.past(conversation, rewrite.start(request)),
-            decisions.get([*at_first, *others]),
-            self._responses(incoming, request),
-        )
+        # All look-ups begin before the first is awaited.
+        asked_state = begun(self._stores.conversations.past(conversation, rewrite.start(request)))
+        asked_decisions = begun(decisions.get([*at_first, *others]))
+        responses = await self._responses(incoming, request)
+        state, found = await asked_state, await asked_decisions
         keys = rewrite.keys(request, state) if state.limits.arguments else at_first
         is_dropped = self._stores.follow(conversation, state, keys)
         if is_dropped or len(keys) > len(at_first):

@@ -42,7 +42,7 @@ from penumbra.expand.reference import References
 from penumbra.store import exchanges
 from penumbra.store.exchanges import PastResponse, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
-from penumbra.store.keyed_values import KeyedValues
+from penumbra.store.keyed_values import KeyedValues, begun
 from penumbra.store.records import Originals, ToolCallCache, key_of_before
 from penumbra.wire.document import Document
 
@@ -250,10 +250,10 @@ class Expansions:
         if prepared is None or not prepared.keeps_originals:
             return
         own, *shared = prepared.scopes
-        await asyncio.gather(
-            self._originals.put(own, originals, carried=not prepared.threaded),
-            *(self._originals.put(scope, originals) for scope in shared),
-        )
+        puts = [begun(self._originals.put(own, originals, carried=not prepared.threaded))]
+        puts += [begun(self._originals.put(scope, originals)) for scope in shared]
+        for put in puts:
+            await put
 
     async def renew(self, prepared: Prepared, refs: Collection[str]) -> frozenset[str]:
         """Mark the originals of references as used, and return the references whose originals are missing."""
@@ -372,11 +372,17 @@ class Expansions:
             # Clients keep the text of a broken-off response but not its calls.
             words = replace(visible, calls=(), tokens=())
             entries[exchange_key(owner, words, before)] = replace(response, hidden=None)
-        await self._exchanges.put(entries, in_background=True)
+        is_needed = must_be_found(prepared, done)
+        await self._exchanges.put(entries, in_background=is_needed, can_wait=not is_needed)
         if prepared.threaded and done.ids:
             await self._tool_calls.record(caller.scope, done.made)
         if done.sound and prepared.inherit is not None:
             await self.keep(prepared, await prepared.inherit(prepared))
+
+
+def must_be_found(prepared: Prepared, done: Done) -> bool:
+    """Return whether a later request can't be understood without the stored response."""
+    return done.hidden is not None or bool(done.orphans) or (done.sound and prepared.threaded)
 
 
 def _by_ids(prepared: Prepared, done: Done) -> dict[bytes, PastResponse]:

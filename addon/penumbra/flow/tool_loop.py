@@ -21,7 +21,7 @@ from penumbra.apis.base import Failure
 from penumbra.apis.responses import Response
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.errors import contained, one_line, place
-from penumbra.expand.expansions import Expansions
+from penumbra.expand.expansions import Expansions, must_be_found
 from penumbra.expand.hidden_exchanges import Answered, Find, Prepared
 from penumbra.expand.loop import Ask, Broken, Continue, Done, ToolLoop
 from penumbra.flow import bodies, destination, hidden_requests
@@ -171,7 +171,7 @@ class Turns:
 
     def keep_later(self, looped: LoopedResponse, done: Done) -> bool:
         """Store a response in the background. Return False if its end must wait for the disk."""
-        if done.hidden is not None or done.orphans or (done.sound and looped.prepared.threaded):
+        if must_be_found(looped.prepared, done):
             return False
         if done.sound or done.text or done.calls:
             self.later(_remember(looped, done), looped.handle)

@@ -25,6 +25,8 @@ from penumbra.store.key_file import Seal
 _PAUSE = 0.005
 """Seconds by which writes are delayed. A request can then be sent before its decisions are packed, since both
 tasks need Python's interpreter lock."""
+_LONG_PAUSE = 1.0
+"""Seconds by which writes are delayed that can wait for the transaction of other writes."""
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
@@ -77,6 +79,10 @@ class Database:
         """Work of this iteration of the event loop, with the futures of its results."""
         self._waiting: list[Work[object]] = []
         """Background writes that have not begun."""
+        self._timer: asyncio.TimerHandle | None = None
+        """The timer that begins the waiting writes; None if no write waits."""
+        self._is_hurried = False
+        """True if some of the waiting writes can't wait for other writes."""
         self._writing: Future[None] | None = None
         """The latest background writes that have begun; None before the first."""
         self._added = self._done = 0
@@ -88,6 +94,8 @@ class Database:
         methods are called on the event loop."""
         self._holders += 1
         self._eviction.max_bytes = max_bytes
+        # Another user does not have this user's values in memory.
+        self._begin_waiting()
 
     def add(self, table: str, lifetime: Lifetime, merge: Merge | None = None) -> None:
         """Add a table, which is created at its first use. `merge` combines a record in the file with one in
@@ -121,35 +129,37 @@ class Database:
         """Run work in one transaction. If that fails, run each piece in its own transaction, since the work
         may belong to several requests."""
         loop = asyncio.get_running_loop()
-        doing: asyncio.Future[list[Any]]
         try:
-            doing = asyncio.wrap_future(
-                self.submit(lambda connection: [work(connection) for work, _ in asked])
-            )
+            doing = self.submit(lambda connection: [work(connection) for work, _ in asked])
         except RuntimeError as error:
             # The thread takes no work after the database is closed.
-            doing = loop.create_future()
+            doing = Future()
             doing.set_exception(error)
         # One timer for all work costs less than a time limit in each `run`.
         limit = loop.call_later(self.patience, self._give_up, asked, doing)
 
-        def answer(done: asyncio.Future[list[Any]]) -> None:
+        def answer() -> None:
             limit.cancel()
-            error = done.exception()
+            error = doing.exception()
             if error is not None and len(asked) > 1:
                 for one in asked:
                     self._do([one])
                 return
             for number, (_, waiting) in enumerate(asked):
                 if not waiting.done() and error is None:
-                    waiting.set_result(done.result()[number])
+                    waiting.set_result(doing.result()[number])
                 elif not waiting.done() and error is not None:
                     waiting.set_exception(error)
 
-        doing.add_done_callback(answer)
+        def answered(_: Future[list[Any]]) -> None:
+            with suppress(RuntimeError):
+                # A closed event loop has no callers that wait.
+                loop.call_soon_threadsafe(answer)
+
+        doing.add_done_callback(answered)
 
     def _give_up(
-        self, asked: Sequence[tuple[Work[Any], asyncio.Future[Any]]], doing: asyncio.Future[list[Any]]
+        self, asked: Sequence[tuple[Work[Any], asyncio.Future[Any]]], doing: Future[list[Any]]
     ) -> None:
         """Raise DiskAway in the callers of `run` that the disk has not answered in time."""
         if doing.done():
@@ -163,24 +173,32 @@ class Database:
 
     def submit(self, work: Work[T]) -> Future[T]:
         """Run `work` like `run`, without a time limit. Only the thread of the event loop may call this."""
-        self._begin_waiting()
+        if self._is_hurried:
+            self._begin_waiting()
         return self._thread.submit(self._run, work)
 
-    def later(self, work: Work[object], size: int = 0, rows: int = 1) -> None:
-        """Queue work and return at once. Work that is queued soon after shares its transaction. Later calls
-        of `run` and `submit` see its result. `size` is the number of bytes and `rows` the number of rows that
-        the work writes. The rows are dropped if too many bytes wait already."""
+    def later(self, work: Work[object], size: int = 0, rows: int = 1, *, can_wait: bool = False) -> None:
+        """Queue work and return at once. Work that is queued soon after shares its transaction. Unless
+        `can_wait` is true, later calls of `run` and `submit` see the result, and `written` waits for it.
+        `size` is the number of bytes and `rows` the number of rows that the work writes. The rows are dropped
+        if too many bytes wait already."""
         if self._unwritten + size > MOST_WAITING:
             self.forgotten += rows
             return
         self._waiting.append(work)
         self._added += size
-        if len(self._waiting) == 1:
-            asyncio.get_running_loop().call_later(_PAUSE, self._begin_waiting)
+        can_wait = can_wait and self._holders == 1
+        self._is_hurried |= not can_wait
+        loop = asyncio.get_running_loop()
+        due = loop.time() + (_LONG_PAUSE if can_wait else _PAUSE)
+        if self._timer is None or due < self._timer.when():
+            self._stop_timer()
+            self._timer = loop.call_at(due, self._begin_waiting)
 
     async def written(self) -> None:
-        """Wait until all work queued by `later` is done, or until the disk takes too long."""
-        writing = self._begin_waiting()
+        """Wait until all work that `later` queued without `can_wait` is done, or until the disk takes too
+        long."""
+        writing = self._begin_waiting() if self._is_hurried else self._writing
         if writing is None or writing.done() or self.hangs:
             return
         # Unlike `await`, `wait` cancels nothing, so a cancelled caller does not disturb the others.
@@ -257,8 +275,15 @@ class Database:
         """Begin all waiting writes, and return the latest write that has begun; None if there is none."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
+            self._is_hurried = False
+            self._stop_timer()
             self._writing = self._thread.submit(self._write, waiting, self._added)
         return self._writing
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _forget(self, names: list[str]) -> None:
         def delete(connection: sqlite3.Connection) -> None:

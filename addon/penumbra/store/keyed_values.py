@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import zstandard
@@ -77,6 +79,15 @@ class RecentValues(Generic[V]):
         return len(self._entries)
 
 
+def begun(work: Coroutine[Any, Any, V]) -> asyncio.Task[V]:
+    """Return a task that has run up to its first wait, so that several look-ups share a round trip. Before
+    Python 3.12, the task begins when the caller waits."""
+    loop = asyncio.get_running_loop()
+    if sys.version_info < (3, 12):
+        return loop.create_task(work)
+    return asyncio.Task(work, loop=loop, eager_start=True)
+
+
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
 """Errors of `Schema.unpack` on broken data."""
 _REFRESH_SECONDS = 3_600.0
@@ -136,9 +147,12 @@ class KeyedValues(ABC, Generic[V]):
         read again."""
 
     @abstractmethod
-    async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
+    async def put(
+        self, values: Mapping[bytes, V], *, in_background: bool = False, can_wait: bool = False
+    ) -> None:
         """Set values, and return when they are stored durably or the store has failed. With `in_background`,
-        return at once. `Stores.written` then waits for the write."""
+        return at once. `Stores.written` then waits for the write. With `can_wait`, return at once, and write
+        the values within a second. Until then, only memory has them."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:

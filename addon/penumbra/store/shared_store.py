@@ -561,9 +561,11 @@ class SharedTable(KeyedValues[V]):
             self._memory.put(key, value, now)
         return found
 
-    async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
-        """See `KeyedValues.put`. Values are written at once even with `in_background`, since other proxies
-        may read them. Failed writes are repeated later."""
+    async def put(
+        self, values: Mapping[bytes, V], *, in_background: bool = False, can_wait: bool = False
+    ) -> None:
+        """See `KeyedValues.put`. Values are written at once in any case, since other proxies may read them.
+        Failed writes are repeated later."""
         if values:
             self.note(values)
             rows = await self._rows(values)

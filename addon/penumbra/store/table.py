@@ -113,12 +113,14 @@ class Table(KeyedValues[V]):
                     found[key] = newer.value
         return found
 
-    async def put(self, values: Mapping[bytes, V], *, in_background: bool = False) -> None:
+    async def put(
+        self, values: Mapping[bytes, V], *, in_background: bool = False, can_wait: bool = False
+    ) -> None:
         if not values:
             return
         self.note(values)
-        self._later(self._write, values)
-        if not in_background:
+        self._later(self._write, values, can_wait=can_wait)
+        if not (in_background or can_wait):
             await self._database.written()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
@@ -163,10 +165,15 @@ class Table(KeyedValues[V]):
             return otherwise
 
     def _later(
-        self, write: Callable[[Mapping[bytes, V], float, Connection], None], values: Mapping[bytes, V]
+        self,
+        write: Callable[[Mapping[bytes, V], float, Connection], None],
+        values: Mapping[bytes, V],
+        *,
+        can_wait: bool = False,
     ) -> None:
         size = _ROW_BYTES * len(values) + sum(map(self._schema.weigh, values.values()))
-        self._database.later(partial(write, dict(values), self._clock()), size, len(values))
+        work = partial(write, dict(values), self._clock())
+        self._database.later(work, size, len(values), can_wait=can_wait)
 
     # Functions that run in the database's thread
 

@@ -58,12 +58,28 @@ async def test_the_writes_of_a_turn_share_a_transaction(database: Database) -> N
     assert rows(database) == 2
     await database.written()
     # The row is written without a waiting caller, too.
-    await decisions.put({b"c": KEPT}, in_background=True)
+    await decisions.put({b"c": KEPT}, can_wait=True)
     for _ in range(6_000):
         if rows(database) == 3:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("it is never written")
+
+
+async def test_a_write_that_can_wait_shares_the_transaction_of_a_later_write(database: Database) -> None:
+    decisions = Table(database, SCHEMA, 60)
+    await decisions.put({b"a": KEPT}, can_wait=True)
+    assert (await decisions.get([b"a", b"unknown"])).keys() == {b"a"}
+    await asyncio.wait_for(database.written(), 10)
+    assert rows(database) == 0
+    await decisions.put({b"b": KEPT})
+    assert rows(database) == 2
+    # Another engine, which does not have the value in memory, finds it at once.
+    await decisions.put({b"c": KEPT}, can_wait=True)
+    database.share(1 << 26)
+    await decisions.put({b"d": KEPT}, can_wait=True)
+    assert (await Table(database, SCHEMA, 60).get([b"c", b"d"])).keys() == {b"c", b"d"}
+    database.close()
 
 
 async def test_work_of_one_moment_shares_a_transaction_but_no_failure(database: Database) -> None:
