@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from penumbra.apis.base import Hidden, MadeCall
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.recognise import Api as KnownApi
@@ -36,7 +38,7 @@ def api_of(name: str) -> KnownApi:
 def arriving(api: Api, body: bytes, headers: Mapping[str, str], **more: Any) -> Incoming:
     """Return a request as a proxy hands it to the engine."""
     made = Incoming(api_of(api.id), body, dict(headers), {}, "10.0.0.1", api.host, api.path)
-    return replace(made, **more)
+    return structs.replace(made, **more)
 
 
 class Callers:

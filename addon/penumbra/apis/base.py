@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra.apis.usage import Ending
 from penumbra.wire.document import Document
@@ -142,8 +142,7 @@ class CacheDiagnosis:
     """The provider's estimate of the input tokens after that difference; 0 if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """A `Turn` is one turn of the provider as the model wrote it."""
 
     message: bytes | None = None
@@ -175,9 +174,9 @@ class Turn:
     """The provider's id of this response."""
     item: str = ""
     """The id of the last item that the client sees; empty if requests can't refer to items by id."""
-    usage: Mapping[str, int] = field(default_factory=dict)
+    usage: Mapping[str, int] = msgspec.field(default_factory=dict)
     """The turn's token counts, under the provider's names. Nested counts have names such as `outer.inner`."""
-    ending: Ending = field(default_factory=Ending)
+    ending: Ending = msgspec.field(default_factory=Ending)
     """The model, and the reason why it stopped."""
     diagnosis: CacheDiagnosis | None = None
     """The provider's comparison of prompts; None if there is none or it is not finished."""
@@ -188,8 +187,7 @@ class Turn:
         return self.failed and self.message is None and not self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """The declaration of a tool, independent of the API."""
 
     name: str
@@ -203,8 +201,7 @@ class Tool:
         return head[:-1] + b"," + encode(member) + b":" + self.parameters + b"}"
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(Struct, frozen=True):
     """The tools of a request, and facts that decide whether a tool is injected."""
 
     names: tuple[str, ...]
@@ -219,8 +216,7 @@ class Tools:
     """True if the provider stores the history under the id of its last response."""
 
 
-@dataclass(frozen=True, slots=True)
-class Visible:
+class Visible(Struct, frozen=True):
     """The facts about an assistant message in a request by which a hidden exchange is found."""
 
     index: int

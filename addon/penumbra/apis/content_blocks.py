@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, ClassVar
 
-from msgspec import Raw
+from msgspec import Raw, Struct, structs
 
 from penumbra.apis.base import CacheDiagnosis, Event, InjectedCall, MadeCall, Turn
 from penumbra.apis.prompt import Kind, Part
@@ -55,8 +55,7 @@ class Block(ABC):
         """The arguments of a call, as the model wrote them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     source: bytes
     """The JSON of the block as in a request."""
     call: MadeCall | None = None
@@ -216,7 +215,7 @@ class BlockTurns(Turns):
         content = self._read(document := Document(source), document.root)
         if content.call is None:
             return content
-        return replace(content, call=replace(content.call, arguments=block.arguments))
+        return structs.replace(content, call=replace(content.call, arguments=block.arguments))
 
     def _turn(self, kept: Iterable[Content], all_: Iterable[Content], sent: Iterable[Content]) -> Turn:
         """Return a turn. `kept` are the blocks that a later request may contain. `sent` are the blocks whose

@@ -22,6 +22,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import re2
+from msgspec import Struct
 
 from penumbra import rules
 from penumbra.apis.parts import is_telling
@@ -36,8 +37,7 @@ _LONGEST_NAME = _MOST_NAMES = 256
 `_MOST_NAMES` names, all of them count as credentials."""
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(Struct, frozen=True, dict=True):
     """A `Caller` identifies the caller and conversation of a request. Scopes are keyed hashes of 32 bytes."""
 
     scope: bytes
@@ -84,8 +84,7 @@ class Caller:
         return hashlib.blake2b(session, key=whose, digest_size=32, person=b"penumbra opening").digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     host: str
     """Name and port of the connected host."""
     peer: str

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from penumbra.apis.base import Event, InjectedCall, Turn
 from penumbra.apis.turns import Framing, Turns
@@ -142,7 +142,7 @@ class PieceTurns(Turns):
 
     def read_whole(self, document: Document) -> Turn:
         self.seen.note(document)
-        return replace(self.seen.turn(), failed="error" in document.members(self.owner(document)))
+        return structs.replace(self.seen.turn(), failed="error" in document.members(self.owner(document)))
 
     def read(self, event: Event, document: Document) -> Iterable[Event]:
         noted = self.seen.note(document)

@@ -18,7 +18,7 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import (
@@ -188,7 +188,7 @@ class ResponsesFormat(ApiFormat):
             # reference have the ids of these calls.
             after = takewhile(lambda message: not message.by_model, items[messages[-1].turn + 1 :])
             calls = tuple(part.id for message in after for part in message.of(Kind.RESULT)) or calls
-        return replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
+        return structs.replace(visible, calls=calls, item=references[-1], open=messages[-1] is items[-1])
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         top = request.top
@@ -533,7 +533,7 @@ class ResponsesTurns(Turns):
             return Turn(failed=has_error)
         items = [document.source(item) for item in document.items(members["output"])]
         turn = read_turn(items, document.plain(document.root), self.injected_tool)
-        return replace(turn, failed=has_error and not turn.finished)
+        return structs.replace(turn, failed=has_error and not turn.finished)
 
     def keep(self, document: Document) -> None:
         self._shown += visible_items(document, document.top, self.injected_tool)

@@ -11,10 +11,11 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 
 from penumbra.short_texts import remembered
 from penumbra.wire.document import Document
@@ -23,8 +24,7 @@ from penumbra.wire.json_values import NotJson, decode
 _FILE_KEYS = {"mimeType", "mime_type"}
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call of a tool that the client runs."""
 
     id: str
@@ -74,8 +74,7 @@ class OpenCalls:
             del self._by_name[call.name][id(call)]
 
 
-@dataclass(frozen=True, slots=True)
-class ResultText:
+class ResultText(Struct, frozen=True):
     """A `ResultText` is one text of a tool result: a JSON string of the document, which may be replaced."""
 
     value: Raw
@@ -98,8 +97,7 @@ class ResultText:
         return self.says_program or (self.call is not None and self.call.by_program)
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     """The tool results of a request, and the facts about its messages that shortening needs."""
 
     model: str
@@ -112,7 +110,7 @@ class Conversation:
     """The index of the last message with thinking that the API may bind to its prefix; -1 if none."""
     opening: str
     """The beginning of the conversation, by which conversations without ids are distinguished."""
-    calls: Mapping[str, ToolCall] = field(default_factory=dict)
+    calls: Mapping[str, ToolCall] = msgspec.field(default_factory=dict)
     """The calls that have an id, by this id."""
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 from cachetools import LRUCache
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra import rules
 from penumbra.apis.gemini import inner
@@ -39,8 +39,7 @@ _STABLE = 100_000
 """A longer text, in characters, is hashed without a search for changing parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """A `Chain` has the hash of the messages before each message. The last hash is that of all messages."""
 
     history: tuple[bytes, ...] = (START,)
@@ -51,8 +50,7 @@ class Chain:
     """True if the model's responses are also hashed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A `Piece` is the part of one message that is hashed."""
 
     is_response: bool
@@ -339,8 +337,7 @@ _HEADS: LRUCache[bytes, bytes] = LRUCache(512)
 """Maps the hash of a whole text to the hash of the text without its changing parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptHead:
+class PromptHead(Struct, frozen=True):
     """The hashes of tools and system text. Times and other changing parts of the system text are left out."""
 
     tools: bytes = b""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from penumbra.apis.base import ENDED_EARLY, Event, Failure, Filter, Turn
 from penumbra.apis.call_arguments import CallArguments
@@ -68,7 +68,7 @@ class Response:
             event for event in rest if not (name and self._is_cut(event) and name in event.piece.raw)
         ]
         if self._framing.is_whole and len(self._rest) < len(rest):
-            return replace(turn, failure=Failure(None, b"", ENDED_EARLY))
+            return structs.replace(turn, failure=Failure(None, b"", ENDED_EARLY))
         return turn
 
     def _is_cut(self, event: Event) -> bool:

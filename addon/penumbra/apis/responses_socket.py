@@ -12,9 +12,10 @@ next request then contains the whole history, as on a new connection.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import structs
 
 from penumbra.apis.base import Tools, Turn
 from penumbra.apis.openai_responses import ResponsesArguments, ResponsesFormat, ResponsesTurns, storable
@@ -221,7 +222,7 @@ class SocketFormat(ResponsesFormat):
     breaks_off = False
 
     def tools(self, request: Document) -> Tools:
-        return replace(super().tools(request), threaded=True)
+        return structs.replace(super().tools(request), threaded=True)
 
     def extended(self, request: bytes, messages: Sequence[bytes], response_id: str = "") -> bytes:
         # The first message is the turn itself, which the provider already has.

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import ClassVar
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Turn
 from penumbra.apis.upstream_error import DescribedError, described
@@ -200,11 +200,11 @@ class Turns(ABC):
             self.state = State.ASKING
         usage, ending = self.usage.of_turn(self.metrics), self.ending.ending()
         if not self.framing.is_whole:
-            turn = replace(self.turn(), failed=self.failed, failure=self.failure)
+            turn = structs.replace(self.turn(), failed=self.failed, failure=self.failure)
         else:
             turn = self._whole
             ending = ending if turn.finished else Ending(ending.model)
-        return replace(turn, usage=usage, ending=ending)
+        return structs.replace(turn, usage=usage, ending=ending)
 
     def go_on(self) -> list[Event]:
         """Continue the response. Return the delayed events that the client still gets."""

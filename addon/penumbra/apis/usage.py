@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra.wire.document import Document
 
@@ -161,8 +161,7 @@ def context_tokens(metrics: Mapping[str, int]) -> int:
     return sum(number for name, number in metrics.items() if name in _IN_CONTEXT)
 
 
-@dataclass(frozen=True, slots=True)
-class BilledTokens:
+class BilledTokens(Struct, frozen=True):
     """A `BilledTokens` has the numbers of tokens of one turn. No token is counted in two fields."""
 
     uncached: int = 0
@@ -192,8 +191,7 @@ _MOST_REASONS = 16
 """The greatest number of reasons that are stored for one response."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """The model and the stop reasons of one turn; unknown fields are empty."""
 
     model: str = ""

@@ -16,6 +16,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from penumbra import rules
 from penumbra.apis.recognise import model_in
 from penumbra.apis.usage import context_tokens
@@ -33,8 +35,7 @@ Learn = Callable[[LearnedLimits], Awaitable[None]]
 """A function that remembers the limits that a refusal has named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """A `Window` is a model's context window, and the window that clients expect; 0 if unknown."""
 
     tokens: int = 0
@@ -61,8 +62,7 @@ def _entry(name: str) -> Mapping[str, Any] | None:
     return next((entry for entry in table()["models"] if fnmatchcase(name, entry["glob"])), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """A `Bounds` has the limits for requests of a conversation; 0 if unknown."""
 
     tokens: int = 0

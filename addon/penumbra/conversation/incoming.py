@@ -74,8 +74,7 @@ class EngineSettings:
         )
 
 
-@dataclass(frozen=True)
-class Incoming:
+class Incoming(Struct, frozen=True, dict=True):
     """An `Incoming` is a recognised request from a client."""
 
     api: Api

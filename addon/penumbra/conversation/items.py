@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import orjson
 from msgspec import Raw, Struct
@@ -42,8 +41,7 @@ class Item(Struct, frozen=True):
         return self.result.call.name if self.result.call else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Struct, frozen=True):
     """A `Keys` makes the items of one request."""
 
     possession: bytes

@@ -21,7 +21,7 @@ from functools import cached_property, partial
 from operator import attrgetter
 from typing import NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, Struct, structs
 
 from penumbra import errors
 from penumbra.apis import parts, prefix_hash
@@ -181,8 +181,7 @@ def _decision(how: str, before: str, form: str, ref: str, past: Facts, loss: Los
     return Decision(form, measured(how, before, form, loss=int(loss), stages=(how,), ref=ref, **own))
 
 
-@dataclass(frozen=True)
-class Planner:
+class Planner(Struct, frozen=True, dict=True):
     """A `Planner` makes the plans for one request. `decided` has the decisions about sent texts."""
 
     request: Request
@@ -456,7 +455,7 @@ class Planner:
         Results of excluded tools stay. Raises RedactionError."""
         planned = Plan()
         for needed in needs:
-            now = replace(self, decided={**self.decided, **planned.decisions})
+            now = structs.replace(self, decided={**self.decided, **planned.decisions})
             planned = planned.plus(now._to_fit(needed))
         return planned
 

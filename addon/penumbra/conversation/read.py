@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -63,7 +63,7 @@ def read(
 def again(request: Request) -> Request:
     """Read a request again after edits to its document."""
     content = _read(request.document, request.api.wire, request.caller.owner)
-    conversation = replace(content.conversation, model=request.conversation.model)
+    conversation = structs.replace(content.conversation, model=request.conversation.model)
     return _with_results(
         structs.replace(request, mentions=Mentions()), content._replace(conversation=conversation)
     )
@@ -91,10 +91,10 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
     """Return the request with these calls. The body lacks the calls, but has their results."""
     calls = {call_id: ToolCall(call_id, call.name, cached=call.arguments) for call_id, call in made.items()}
     results = tuple(
-        replace(result, call=calls.get(result.call_id, result.call))
+        structs.replace(result, call=calls.get(result.call_id, result.call))
         for result in request.conversation.results
     )
-    conversation = replace(request.conversation, results=results)
+    conversation = structs.replace(request.conversation, results=results)
     known = {other.key for other in request.searched}
     keys, before = Keys.of(request.caller.owner, conversation.opening), request.chain.calls
     found = (keys.item(request.document, before[result.turn], result) for result in results)

@@ -60,7 +60,7 @@ def _identified(incoming: Incoming, request: Request) -> Request:
     named = session.identify(incoming.headers, request.document, request.conversation.opening)
     as_sent, joined = caller.session_as_sent or named, f"session {wanted}" if wanted else ""
     return structs.replace(
-        request, caller=replace(caller, session=named, session_as_sent=as_sent, joined=joined)
+        request, caller=structs.replace(caller, session=named, session_as_sent=as_sent, joined=joined)
     )
 
 
@@ -168,7 +168,7 @@ class RequestReader:
             if request is None:
                 return None
             model = request.conversation.model or model_in(incoming.path)
-            conversation = replace(request.conversation, model=model)
+            conversation = structs.replace(request.conversation, model=model)
             request = structs.replace(
                 request, conversation=conversation, path=incoming.path, headers=incoming.headers
             )

@@ -11,7 +11,7 @@ valid if the results and the decisions are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter, is_, not_
 from typing import TypeVar
@@ -273,7 +273,7 @@ def compose(inputs: Inputs, retry: Plan | None, line_indexes: LineIndexes) -> tu
     planned = structs.replace(inputs, planned=plan.decisions) if plan.decisions else inputs
     rewritten = rewrite(planned, line_indexes, edited_calls)
     if first and may_shorten(request.settings):
-        sent = replace(planner, decided={**past, **rewritten.decisions})
+        sent = structs.replace(planner, decided={**past, **rewritten.decisions})
         smaller = sent.to_fit(*sent.needs(rewritten.body, state.limits))
         if smaller.decisions:
             request.document.restore(saved)

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 import msgspec
+from msgspec import structs
 
 from penumbra.apis import prefix_hash
 from penumbra.apis.api_format import ApiFormat
@@ -352,7 +353,7 @@ class Expansions:
         calls = begun.calls + done.calls if begun is not None else done.calls
         text = begun.text + done.text if begun is not None else done.text
         visible = Visible(0, calls, text, "", 0, tokens=done.tokens)
-        key, *others = exchanges.keys(owner, replace(visible, item=done.item), before)
+        key, *others = exchanges.keys(owner, structs.replace(visible, item=done.item), before)
         scope = prepared.references.scope
         response = PastResponse(prepared.declared, text_hash(text), (), done.hidden, scope, caller.scope)
         is_undecided = not (prepared.is_offered or prepared.history.is_elsewhere)
@@ -370,7 +371,7 @@ class Expansions:
             entries |= _by_ids(prepared, done)
         if done.calls and not done.sound:
             # Clients keep the text of a broken-off response but not its calls.
-            words = replace(visible, calls=(), tokens=())
+            words = structs.replace(visible, calls=(), tokens=())
             entries[exchange_key(owner, words, before)] = replace(response, hidden=None)
         is_needed = must_be_found(prepared, done)
         await self._exchanges.put(entries, in_background=is_needed, can_wait=not is_needed)

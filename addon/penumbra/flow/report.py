@@ -19,7 +19,7 @@ from functools import partial
 from itertools import chain, islice, repeat
 
 from cachetools import LRUCache
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from penumbra import errors
 from penumbra.apis import prefix_hash
@@ -167,12 +167,12 @@ class Reports:
         add_note(flow, f"would: {summary.line()}")
         results: Sequence[ResultRecord] = ()
         changed = summary.changed > 0 or bool(accepted.hidden)
-        entry = replace(
+        entry = structs.replace(
             sent_request(host, incoming, accepted, summary, new, changed=changed), is_observed=True
         )
         if accepted.request.settings.observe:
             # No request waits for this work.
-            turn = self._journal.sent(replace(entry, milliseconds=0.0))
+            turn = self._journal.sent(structs.replace(entry, milliseconds=0.0))
             self.await_response(flow, turn)
             results = turn.results
             if handle.settings.page_originals == "on":

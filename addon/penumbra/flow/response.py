@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from penumbra import errors
 from penumbra.apis.base import Turn
@@ -187,7 +188,7 @@ def _read(flow: Flow, state: FlowState) -> Turn:
         edited = state.get(EditedResponse)
         real = edited.usage.real if edited is not None and edited.usage is not None else {}
         turn = response.end_turn()
-        return replace(turn, usage={**turn.usage, **real})
+        return structs.replace(turn, usage={**turn.usage, **real})
     return Turn()
 
 

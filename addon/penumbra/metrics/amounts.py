@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, structs
 
 from penumbra import rules
 from penumbra.errors import one_line
@@ -216,8 +218,7 @@ def label(name: str) -> str:
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """A `Rates` has the dollars for one token of each kind; 0 if unknown."""
 
     input: float = 0.0
@@ -236,7 +237,7 @@ class Rates:
     def with_cache(self, read: float, write: float) -> Rates:
         """Return the rates, completed by the rates of a cache: `read` and `write` times the input rate."""
         long = self.long.with_cache(read, write) if self.long is not None else None
-        return replace(self, cached=self.input * read, written=self.input * write, long=long)
+        return structs.replace(self, cached=self.input * read, written=self.input * write, long=long)
 
 
 @cache
@@ -254,7 +255,7 @@ def price(model: str) -> Rates | None:
     longer = entry.get("long")
     if longer is None:
         return _listed(entry)
-    return replace(_listed(entry), long=_listed(longer), above=longer["above"])
+    return structs.replace(_listed(entry), long=_listed(longer), above=longer["above"])
 
 
 def _listed(prices: Mapping[str, float]) -> Rates:

@@ -4,9 +4,10 @@ cache."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cachetools import LRUCache
+from msgspec import Struct, structs
 
 from penumbra.apis.base import CacheDiagnosis
 from penumbra.apis.prefix_hash import PromptHead
@@ -60,8 +61,7 @@ class ColdTurn:
     """Tokens of the first messages that stay unchanged; 0 if the part outside of messages changed, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A `Prompt` has the facts about a request that matter for the provider's cache."""
 
     time: float
@@ -86,7 +86,7 @@ class Prompt:
 
     def counted(self, tokens: int) -> Prompt:
         """Return the prompt with the provider's count of its tokens."""
-        return replace(self, tokens=tokens)
+        return structs.replace(self, tokens=tokens)
 
     @property
     def opening(self) -> tuple[str, bytes]:

@@ -9,13 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import orjson
+from msgspec import Struct, structs
 
 from penumbra.compress.calls import tools
 from penumbra.config.settings import Settings
@@ -78,8 +79,7 @@ _MOST_NAMES = 8
 _LONGEST_NAME = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """A `Summary` adds up the results of a request, in the client's form and in the provider's."""
 
     results: int = 0
@@ -90,10 +90,10 @@ class Summary:
     tokens_after: int = 0
     put_back: int = 0
     """The number of hidden exchanges that were put back into the request."""
-    tools: Counter[str] = field(default_factory=Counter)
+    tools: Counter[str] = msgspec.field(default_factory=Counter)
     """Changed results by tool."""
-    stages: Counter[str] = field(default_factory=Counter)
-    secrets: Counter[str] = field(default_factory=Counter)
+    stages: Counter[str] = msgspec.field(default_factory=Counter)
+    secrets: Counter[str] = msgspec.field(default_factory=Counter)
     """Redactions by rule, in results and elsewhere."""
     declared: str = ""
     """The name of the injected tool; empty if none was injected."""
@@ -126,7 +126,7 @@ class Summary:
 
     def __add__(self, other: Summary) -> Summary:
         added: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
-        return replace(self, **added, declared=other.declared or self.declared)
+        return structs.replace(self, **added, declared=other.declared or self.declared)
 
     def line(self, new: Summary | None = None) -> str:
         """Return a line such as `2 of 5 results changed (Bash 2), about 8,000 -> 2,000 tokens (-75%), by
@@ -163,7 +163,7 @@ class Summary:
         }
 
 
-_ADDED = tuple(member.name for member in fields(Summary) if member.name != "declared")
+_ADDED = tuple(name for name in Summary.__struct_fields__ if name != "declared")
 
 
 def _name(text: str) -> str:
@@ -184,8 +184,7 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class NewResult:
+class NewResult(Struct, frozen=True):
     """A `NewResult` is a result about which Penumbra decided in this request."""
 
     shown: ShownResult
@@ -193,8 +192,7 @@ class NewResult:
     kept: str
 
 
-@dataclass(frozen=True, slots=True)
-class SentRequest:
+class SentRequest(Struct, frozen=True):
     """A `SentRequest` has the facts about a request that was sent to the provider."""
 
     conversation: bytes

@@ -7,7 +7,9 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import structs
 
 from penumbra.apis.base import Turn
 from penumbra.apis.usage import NOT_READ, BilledTokens
@@ -113,7 +115,7 @@ class Journal:
         """Count a request that is sent to the provider. Dollars are counted when the provider accepts it."""
         turn = self._turn(request)
         session = self.sessions.begin_turn(turn)
-        self._open.put(replace(request.prompt, model=label(request.prompt.model)), turn.number)
+        self._open.put(structs.replace(request.prompt, model=label(request.prompt.model)), turn.number)
         results = self._results(session, request.new, turn.amounts)
         if request.is_turn and not request.is_observed:
             project, agent = label(request.project), label(request.agent)
@@ -308,7 +310,7 @@ class Journal:
             more.cold_turns[found] += 1
             if found == cache_miss.WARM:
                 # The cache had not expired, so the change and not the pause caused the miss.
-                prompt = replace(prompt, cold_turn=None)
+                prompt = structs.replace(prompt, cold_turn=None)
         miss = cache_miss.judge(self._threads.get(*thread), prompt, billed[0])
         if prompt.compared is not None:
             if prompt.compared.previous and first.diagnosis is not None:

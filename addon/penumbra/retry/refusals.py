@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from penumbra import rules
 from penumbra.conversation.context_windows import Bounds
@@ -338,5 +339,6 @@ def bounds_after(bounds: Bounds, refusal: Refusal) -> Bounds:
     if not refusal.limit:
         return bounds
     if refusal.kind is Cause.BYTES:
-        return replace(bounds, body_bytes=refusal.limit)
-    return replace(bounds, tokens=refusal.limit) if refusal.kind in (Cause.INPUT, Cause.RESERVE) else bounds
+        return structs.replace(bounds, body_bytes=refusal.limit)
+    is_input = refusal.kind in (Cause.INPUT, Cause.RESERVE)
+    return structs.replace(bounds, tokens=refusal.limit) if is_input else bounds

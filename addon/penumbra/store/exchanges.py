@@ -11,9 +11,10 @@ stored with the response. Signed reasoning is stored with the keys of the hidden
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
+from msgspec import structs
 
 from penumbra.apis import prefix_hash
 from penumbra.apis.base import Hidden, Visible
@@ -98,10 +99,10 @@ def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
     """Return all keys of a response. Clients may leave out the ids of calls or the text beside calls, so keys
     are made with and without ids, and with and without text. `visible.item` is the id by which a request may
     refer to the response."""
-    plain = replace(visible, item="")
-    forms = [plain, visible, replace(plain, calls=())] if visible.tokens else [plain, visible]
+    plain = structs.replace(visible, item="")
+    forms = [plain, visible, structs.replace(plain, calls=())] if visible.tokens else [plain, visible]
     if visible.calls:
-        forms += [replace(form, text="") for form in forms]
+        forms += [structs.replace(form, text="") for form in forms]
     return list(dict.fromkeys(key(owner, form, history) for form in forms))
 
 

@@ -25,7 +25,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra.wire.json_values import (
     SPACE,
@@ -115,8 +115,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """A `Saved` is a copy of a document's edits and amendments."""
 
     edits: tuple[Edit, ...]

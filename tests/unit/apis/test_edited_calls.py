@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from penumbra.apis.formats import FORMATS
 from support.streams import anthropic_streams as anthropic
@@ -76,7 +76,7 @@ def test_the_client_gets_other_arguments_and_nothing_else_changes(case: Case) ->
     data = case.begin().written(TURN)
     out = passed(case.format, [data], stream=case.is_stream)
     got, plain = case.read(out), case.read(data)
-    assert got == replace(plain, message=got.message, made=got.made, tokens=got.tokens)
+    assert got == structs.replace(plain, message=got.message, made=got.made, tokens=got.tokens)
     before, after = (json.loads(b"[%b]" % one.message) for one in (plain, got))
     assert read(after, {}) == read(before, {"Edit": json.loads(EDITED)}) != read(before, {})
     assert passed(case.format, [data], untouched, stream=case.is_stream) == data

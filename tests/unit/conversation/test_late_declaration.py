@@ -139,6 +139,6 @@ def test_a_cold_cache_costs_nothing_and_bound_thinking_too_much(callers: Callers
     assert not is_due(request, waits)
     cold = replace(waits, idle=1_000.0)
     assert is_due(request, cold)
-    conversation = replace(request.conversation, last_thinking=1, model="claude-opus-5-5")
+    conversation = structs.replace(request.conversation, last_thinking=1, model="claude-opus-5-5")
     bound = structs.replace(request, conversation=conversation)
     assert not is_due(bound, cold)

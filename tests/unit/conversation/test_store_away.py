@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 pytest.importorskip("redis")
 
@@ -49,7 +49,7 @@ async def test_a_request_in_which_the_store_fails_is_refused_too(policy: str, tm
         # The store is back, but other proxies may not know this yet, so no new result is shortened.
         assert not engine.shared.outage.is_settled
         relay.hold_replies()
-        again = replace(incoming, body=body.replace(b"toolu_1", b"toolu_2"))
+        again = structs.replace(incoming, body=body.replace(b"toolu_1", b"toolu_2"))
         assert isinstance(await engine.process(again, settings), Refused) is (policy == "refuse")
         relay.mend()
         engine.close()

@@ -130,7 +130,7 @@ def test_sums_by_project(journal: Journal) -> None:
 
 
 def test_overview_with_unchanged_results_is_json(journal: Journal) -> None:
-    journal.sent(request(replace(result(how="kept"), kept="small")))
+    journal.sent(request(structs.replace(result(how="kept"), kept="small")))
     tools = orjson.loads(orjson.dumps(overview.overview(journal)))["tools"]
     assert [(each["name"], each["kept"]) for each in tools] == [("Bash", {"small": 1})]
 
@@ -200,8 +200,11 @@ def turns(
     """Return the second of two turns of a conversation, which finds `cached` tokens in the cache."""
     first = Prompt(1_000.0, "m", HEAD, (START, FIRST, b"2"), 1_024, 300.0)
     if compared is not None:
-        first, second["compared"] = replace(first, compared=ComparedPrompt("", WRITTEN, NO_EDITS)), compared
-    now = replace(first, **{"time": 1_010.0, "messages": (*first.messages, b"3")} | second)
+        first, second["compared"] = (
+            structs.replace(first, compared=ComparedPrompt("", WRITTEN, NO_EDITS)),
+            compared,
+        )
+    now = structs.replace(first, **{"time": 1_010.0, "messages": (*first.messages, b"3")} | second)
     turn = journal.sent(request(prompt=first))
     journal.responded(turn, 200, [Turn(usage=usage(written=50_000), response_id="msg_1")])
     turn = journal.sent(request(prompt=now))
@@ -308,7 +311,7 @@ def test_no_miss_is_seen_where_there_is_none(journal: Journal) -> None:
         (usage(written=60_000), b"other"),
         (usage(cached=50_000, written=100), FIRST),
     ):
-        turn = journal.sent(request(prompt=replace(prompt, messages=(START, opening, b"2"))))
+        turn = journal.sent(request(prompt=structs.replace(prompt, messages=(START, opening, b"2"))))
         journal.responded(turn, 200, [Turn(usage=figures)])
     assert not journal.amounts.misses
 
