@@ -176,6 +176,9 @@ class _Search:
                 missing.add(line)
                 continue
             covered = longest.end
+            if self._worthwhile(longest.start, longest.end) is None:
+                # No piece of the part has more tokens than the whole part.
+                continue
             for part in self._within(longest):
                 if (name := self._name(part)) is not None:
                     yield structs.replace(part, name=name)
