@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import re2
 
-from penumbra.linear import Linear, latin1
+from penumbra.linear import Found, Linear, latin1
 from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
 from penumbra.redaction.finders.tokens import TAIL
 from penumbra.redaction.span import Rank, Span
@@ -256,9 +256,10 @@ _LEAST_DIGITS = 24
 """Hexadecimal digits for text and other bytes are decoded if at least this number of bytes is text."""
 _LEAST_PURE = 12
 """Hexadecimal digits for text alone are decoded if the text has at least this number of bytes."""
-_DIGITS = re.compile(
-    rb"(?:(?<![0-9A-Za-z])|(?<=\\n))(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}+" % _LEAST_PURE
+_DIGITS = Linear(
+    rb"(?:\A|[^0-9A-Za-z]|\\n)(?:[0-9A-Fa-f]{2}(?:\r?\n|\\{1,2}n)?){%d,}" % _LEAST_PURE, _OPTIONS
 )
+"""A match may begin with the character or escape before the digits."""
 _DIGITS_SIGN = rb"(?:\A|[^0-9A-Za-z]|\\n)(?:[0-9A-Fa-f]{%d}|(?:[2-7][0-9A-Fa-f]){%d})" % (
     2 * _LEAST_DIGITS,
     _LEAST_PURE,
@@ -268,13 +269,14 @@ _LEAST_TEXT = 8
 _CHARACTER = rb"(?:[\t\n\r\x1b -~]|[\xc2-\xf4][\x80-\xbf]{1,3}+)"
 _TEXT_IN_OCTETS = re.compile(rb"%b{%d,}+|\A%b++|%b++\Z" % (_CHARACTER, _LEAST_TEXT, _CHARACTER, _CHARACTER))
 """This pattern matches text among other bytes. At the ends of a line, a short text also matches."""
-_ARRAY = re.compile(
-    rb"(?<![0-9A-Za-z.'-])(?:"
-    + rb"|".join(
-        (_array("decimal"), _array("hex"), _array("pair", b"[ :-]", b"(?:<Buffer )?"), _array("letter"))
-    )
-    + rb")(?![0-9A-Za-z.%])"
+_ANY_ARRAY = rb"|".join(
+    (_array("decimal"), _array("hex"), _array("pair", b"[ :-]", b"(?:<Buffer )?"), _array("letter"))
 )
+_ARRAY = re.compile(rb"(?<![0-9A-Za-z.'-])(?:" + _ANY_ARRAY + rb")(?![0-9A-Za-z.%])")
+_MAY_BE_ARRAY = Linear(
+    rb"(?:\A|[^0-9A-Za-z.'-])(?:" + re.sub(rb"\?P<\w+>|(?<=\{7),(?=\})", b"", _ANY_ARRAY) + rb")", _OPTIONS
+)
+"""This pattern matches at each array, or at the byte before the array. RE2 searches faster than `re`."""
 _ARRAY_SIGN = rb"|".join(
     rb"%b(?:%b%b){7}" % (front, _MEMBERS[kind], joint)
     for kind, joint, front in (
@@ -294,11 +296,12 @@ def _octet(kind: str, member: bytes) -> bytes:
     return _SHORT.get(letter[-1:], letter[-1:]) if letter[:1] == b"\\" else letter
 
 
+_Run = TypeVar("_Run", re.Match[bytes], Found)
 _Pieces = list[tuple[bytes, int, int]]
 """Arguments of `Making.piece`."""
 
 
-def _digits(data: bytes, run: re.Match[bytes]) -> _Pieces:
+def _digits(data: bytes, run: Found) -> _Pieces:
     """Return the pieces that replace a match of `_DIGITS` in a view. A line feed replaces bytes that are no
     text. If too few bytes are text, the result is empty."""
     pieces: _Pieces = []
@@ -325,12 +328,21 @@ def _array_members(data: bytes, run: re.Match[bytes]) -> _Pieces:
     return [(_octet(kind, one[0]), one.start(), one.end() - one.start()) for one in members]
 
 
+def _arrays(data: bytes) -> Iterator[re.Match[bytes]]:
+    at = 0
+    while (start := _MAY_BE_ARRAY.place(data, at, len(data))[0]) >= 0:
+        run = _ARRAY.match(data, start) or _ARRAY.match(data, start + 1)
+        if run is not None:
+            yield run
+        at = run.end() if run is not None else start + 1
+
+
 def _spelled(
-    pattern: re.Pattern[bytes], decoded: Callable[[bytes, re.Match[bytes]], _Pieces], data: bytes
+    runs: Callable[[bytes], Iterator[_Run]], decoded: Callable[[bytes, _Run], _Pieces], data: bytes
 ) -> Iterator[View]:
-    """Yield a view of the text near the matches. Decoded pieces replace each match."""
+    """Yield a view of the text near the runs. Decoded pieces replace each run."""
     made, at = Making(data), 0
-    for run in pattern.finditer(data):
+    for run in runs(data):
         if pieces := decoded(data, run):
             made.near(at, pieces[0][1])
             for piece in pieces:
@@ -358,7 +370,8 @@ def _quoted_printable(data: bytes) -> Iterator[View]:
         letter = binascii.unhexlify(escape[escape.lastindex]) if escape.lastindex else b""
         return [(letter, escape.start(), escape.end() - escape.start())]
 
-    yield from _spelled(_WRAPPED_PRINTABLE if b"=3D" in data else _PRINTABLE, piece, data)
+    pattern = _WRAPPED_PRINTABLE if b"=3D" in data else _PRINTABLE
+    yield from _spelled(pattern.finditer, piece, data)
 
 
 _NAMED = 64
@@ -498,11 +511,11 @@ DECODERS = {
     Sign.DUMP: SignDecoder(_DUMP, _dumped),
     Sign.CHARACTERS: SignDecoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters),
     Sign.WIDE: SignDecoder(_WIDE_SIGN, _wide),
-    Sign.ARRAY: SignDecoder(_ARRAY_SIGN, partial(_spelled, _ARRAY, _array_members), quote=b'"'),
-    Sign.DIGITS: SignDecoder(_DIGITS_SIGN, partial(_spelled, _DIGITS, _digits)),
+    Sign.ARRAY: SignDecoder(_ARRAY_SIGN, partial(_spelled, _arrays, _array_members), quote=b'"'),
+    Sign.DIGITS: SignDecoder(_DIGITS_SIGN, partial(_spelled, _DIGITS.finditer, _digits)),
     Sign.PRINTABLE: SignDecoder(_PRINTABLE_SIGN, _quoted_printable),
     Sign.BOX: SignDecoder(_BOX_SIGN, _boxes),
-    Sign.WORD_DIFF: SignDecoder(rb"-\]|\+\}", _compared),
+    Sign.WORD_DIFF: SignDecoder(rb"\[-[^\n]+-\]|\{\+[^\n]+\+\}", _compared),
 }
 """A decoder is used if its sign occurs in the text."""
 
