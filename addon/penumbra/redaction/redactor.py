@@ -24,15 +24,7 @@ from penumbra.redaction.finders.named_apart import RECORDS
 from penumbra.redaction.finders.pem import KEY_FORMATS, KEYS
 from penumbra.redaction.finders.places import FINDERS, USER_LISTS, file_in, lone_lines, of_file
 from penumbra.redaction.finders.printed import TRANSCRIPTS, Printed, printed_by
-from penumbra.redaction.finders.tokens import (
-    MAY_GO_ON,
-    WRAPS,
-    Anchor,
-    around,
-    begins_word,
-    everywhere,
-    prefixed_tokens,
-)
+from penumbra.redaction.finders.tokens import Anchor, around, everywhere, prefixed_tokens
 from penumbra.redaction.json_text import inside_strings, is_json
 from penumbra.redaction.judgement import is_unmistakable
 from penumbra.redaction.names import Strength
@@ -82,8 +74,6 @@ def _hint(text: str) -> Hint:
 _PASSES = 6
 _DEEPEST = 2
 """The number of nested encodings that are decoded."""
-_CHECKED = 256
-"""The number of hits between two checks of the time."""
 _AROUND = 4 * FAR
 """The number of bytes on each side of a placeholder that are searched again."""
 _EDGE = 2_048
@@ -254,41 +244,24 @@ class Redactor:
 
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """Yield the secrets that rules and finders find around their anchors."""
+        anchors, automaton = self._anchors
+        places: dict[int, list[int]] = {}
+        for number, start, _ in automaton.find_matches_as_indexes(low, overlapping=True):
+            places.setdefault(number, []).append(start)
+        begins: list[tuple[int, int, bool]] = []
+        around_places: dict[str, tuple[Rule | Finder, list[int]]] = {}
+        for number, starts in places.items():
+            anchor = anchors[number]
+            if anchor.begins:
+                begins += ((start, number, wraps) for start, wraps in anchor.plausible(data, starts))
+            for owner in anchor.around:
+                around_places.setdefault(owner.id, (owner, []))[1].extend(starts)
         # The end of the last secret of each rule, by the rule's id.
         done: dict[str, int] = {}
-        # For each anchor: the offset up to which all of its rules found secrets, and the offset of the next
-        # match.
-        over: dict[int, int] = {}
-        following: dict[int, int] = {}
-        seen: dict[int, list[int]] = {}
-        anchors, automaton = self._anchors
-        found = automaton.find_matches_as_indexes(low, overlapping=True)
-        last = {number: start for number, start, _ in found}
-        for count, (number, start, _) in enumerate(found):
-            if not count % _CHECKED:
-                time_budget.check()
-            anchor = anchors[number]
-            if anchor.around:
-                seen.setdefault(number, []).append(start)
-            if not anchor.begins or start < over.get(number, 0):
-                continue
-            if anchor.bounded and start and MAY_GO_ON[low[start - 1]] and not begins_word(data, start):
-                continue
-            ends_line = anchor.may_wrap and WRAPS.match(data, start, start + anchor.reach)
-            wraps = bool(ends_line) and anchor.wraps(data, start)
-            if not wraps and start >= following.get(number, 0):
-                following[number] = anchor.following(data, start, last[number])
-            if not wraps and start < following[number]:
-                continue
-            if begun := anchor.secrets(data, start, wraps, done):
-                yield from begun
-                if anchor.bounded:
-                    over[number] = min(done.get(rule.id, 0) for rule in anchor.begins)
-        places: dict[str, tuple[Rule | Finder, list[int]]] = {}
-        for number, starts in seen.items():
-            for owner in anchors[number].around:
-                places.setdefault(owner.id, (owner, []))[1].extend(starts)
-        for owner, starts in places.values():
+        for start, number, wraps in sorted(begins):
+            time_budget.check()
+            yield from anchors[number].secrets(data, start, wraps, done)
+        for owner, starts in around_places.values():
             starts.sort()
             if isinstance(owner, Finder):
                 yield from owner.find(data, low, starts)

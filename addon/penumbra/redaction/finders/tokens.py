@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penumbra import rules
+from penumbra.compress import time_budget
 from penumbra.linear import Found, Linear, latin1
 from penumbra.redaction import placeholder, shared_patterns
 from penumbra.redaction.finders.value_reading import before_bar, between_entities, unframed
@@ -189,7 +190,7 @@ _REST = re.compile(
     rb"(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}([A-Za-z0-9+/_.-]{4,600}={0,2})"
     rb"(?=[ \t]*(?:\r?\n|[\"'\\,;)]|\Z))"
 )
-WRAPS = re.compile(
+_WRAPS = re.compile(
     rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
 )
 """This pattern matches the last word of a line and the first word of the next line."""
@@ -200,9 +201,13 @@ _LINE_BEGIN = re.compile(r"(?<!\[)\^")
 _MEMORY = 16 << 20
 """Bytes of memory that RE2 may use for each alternative of a combined pattern."""
 _AFTER_WRAP = 64
-"""The greatest number of bytes from the end of the first word to the end of a match of `WRAPS`."""
+"""The greatest number of bytes from the end of the first word to the end of a match of `_WRAPS`."""
 _AHEAD = 4_096
 """One search finds only matches that begin at most this number of bytes after an anchor."""
+_APART = 64
+"""Anchors with more bytes between them are tried one by one, which is faster than a search."""
+_CHECKED = 256
+"""The number of anchors between two checks of the time."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """The characters between the parts of a token. A broken token does not begin after such a character."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
@@ -300,9 +305,28 @@ class Anchor:
             return None
         return Linear(b"|".join(b"(?:%b)" % look for look in looks), latin1(_MEMORY * len(looks)))
 
-    def following(self, data: bytes, at: int, last: int) -> int:
-        """Return the first offset, from `at` on, where a rule may match within a line. The last anchor of the
-        text is at `last`."""
+    def plausible(self, data: bytes, starts: list[int]) -> Iterator[tuple[int, bool]]:
+        """Yield each offset of the anchor where a rule may match, and whether a line break may divide the
+        match. `starts` are the sorted offsets of the anchor in the text."""
+        if self.bounded:
+            # Most anchors are inside longer words, and the first test is faster than `begins_word`.
+            starts = [at for at in starts if not at or not _MAY_GO_ON[data[at - 1]] or begins_word(data, at)]
+        last = following = -1
+        for index, start in enumerate(starts):
+            if not index % _CHECKED:
+                time_budget.check()
+            if self.may_wrap and _WRAPS.match(data, start, start + self.reach) and self._wraps(data, start):
+                yield start, True
+                continue
+            if start >= following:
+                last = last if start <= last else _last_near(starts, index)
+                following = self._following(data, start, last)
+            if start >= following:
+                yield start, False
+
+    def _following(self, data: bytes, at: int, last: int) -> int:
+        """Return the first offset, from `at` on, where a rule may match within a line; an offset after `last`
+        if there is none up to `last`."""
         if self._pattern is None:
             return at
         last = min(last, at + _AHEAD)
@@ -315,8 +339,8 @@ class Anchor:
         # and so be missed.
         return start if 0 <= start <= last else last + 1
 
-    def wraps(self, data: bytes, anchor: int) -> bool:
-        """Return whether a line break may divide the token at an anchor. `WRAPS` matches there. The line must
+    def _wraps(self, data: bytes, anchor: int) -> bool:
+        """Return whether a line break may divide the token at an anchor where `_WRAPS` matches. The line must
         be wide, or the next line must begin with a random word."""
         if data[anchor - 1 : anchor] in _JOINTS:
             return False
@@ -337,6 +361,13 @@ class Anchor:
                 begun.append(span)
         # If a rule finds a value within one line, values that contain line breaks don't count.
         return [span for span in begun if b"\n" not in data[span.start : span.end]] or begun
+
+
+def _last_near(starts: list[int], index: int) -> int:
+    """Return the last offset of the group that contains `starts[index]`. Offsets of a group are close."""
+    while index + 1 < len(starts) and starts[index + 1] - starts[index] <= _APART:
+        index += 1
+    return starts[index]
 
 
 def _loosened(rule: Rule) -> bytes:
@@ -447,7 +478,7 @@ _BEGINS, _GOES_ON, _DEPENDS = range(3)
 _AFTER = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEGINS for byte in range(256))
 """For each byte, whether a word may continue after it. After `]` (0x5D), the text decides, because a
 placeholder may end there."""
-MAY_GO_ON = bytes(after != _BEGINS for after in _AFTER)
+_MAY_GO_ON = bytes(after != _BEGINS for after in _AFTER)
 """For each byte, 1 if a word may continue after it, otherwise 0."""
 
 
