@@ -204,7 +204,7 @@ _AFTER_WRAP = 64
 """The greatest number of bytes from the end of the first word to the end of a match of `_WRAPS`."""
 _AHEAD = 4_096
 """One search finds only matches that begin at most this number of bytes after an anchor."""
-_APART = 64
+_APART = 512
 """Anchors with more bytes between them are tried one by one, which is faster than a search."""
 _CHECKED = 256
 """The number of anchors between two checks of the time."""
