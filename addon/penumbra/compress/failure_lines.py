@@ -209,9 +209,12 @@ class FailureLines:
         self.kinds[key] = LineKind(how, line, likeness, above=above)
         self.spans.append((how, start, end))
 
-    def ranked(self) -> list[tuple[int, int]]:
-        """Return the offsets of the first line of each kind, by falling severity."""
-        return [(start, end) for _, start, end in sorted(self.spans)]
+    def places(self) -> list[int]:
+        """Return the offset of the first line of each kind, by falling severity."""
+        return [start for _, start, _ in sorted(self.spans)]
+
+    def __bool__(self) -> bool:
+        return bool(self.spans)
 
     def without(self, shown: bytes, weakest: Severity) -> Missing:
         """Return the failure lines that `shown` lacks. Lines less severe than `weakest` are left out."""

@@ -9,30 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
-from typing import Literal
 
 from penumbra import rules
-
-Flag = Literal[
-    "title",
-    "hit",
-    "file",
-    "file label",
-    "in a file",
-    "arrow",
-    "record",
-    "column",
-    "commit",
-    "commit header",
-    "of a commit",
-    "hunk",
-    "changed file",
-    "item name",
-    "opening",
-    "remark",
-    "service",
-    "definition",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +43,7 @@ class LineFlags:
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
-        self._found: dict[Flag, dict[int, None]] = {}
+        self._found: dict[str, dict[int, None]] = {}
 
     @cached_property
     def _by_beginning(self) -> Mapping[str, list[int]]:
@@ -74,7 +52,7 @@ class LineFlags:
             positions.setdefault(line[:1], []).append(at)
         return positions
 
-    def __getitem__(self, flag: Flag) -> Collection[int]:
+    def __getitem__(self, flag: str) -> Collection[int]:
         """Return the positions of the lines with a flag, in order."""
         if flag not in self._found:
             form, lines = _forms()[flag], self.lines
@@ -84,6 +62,6 @@ class LineFlags:
             self._found[flag] = dict.fromkeys([at for at in positions if form.is_of(lines[at])])
         return self._found[flag]
 
-    def has(self, at: int, flag: Flag) -> bool:
+    def has(self, at: int, flag: str) -> bool:
         """Return whether the line at a position has a flag."""
         return 0 <= at < len(self.lines) and _forms()[flag].is_of(self.lines[at])

@@ -347,7 +347,7 @@ def ends_in_part(
 ) -> str:
     """Return parts of a text of any size in about `space` bytes: both ends, and what is around failures."""
     failures = FailureLines.of(data) if failures is None else failures
-    places = [start for start, _ in failures.ranked()[:_MOST]]
+    places = failures.places()[:_MOST]
     selection = Selection(Units.near(data, places, space), space)
     selection.ends(20, 25)
     selection.near(places, 50, before=1, after=6)

@@ -54,10 +54,9 @@ def shown_in(lines: list[str]) -> ShownBefore:
     return ShownBefore(shown, frozenset(lines).__contains__)
 
 
-def watched(lines: list[str], shown: ShownBefore | None, command: str = "./watch") -> str:
-    output = ToolOutput(
-        text="\n".join(lines), tool="Bash", arguments={"command": command}, shown_before=lambda: shown
-    )
+def watched(lines: list[str], shown: ShownBefore | None, tool: str = "Bash", **arguments: str) -> str:
+    arguments = arguments or {"command": "./watch"}
+    output = ToolOutput("\n".join(lines), tool, arguments, shown_before=lambda: shown)
     return shorten(output, STANDARD, Redacted, lambda text: "").text
 
 
@@ -83,6 +82,23 @@ def test_an_excerpt_shrinks_with_the_share_of_an_output_that_is_new() -> None:
     assert "Error: disk full at store-9" in watched(failed, shown_in(failed))
 
 
+@pytest.mark.parametrize(
+    "details",
+    [
+        ['  File "/r/fetch/store.py", line {}, in load', "    return self.rows[name]"],
+        ["    at load (/r/fetch/store.ts:{}:7)", "    at Row.get (/r/fetch/rows.ts:{}:12)"],
+        ["  Input:    {} see a.org&#33;", "  Expected: {} see a.org", "  Actual:   {} a.org"],
+    ],
+    ids=["python", "javascript", "fields"],
+)
+def test_new_frames_and_fields_of_a_failure_stay_beside_lines_that_were_shown(details: list[str]) -> None:
+    before, details = screen(0, 150), [line.format(n) for n in range(10, 14) for line in details]
+    shown = shown_in([*before, *[detail.replace(" in ", " of ") + "." for detail in details]])
+    short = watched([*before[:75], *details, *before[75:], "KeyError: 'q3'"], shown)
+    assert len(short) < 2_400
+    assert [line for line in details if line not in short and not line.startswith("    return")] == []
+
+
 def test_lines_without_facts_are_new_until_they_were_shown() -> None:
     prose = [f"the {word} goes along the river and thinks of nothing" for word in ("fox", "owl", "hen")]
     assert facts.share_new("\n".join(prose), shown_in([])) == 1
@@ -92,16 +108,7 @@ def test_lines_without_facts_are_new_until_they_were_shown() -> None:
 
 def test_a_file_is_shown_whatever_was_shown_before() -> None:
     code = [f"    value_{n} = compute({n})" for n in range(60)]
-    read = {"tool": "Read", "arguments": {"file_path": "a.py"}}
-    texts = [
-        shorten(
-            ToolOutput(text="\n".join(code), shown_before=lambda shown=shown: shown, **read),  # type: ignore[arg-type]
-            STANDARD,
-            Redacted,
-            lambda text: "",
-        ).text
-        for shown in (None, shown_in(code))
-    ]
+    texts = [watched(code, shown, "Read", file_path="a.py") for shown in (None, shown_in(code))]
     assert texts == ["\n".join(code)] * 2
 
 

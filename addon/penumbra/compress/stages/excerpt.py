@@ -104,9 +104,9 @@ _PROSE = 200
 """The length in bytes of the longest string that can't be prose."""
 _TELLING_KEY = re.compile(rb"(?i)err|fail|exception|trace|stdout|stderr|output|log|reason")
 """A string with such a key is the output of a program."""
-_HEAD, _TAIL, _SUMMARIES, _FAILURES, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 15, 30, 15
-"""The percentages of the limit for the beginning, the end, lines about a program's end, failures,
-definitions, headings, and odd rows."""
+_HEAD, _TAIL, _SUMMARIES, _FAILURES, _NEW, _DEFINITIONS, _FIRST, _ODD = 12, 20, 15, 30, 20, 15, 30, 15
+"""The percentages of the limit for the beginning, the end, lines about a program's end, failures, new frames
+and fields, definitions, headings, and odd rows."""
 _ENDS_OF_FILE = 10, 6
 """The percentages of the limit for the beginning and the end of a file."""
 _DIFFERING = 75
@@ -155,9 +155,12 @@ def excerpt(text: str, source: Source) -> str | None:
     if space < selection.LEAST:
         return None
     data = Text.of(text).data
-    found, parts = FailureLines(), _Parts(text, data, kind, source)
-    if _tells_failures(kind, text, source):
-        found = _failures(data, kind, source, parts.file_above)
+    parts = _Parts(text, data, kind, source)
+    found = _failures(text, data, kind, source, parts.file_above)
+    if found and (wider := parts.space_for_new(limit_of(kind, source) - limit)):
+        limit, space = limit + wider, space + wider
+        if not exceeds(text, limit):
+            return None
     weakest, share, more = Severity.ERROR, _SHARE_OF_QUOTED, 0
     if kind is not OutputKind.REPORT and (kind is not OutputKind.LIST or source.call.shell):
         weakest, share = Severity.COMPLAINT, _SHARE
@@ -222,21 +225,21 @@ def _is_list(text: str) -> bool:
     return len(paths) * 10 >= 9 * len(flags.lines)
 
 
-def _tells_failures(kind: OutputKind, text: str, source: Source) -> bool:
-    """Return whether lines that look like failures may be failures. In source files, lines that look like
-    failures are code, unless a command's output stands beside the files."""
-    if kind in (*_OF_FILES, OutputKind.SEARCH, OutputKind.WEB) and not source.call.is_beside_files:
-        return log_files.is_log(source.call.path if kind in _OF_FILES else "", text)
-    return kind is not OutputKind.DIFF and (source.is_error or prints(source.call.family) != "texts")
-
-
-def _failures(data: bytes, kind: OutputKind, source: Source, above: Callable[[int], bytes]) -> FailureLines:
-    """Return the failure lines of a text; none for a test run that passed. In errors and in outputs of
+def _failures(
+    text: str, data: bytes, kind: OutputKind, source: Source, above: Callable[[int], bytes]
+) -> FailureLines:
+    """Return the failure lines of a text; none for a test run that passed. In source files, lines that look
+    like failures are code, unless a command's output stands beside the files. In errors and in outputs of
     commands that run something, every line that looks like a failure counts. In other texts, a line must
     state a failure. `above` returns the heading of the line at an offset."""
     call = source.call
+    if kind in (*_OF_FILES, OutputKind.SEARCH, OutputKind.WEB) and not call.is_beside_files:
+        tells = log_files.is_log(call.path if kind in _OF_FILES else "", text)
+    else:
+        tells = kind is not OutputKind.DIFF and (source.is_error or prints(call.family) != "texts")
     runs = kind is OutputKind.COMMAND and bool(call.family) and prints(call.family) == "run"
-    if runs and not source.is_error and not call.mixed and critical_lines.all_passed(data):
+    passed = runs and not source.is_error and not call.mixed and critical_lines.all_passed(data)
+    if not tells or passed:
         return FailureLines()
     data = _without_quotations(data, kind, source)
     return FailureLines.of(data, is_stated=not (runs or source.is_error), above=above)
@@ -338,6 +341,7 @@ class _Parts:
         self._flags = Text.of(text).flags if self._is_readable else LineFlags([])
         self._lines = self._flags.lines
         self._space_for_names = 0
+        self._new: Sequence[int] = ()
 
     @cached_property
     def _headings(self) -> Headings:
@@ -405,43 +409,55 @@ class _Parts:
         """Return the chosen parts and the marks for gaps, for a limit of `space` bytes."""
         if not self._is_readable:
             return selection.ends_in_part(self._data, space, partial(left_out, self._data), failures)
-        places = [start for start, _ in failures.ranked()[:_MOST_FAILURES]]
         sample: str | None = None
         if self._kind is OutputKind.JSON:
             sample = self._rows(space)
             sample = json_prune.prune(self._text, space, self._facts_of) if sample is None else sample
         if sample is not None:
             return sample
-        return self._file(space, places) if self._kind is OutputKind.FILE else self._parts(space, places)
+        return self._file(space, failures) if self._kind is OutputKind.FILE else self._parts(space, failures)
 
-    def _file(self, space: int, failures: Sequence[int]) -> str:
+    def _file(self, space: int, failures: FailureLines) -> str:
         """Return the beginning, the end and the definitions of a file, and passages with names from the
         conversation."""
         _, contents, _ = self._numbered
         chosen = Selection(self._units, space * _USED // 100)
         chosen.ends(*_ENDS_OF_FILE)
-        chosen.near(failures, _FAILURES)
+        chosen.near(failures.places()[:_MOST_FAILURES], _FAILURES)
         self._take(chosen, headings.definitions(LineFlags(contents)), _DEFINITIONS)
         self._take(chosen, facts.passages(contents, self._source.mentioned()), 100)
         chosen.fill(is_code=True)
         return chosen.written(self._numbers_left_out)
 
-    def _parts(self, space: int, failures: Sequence[int]) -> str:
+    def _parts(self, space: int, failures: FailureLines) -> str:
         first = self._headings.first
         self._space_for_names = min(space // _NAMED, sum(size(self._lines[at]) + 2 for at in first))
         chosen = Selection(self._units, space - self._space_for_names, self._facts, self._needs)
         chosen.ends(_HEAD, _TAIL)
+        places = failures.places()[:_MOST_FAILURES]
         if self._kind in _OF_RUNS:
             outcomes = critical_lines.reports(self._lines, "outcome")
             chosen.near([self._starts[at] for at in reversed(outcomes)], _SUMMARIES, after=0)
-            if not failures:
-                failures = [self._starts[at] for at in critical_lines.reports(self._lines, "finding")]
-        chosen.near(failures, _FAILURES)
+            if not places:
+                places = [self._starts[at] for at in critical_lines.reports(self._lines, "finding")]
+        chosen.near(places, _FAILURES)
+        self._take(chosen, self._new, _NEW)
         self._take(chosen, first, _FIRST)
         if self._kind in _OF_ROWS and self._facts is not None:
             self._take(chosen, row_sample.odd(self._lines), _ODD)
         chosen.fill(is_code=self._kind is OutputKind.DIFF)
         return chosen.written(self._names_left_out)
+
+    def space_for_new(self, most: int) -> int:
+        """Return the size in bytes, at most `most`, of the stack frames and failed cases' fields that the
+        conversation has not shown. From then on, these lines are preferred."""
+        seen = self._source.shown_before()
+        if most <= 0 or seen is None or self._kind not in _OF_RUNS:
+            return 0
+        found = sorted({*self._flags["frame"], *self._flags["case field"]})
+        self._new = [at for at in found if not seen.is_line(self._lines[at].strip())]
+        # A frame's code is in the line below.
+        return min(most, sum(size(line) + 1 for at in self._new for line in self._lines[at : at + 2]))
 
     def _take(self, chosen: Selection, lines: Iterable[int], share: int) -> None:
         units = self._units.lines

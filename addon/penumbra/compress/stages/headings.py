@@ -159,7 +159,7 @@ def opened_above(flags: LineFlags) -> dict[int, int]:
     it. A message above a place, or the first line of a record or commit, is also a heading."""
     lines = flags.lines
     records, commits, arrows = flags["record"], flags["commit"], flags["arrow"]
-    openings, remarks = flags["opening"], flags["remark"]
+    openings, remarks = {*flags["opening"], *flags["frame"]}, flags["remark"]
     above: dict[int, int] = {}
     outer: list[tuple[int, int, bool]] = []
     record, is_commit, message, remark = -1, False, -1, (-2, 0)
