@@ -19,7 +19,7 @@ from penumbra.cli.command import settings as read_settings
 from penumbra.compress import pipeline
 from penumbra.compress.calls.classify import Call, classify, printing_parts
 from penumbra.compress.calls.command_match import family_of
-from penumbra.compress.calls.envelope import split_envelope
+from penumbra.compress.calls.envelope import Envelope
 from penumbra.compress.calls.family_rules import families
 from penumbra.compress.calls.tools import hint, tool_rules
 from penumbra.compress.families import shorten as family_steps
@@ -69,7 +69,7 @@ def report(tool: str, line: str, text: str, policy: Policy) -> Iterator[str]:
     yield from _labelled("category", call.category)
     # A command family gets the text without terminal control sequences.
     seen = next((trial.before for trial in trials if trial.stage in _LOOKS), result.original)
-    yield from _labelled("family", _family(call, split_envelope(seen)[1]))
+    yield from _labelled("family", _family(call, Envelope.of(seen).body))
     yield from _labelled("text", f"{_measure(text)}, {line_count(text):,} lines")
     yield from _labelled("mode", f"{policy.mode}; lines {left_out}")
     yield ""

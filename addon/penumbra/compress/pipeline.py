@@ -137,7 +137,7 @@ class _Run:
 
     def clean(self) -> None:
         """Redact the received text. Then keep the text that a terminal would show, also redacted."""
-        self.text = Text(self.output.text)
+        self.text = Text.of(self.output.text)
         self._redact()
         self.original = self.text
         if self.policy.mode is Mode.DISABLED or not terminal.may_act(self.text):
@@ -206,7 +206,7 @@ class _Run:
             self.apply("envelope", Loss.NONE, around)
         elif call.category in ("edit", "write") and not self.output.is_error:
             self.apply("own_path", Loss.REVERSIBLE, partial(with_name, path=call.path))
-        envelope = Envelope.of(self.text)
+        envelope = self.text.envelope
         if call.shell or not self.call.is_quoted:
             envelope = envelope.without_needless(self.call.is_quoted)
             self.apply("envelope", Loss.NONE, lambda _: "".join(envelope))
@@ -388,11 +388,10 @@ class _Run:
         self.scanned = self.text
 
     def result(self) -> Shortened:
-        is_whole = self.text == self.output.text
+        received = self.output.text
         return Shortened(
-            # The caller gets plain strings, without the bytes and lines that a `Text` caches.
-            self.output.text if is_whole else str(self.text),
-            self.output.text if self.original == self.output.text else str(self.original),
+            received if self.text == received else self.text,
+            received if self.original == received else self.original,
             self.loss,
             tuple(self.stages),
             self.family,

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Self
 
 from penumbra.compress import token_estimate
+from penumbra.compress.calls.envelope import Envelope
 from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.size import encode
 
@@ -15,8 +16,8 @@ MOST_LINES = 400_000
 
 
 class Text(str):
-    """A `Text` is a string that caches its bytes, its lines and its estimated tokens. All stages share the
-    list of lines and must not change it."""
+    """A `Text` is a string that caches its bytes, its lines, its envelope and its estimated tokens. All users
+    share the list of lines and must not change it."""
 
     @classmethod
     def of(cls, string: str) -> Self:
@@ -44,6 +45,11 @@ class Text(str):
     def lines(self) -> list[str]:
         """The lines without their line breaks."""
         return self.split("\n")
+
+    @cached_property
+    def envelope(self) -> Envelope:
+        """The output, and the text that the agent put around it."""
+        return Envelope.of(self)
 
     @cached_property
     def flags(self) -> LineFlags:

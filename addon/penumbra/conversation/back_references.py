@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from msgspec import Struct, structs
 
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.size import counted
 from penumbra.compress.stages import folding, line_numbers
+from penumbra.compress.text import Text
 from penumbra.conversation.call_names import CallName
 from penumbra.conversation.line_index import EarlierText, LineIndex, TextLines, is_telling
 from penumbra.conversation.staying_lines import FileUnits, StayingLines
@@ -103,7 +103,7 @@ def with_references(
         return None
     is_numbered = call.is_quoted and line_numbers.count_lines(text, call, original)
     lines = index.read(text, original, is_numbered=is_numbered)
-    repeated = list(_Search(index, text, lines, call).references())
+    repeated = list(_Search(index, lines, lines.printed, call).references())
     if " more time" in text and (first := folding.counted_lines(lines.lines)):
         # A mark with a count must directly follow the lines that it counts.
         ends = [(one, _uncounted_end(one.start, one.end, first, lines.lines)) for one in repeated]
@@ -142,30 +142,21 @@ class _Search:
     """A `_Search` finds the lines of one text that earlier texts show."""
 
     index: LineIndex
-    text: str
     read: TextLines
+    printed: range
+    """As in `TextLines`."""
     call: Call
-    _bare: list[str] = field(init=False)
-    """The stripped lines of the output. Other lines are replaced by a text that equals no line."""
-    _output: range = field(init=False)
-    """The positions of the output's lines. Other lines, such as an exit code, are the agent's."""
     _compared: int = 0
     """The number of lines of earlier texts that were compared so far."""
     _staying: StayingLines | None = None
     _units: FileUnits | None = None
 
-    def __post_init__(self) -> None:
-        head, _, tail = split_envelope(self.text)
-        self._output = range(head.count("\n"), len(self.read.output) - tail.count("\n"))
-        self._bare = [
-            "\n" if line is None or at not in self._output else line.strip()
-            for at, line in enumerate(self.read.output)
-        ]
-
     def references(self) -> Iterator[_Reference]:
         """Yield the parts that references replace, in order."""
-        covered, missing = self._output.start, set[str | None]()
-        for position in self.index.found(self._bare):
+        printed = self.printed
+        bare = [line.strip() if line else "" for line in self.read.output[printed.start : printed.stop]]
+        covered, missing = printed.start, set[str | None]()
+        for position in self.index.found(bare, printed.start):
             line = self.read.output[position]
             if position < covered or line in missing:
                 continue
@@ -207,7 +198,7 @@ class _Search:
         most = min(position - covered, place)
         while back < most and output[position - back - 1] == earlier[place - back - 1] is not None:
             back += 1
-        most = min(self._output.stop - position, len(earlier) - place)
+        most = min(self.printed.stop - position, len(earlier) - place)
         while ahead < most and output[position + ahead] == earlier[place + ahead] is not None:
             ahead += 1
         return back, ahead
@@ -232,14 +223,14 @@ class _Search:
         start, end, hidden = part.start, part.end, self._worthwhile
         if self.call.is_quoted or not any(part.numbers):
             start, end, hidden = start + 1, end - 1, self._between_telling
-        elif end < self._output.stop:
+        elif end < self.printed.stop:
             end = self._before_title(start, end)
-        elif start > self._output.start or self.staying().positions:
+        elif start > self.printed.start or self.staying().positions:
             # The last line of an output often states the outcome.
             end = max([at for at in range(start, end) if is_telling(self.read.lines[at])], default=start)
         if self.call.is_quoted and self.call.category == "read":
             if self._units is None:
-                self._units = FileUnits.of(self.text, self.read.lines, self.read.numbers)
+                self._units = FileUnits.of(self.read.lines, self.read.numbers, self.printed)
             start, end = self._units.repeated(part.start, part.end)
         for first, after in self.staying().stretches(start, end):
             for begin, stop in self._without_headings(first, after, hidden):
@@ -287,9 +278,9 @@ def _written(text: str, repeated: Iterable[_Reference], numbers: Sequence[int]) 
     """Return the text with a marker in place of each repeated part. `numbers` are the line numbers of the
     file; empty if the text has none. A reader can't count across a marker. If only some lines have numbers,
     the lines next to a marker therefore get their numbers back."""
-    lines, head = text.split("\n"), text[: line_numbers.HEADING]
+    lines, head = [*Text.of(text).lines], text[: line_numbers.HEADING]
     is_thinned = bool(numbers) and line_numbers.LEGEND in head
-    separator = line_numbers.separator_of(text.split("\n", 60)[:60]) if is_thinned else ""
+    separator = line_numbers.separator_of(lines[:60]) if is_thinned else ""
 
     def number(position: int) -> None:
         line = lines[position]

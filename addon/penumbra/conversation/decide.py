@@ -25,10 +25,11 @@ from penumbra.apis import parts
 from penumbra.compress import pipeline, time_budget, token_estimate
 from penumbra.compress.calls import tools
 from penumbra.compress.calls.classify import classify
-from penumbra.compress.calls.envelope import split_envelope, tells_failure
+from penumbra.compress.calls.envelope import tells_failure
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.result import Asked, Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.size import line_count, size
+from penumbra.compress.text import Text
 from penumbra.conversation import adoption, back_references, earlier_texts, provider_history
 from penumbra.conversation.call_names import Remembered
 from penumbra.conversation.earlier_texts import EarlierTexts
@@ -278,7 +279,7 @@ class Decider:
             text, ref = self._with_reference(item, shortened, text)
         facts = measured(
             "kept" if text == item.text else "shortened",
-            item.text,
+            output.text,
             text,
             loss=int(shortened.loss),
             stages=shortened.stages,
@@ -289,7 +290,8 @@ class Decider:
             skipped=(*shortened.skipped, *(("request_budget",) if late else ())),
             asked=asked.how if asked is not None else "",
         )
-        return Decision(None if text == item.text else text, facts)
+        # A plain string does not keep the bytes and lines that a `Text` caches.
+        return Decision(None if text == item.text else str(text), facts)
 
     def _shorten(self, item: Item, output: ToolOutput, policy: Policy) -> Shortened:
         inputs = self.inputs
@@ -318,7 +320,7 @@ class Decider:
             earlier.is_complete or (earlier.tool == item.tool and shortened.loss is Loss.LOSSY)
         ):
             return None
-        head, body, tail = split_envelope(output.text)
+        head, body, tail = Text.of(output.text).envelope
         if output.is_error or tells_failure(head, tail):
             return None
         if not quotes(classify(output.tool, output.arguments)) and failing(body.split("\n")):
@@ -362,7 +364,7 @@ class Decider:
             return text, ""
         ref = references.ref(shortened.original)
         before = lines_before(self.earlier.call(item.result), shortened.original)
-        self.originals |= Original(shortened.original, before=before).stored(ref)
+        self.originals |= Original(str(shortened.original), before=before).stored(ref)
         return references.prefix(ref) + text, ref
 
 
@@ -414,16 +416,16 @@ def _saves(text: str, than: str) -> bool:
 
 def measured(how: str, before: str, after: str, **more: Any) -> Facts:
     """Return facts with the sizes of a text and of its form `after`."""
-    tokens_before, bytes_before, same = token_estimate.estimate(before), size(before), after == before
+    before, after, same = Text.of(before), Text.of(after), after == before
     mark = _TOKEN_MARK.search(before, 0, _HEAD) if before.find(" token count: ", 0, _HEAD) >= 0 else None
     return Facts(
         how=how,
-        bytes_before=bytes_before,
-        bytes_after=bytes_before if same else size(after),
+        bytes_before=before.size,
+        bytes_after=before.size if same else after.size,
         characters_before=len(before),
         lines_before=line_count(before),
         token_mark=int(mark[1]) if mark else 0,
-        tokens_before=tokens_before,
-        tokens_after=tokens_before if same else token_estimate.estimate(after),
+        tokens_before=before.tokens,
+        tokens_after=before.tokens if same else after.tokens,
         **more,
     )

@@ -22,9 +22,10 @@ from penumbra.apis import parts, prefix_hash
 from penumbra.apis.parts import ResultText
 from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.envelope import is_cut, split_envelope
+from penumbra.compress.calls.envelope import is_cut
 from penumbra.compress.result import Loss, Shortened, ShownBefore
 from penumbra.compress.stages import line_numbers, terminal
+from penumbra.compress.text import Text
 from penumbra.conversation import provider_history
 from penumbra.conversation.back_references import STAGE, Referring, with_references
 from penumbra.conversation.call_names import (
@@ -181,7 +182,7 @@ class EarlierTexts:
     _names: dict[int, str] = field(default_factory=dict)
     """Names of the calls in `_calls`, by the same keys."""
     _clean_texts: dict[str, str] = field(default_factory=dict)
-    _output: tuple[str, Call, str] | None = None
+    _output: tuple[str, Call, Text] | None = None
     """The incoming text that was read last, with its call and its output."""
 
     def __post_init__(self) -> None:
@@ -357,7 +358,7 @@ class EarlierTexts:
             original = None if text.original is None else self._output_of(text.original, call)
             if original is not None and text.loss < Loss.LOSSY and not text.text.startswith("<<<SHADOW:"):
                 # The model can't ask for this original, so the output's first line is line 1.
-                original = split_envelope(original)[1]
+                original = Text(original.envelope.body)
             is_whole = original is None and text.loss == Loss.NONE and not is_cut(text.text)
             index.note(
                 *(text.key, name, text.text, original),
@@ -368,13 +369,13 @@ class EarlierTexts:
             )
             if call.first_line and not is_whole:
                 # A model may look for any of these lines in this result, although the result lacks some.
-                printed = split_envelope(text.text if original is None else original)[1]
+                printed = Text.of(text.text if original is None else original).envelope.body
                 index.calls.note_lines(name, call.first_line, call.first_line + printed.count("\n"))
 
-    def _output_of(self, text: str, call: Call) -> str:
+    def _output_of(self, text: str, call: Call) -> Text:
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
-            last = self._output = text, call, output_of(text, call)
+            last = self._output = text, call, Text.of(output_of(text, call))
         return last[2]
 
     def _is_all(self) -> bool:

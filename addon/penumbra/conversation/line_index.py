@@ -18,10 +18,10 @@ from threading import Lock
 from typing import NamedTuple
 
 from penumbra.compress import facts
-from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.result import ShownBefore
 from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers
+from penumbra.compress.text import Text
 from penumbra.conversation.call_names import NamedCalls
 from penumbra.linear import Linear, lines_with, utf8
 from penumbra.short_texts import forgettable
@@ -40,28 +40,46 @@ class TextLines(NamedTuple):
     """The lines of the output; None for each line that is not from the output."""
     numbers: Sequence[int]
     """The number of each line in its file; 0 for a line without a number; empty if no line has a number."""
+    original: Sequence[str]
+    """The lines of the output from which the text was made."""
+    text: Text
+
+    @property
+    def printed(self) -> range:
+        """The positions of the output's lines. Other lines, such as an exit code, are of the envelope."""
+        head, _, tail = self.text.envelope
+        return range(head.count("\n"), len(self.lines) - tail.count("\n"))
+
+    def numbered_from(self, first: int) -> list[int]:
+        """Return the numbers of the lines: 0 for each line of the envelope, others count from `first`."""
+        printed = self.printed
+        after = len(self.lines) - printed.stop
+        return [*[0] * printed.start, *range(first, first + len(printed)), *[0] * after]
 
 
 def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
     """Return the lines of a text. `original` is the output from which the text was made, if the lines of both
     differ. `is_numbered` is true if the numbers before the lines are line numbers of a file."""
+    text = Text.of(text)
     numbers, lines = _numbered(text, is_numbered=is_numbered)
     output: Sequence[str | None] = lines
+    originals = lines
     if original is not None:
-        there = {line.rstrip() for line in _numbered(original, is_numbered=is_numbered)[1]}
+        originals = _numbered(Text.of(original), is_numbered=is_numbered)[1]
+        there = {line.rstrip() for line in originals}
         output = [line if line.rstrip() in there else None for line in lines]
     if line_numbers.LEGEND in text[: line_numbers.HEADING]:
         # The other lines need the legend of the numbers, so references must not hide it.
         output = [None if line == line_numbers.LEGEND else line for line in output]
-    return TextLines(lines, output, numbers)
+    return TextLines(lines, output, numbers, originals, text)
 
 
-def _numbered(text: str, *, is_numbered: bool) -> tuple[Sequence[int], list[str]]:
+def _numbered(text: Text, *, is_numbered: bool) -> tuple[Sequence[int], list[str]]:
     if is_numbered:
         numbers, lines = line_numbers.split(text)
         if any(numbers):
             return numbers, lines
-    return (), text.split("\n")
+    return (), text.lines
 
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
@@ -82,13 +100,6 @@ def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]
         following = candidates[-1] + 1 if candidates else following
         found.append(following if candidates else 0)
     return found
-
-
-def _numbers_from(first: int, text: str, count: int) -> list[int]:
-    """Return the numbers of `count` lines: 0 for each line of the envelope, others count from `first`."""
-    head, _, tail = split_envelope(text)
-    before, after = head.count("\n"), tail.count("\n")
-    return [*[0] * before, *range(first, first + count - before - after), *[0] * after]
 
 
 LEAST_CHARACTERS = 12
@@ -199,16 +210,17 @@ class LineIndex:
         """Add a text of the last call in `calls`. `original` and `is_numbered` are as in `read`. `is_lossy`
         is true if the text lacks a part of the result. `first` is the number of the first line in its file,
         if the call names it; otherwise 0."""
-        lines, output, numbers = self.read(text, original, is_numbered=is_numbered)
+        read = self.read(text, original, is_numbered=is_numbered)
+        lines, output, numbers = read.lines, read.output, read.numbers
         if not is_argument:
             self._unread.append(output if is_lossy else lines)
         if not numbers and first:
-            numbers = _numbers_from(first, text, len(lines))
+            numbers = read.numbered_from(first)
         if is_counted := has_numbers and not any(numbers):
             # Lines of an envelope, such as an exit code, are not lines of the output.
-            numbers = range(1, len(lines) + 1) if is_argument else _numbers_from(1, text, len(lines))
+            numbers = range(1, len(lines) + 1) if is_argument else read.numbered_from(1)
             if original is not None:
-                numbers = places_in(output, _numbered(original, is_numbered=is_numbered)[1])
+                numbers = places_in(output, read.original)
         elif not has_numbers:
             numbers = [0] * len(lines)
         else:
@@ -233,10 +245,11 @@ class LineIndex:
         """Return whether the index has no lines."""
         return not self._latest
 
-    def found(self, bare: Sequence[str]) -> list[int]:
-        """Return the positions in `bare` of lines that are long enough and that an earlier text has."""
-        latest = self._latest
-        return [at for at, line in enumerate(bare) if len(line) >= LEAST_CHARACTERS and line in latest]
+    def found(self, bare: Sequence[str], first: int = 0) -> list[int]:
+        """Return the positions of lines that are long enough and that an earlier text has. `bare` are the
+        stripped lines, and `first` is the position of the first line."""
+        latest, least = self._latest, LEAST_CHARACTERS
+        return [at for at, line in enumerate(bare, first) if len(line) >= least and line in latest]
 
     def places(self, line: str) -> list[tuple[EarlierText, int]]:
         """Return places of a line, the latest first. A place is a text and a position in it."""

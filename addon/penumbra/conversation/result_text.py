@@ -12,9 +12,9 @@ from msgspec import structs
 from penumbra.apis import parts
 from penumbra.compress import pipeline
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.calls.tools import hint
 from penumbra.compress.result import Mode, Policy, Redacted, ToolOutput
+from penumbra.compress.text import Text
 from penumbra.conversation.items import Item
 from penumbra.conversation.model import Request, Rewritten, Shown
 from penumbra.expand.hidden_exchanges import Original, Prepared
@@ -27,7 +27,7 @@ from penumbra.store.decisions import Decision
 def tool_output(request: Request, item: Item) -> ToolOutput:
     """Return a text with facts about its call."""
     return ToolOutput(
-        text=item.text,
+        text=Text(item.text),
         tool=item.tool,
         arguments=parts.decoded_arguments(request.document, item.result.call),
         call_id=item.result.call_id,
@@ -63,7 +63,7 @@ def original(request: Request, item: Item, redact: Redact) -> str:
 
 def lines_before(call: Call, text: str) -> int:
     """Return the number of lines of the file that come before the output; 0 if the call names no line."""
-    return call.first_line - 1 - split_envelope(text)[0].count("\n") if call.first_line else 0
+    return call.first_line - 1 - Text.of(text).envelope.head.count("\n") if call.first_line else 0
 
 
 def pair(request: Request, item: Item, sent: str, redact: Redact) -> tuple[str, str]:

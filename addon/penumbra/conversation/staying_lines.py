@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.calls.envelope import split_envelope
 from penumbra.compress.critical_lines import critical_lines, reports
 from penumbra.compress.failure_lines import failing
 from penumbra.compress.stages import search_hits
@@ -142,10 +141,14 @@ class FileUnits(Struct, frozen=True):
     """The positions of the first lines of units, in order."""
 
     @classmethod
-    def of(cls, text: str, lines: Sequence[str], numbers: Sequence[int]) -> FileUnits:
+    def of(cls, lines: Sequence[str], numbers: Sequence[int], printed: range) -> FileUnits:
         """Return the units in the lines of a text. `numbers` has the number of each line, 0 for a line that
-        is not from the file; it is empty if the text has no numbers."""
-        return cls(*_file_lines(text, lines, numbers), list(_beginnings(lines)))
+        is not from the file. `printed` are the positions of the output's lines, which are the file's lines if
+        `numbers` is empty."""
+        of_file = [at for at, number in enumerate(numbers) if number]
+        of_file = of_file or [at for at in printed if lines[at].strip()]
+        start = of_file[0] if numbers else printed.start
+        return cls(start, of_file[-1] + 1 if of_file else start, list(_beginnings(lines)))
 
     def repeated(self, start: int, end: int) -> tuple[int, int]:
         """Return the range of repeated lines that a reference may hide. The first and the last repeated line
@@ -183,16 +186,3 @@ def _beginnings(lines: Sequence[str]) -> Iterator[int]:
         if is_below_blank and indentation <= level:
             yield position
         is_below_blank = False
-
-
-def _file_lines(text: str, lines: Sequence[str], numbers: Sequence[int]) -> tuple[int, int]:
-    """Return the range of the numbered lines. If no line is numbered, return the range of the output, without
-    its envelope and without blank lines at the end."""
-    if numbers:
-        numbered = [position for position, number in enumerate(numbers) if number]
-        return numbered[0], numbered[-1] + 1
-    head, _, tail = split_envelope(text)
-    start, end = head.count("\n"), len(lines) - tail.count("\n")
-    while end > start and not lines[end - 1].strip():
-        end -= 1
-    return start, end

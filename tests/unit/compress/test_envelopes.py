@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penumbra.compress.calls.envelope import Envelope, is_cut, split_envelope, tells_failure
+from penumbra.compress.calls.envelope import Envelope, is_cut, tells_failure
 from penumbra.compress.calls.json_envelope import MAX_OUTPUTS, outputs
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.pipeline import shorten
@@ -25,7 +25,7 @@ from support.results import PREFIX, shortened
     "example", tool_rules().envelopes.examples, ids=lambda example: repr(example.text)[:40]
 )
 def test_examples(example: EnvelopeExample) -> None:
-    head, body, tail = split_envelope(example.text)
+    head, body, tail = Envelope.of(example.text)
     assert body == example.body
     assert head + body + tail == example.text
     assert tells_failure(head, tail) == example.failed
@@ -109,7 +109,7 @@ def test_a_file_that_looks_like_an_envelope_is_none(tool: str, arguments: dict[s
 )
 def test_nothing_gets_lost(pieces: list[str]) -> None:
     text = "".join(pieces)
-    assert "".join(split_envelope(text)) == text
+    assert "".join(Envelope.of(text)) == text
 
 
 @given(

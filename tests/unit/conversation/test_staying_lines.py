@@ -101,7 +101,7 @@ VALUES = [f"    value_{n}" for n in range(200)]
 
 
 def units(lines: list[str]) -> FileUnits:
-    return FileUnits.of("\n".join(lines), lines, ())
+    return FileUnits.of(lines, (), range(len(lines)))
 
 
 @pytest.mark.parametrize(

@@ -81,34 +81,6 @@ def _any(patterns: Sequence[str]) -> str:
     return "|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)"
 
 
-def split_envelope(text: str) -> tuple[str, str, str]:
-    """Return the head, the body and the tail of a result. The body is the output. The head and the tail also
-    have the agent's notices that it has cut the output."""
-    patterns = _patterns()
-    start = 0
-    for _ in range(MAX_LINES):
-        match = patterns.heads.match(text, start)
-        if not match or match.end() == start:
-            break
-        start = match.end()
-        # The output begins after its opening line, unless a notice of a cut comes first.
-        if match[0] in patterns.openings and not patterns.first_notice.match(text, start):
-            break
-    end = len(text)
-    for _ in range(MAX_LINES):
-        window = encode(text[max(start, end - TAIL_WINDOW) : end])
-        ending = patterns.tails.search(window)
-        if not ending or ending.start() == len(window):
-            break
-        end -= len(window[ending.start() :].decode("utf-8", "surrogatepass"))
-    else:
-        window = encode(text[max(start, end - TAIL_WINDOW) : end])
-    if _may_say_cut(window):
-        notice = patterns.last_notice.search(text, max(start, end - TAIL_WINDOW), end)
-        end = notice.start() if notice else end
-    return text[:start], text[start:end], text[end:]
-
-
 class Envelope(NamedTuple):
     """An `Envelope` is a result in three parts: the output (`body`), and the text before and after it."""
 
@@ -118,7 +90,31 @@ class Envelope(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Envelope:
-        return cls(*split_envelope(text))
+        """Return the parts of a result. The head and the tail also have the agent's notices that it has cut
+        the output."""
+        patterns = _patterns()
+        start = 0
+        for _ in range(MAX_LINES):
+            match = patterns.heads.match(text, start)
+            if not match or match.end() == start:
+                break
+            start = match.end()
+            # The output begins after its opening line, unless a notice of a cut comes first.
+            if match[0] in patterns.openings and not patterns.first_notice.match(text, start):
+                break
+        end = len(text)
+        for _ in range(MAX_LINES):
+            window = encode(text[max(start, end - TAIL_WINDOW) : end])
+            ending = patterns.tails.search(window)
+            if not ending or ending.start() == len(window):
+                break
+            end -= len(window[ending.start() :].decode("utf-8", "surrogatepass"))
+        else:
+            window = encode(text[max(start, end - TAIL_WINDOW) : end])
+        if _may_say_cut(window):
+            notice = patterns.last_notice.search(text, max(start, end - TAIL_WINDOW), end)
+            end = notice.start() if notice else end
+        return cls(text[:start], text[start:end], text[end:])
 
     def without_needless(self, is_quoted: bool = False) -> Envelope:
         """Return the envelope without its needless lines and without tags around the output. Without an
@@ -136,7 +132,7 @@ class Envelope(NamedTuple):
             if is_around and is_empty and above and last == label.closing.lstrip("\n"):
                 return Envelope(above.rstrip("\n"), "", "")
             # Without the tag, the lines above the output must still show where the output begins.
-            is_certain = not is_empty and (not above or split_envelope(above + body)[1] == body)
+            is_certain = not is_empty and (not above or self.of(above + body).body == body)
             if is_around and is_certain and last == label.closing:
                 return Envelope(above, body, "")
         return Envelope(first, body, last) if first or last or not is_empty else self
