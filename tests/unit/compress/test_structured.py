@@ -121,29 +121,30 @@ def test_tables_can_be_read_back(rows: list[dict[str, object]]) -> None:
 
 
 # Hits
-def test_hits_are_grouped_by_file() -> None:
-    text = "src/a.py:1:import os\nsrc/a.py-2-import re\n--\nsrc/b.py:7:x = 1\nsrc/b.py:9:y = 2"
-    grouped = search_hits.group(text)
-    assert grouped == "src/a.py:\n1:import os\n2-import re\n--\nsrc/b.py:\n7:x = 1\n9:y = 2"
-    assert search_hits.ungroup(grouped) == text
-
-
-def test_two_spellings_of_a_file_are_one_file() -> None:
-    text = "\n".join(
-        [
-            "/home/me/p/src/a.py-4-before",
-            "src/a.py:5:hit",
-            "/home/me/p/src/a.py-6-after",
-            "src/a.py:9:hit 2",
-            "src/a.py:12:hit 3",
-        ]
-    )
-    assert search_hits.group(text) == "/home/me/p/src/a.py:\n4-before\n5:hit\n6-after\n9:hit 2\n12:hit 3"
-
-
-def test_windows_paths_and_columns() -> None:
-    text = "C:\\w\\a.cs:3:5: one\nC:\\w\\a.cs:4:1: two\nC:\\w\\a.cs:9:1: three"
-    assert search_hits.group(text) == "C:\\w\\a.cs:\n3:5: one\n4:1: two\n9:1: three"
+@pytest.mark.parametrize(
+    ("text", "grouped"),
+    [
+        (
+            "src/a.py:1:import os\nsrc/a.py-2-import re\n--\nsrc/b.py:7:x = 1\nsrc/b.py:9:y = 2",
+            "src/a.py:\n1:import os\n2-import re\n--\nsrc/b.py:\n7:x = 1\n9:y = 2",
+        ),
+        (
+            "/home/me/p/src/a.py-4-before\nsrc/a.py:5:hit\n/home/me/p/src/a.py-6-after\nsrc/a.py:9:2\nsrc/a.py:12:3",
+            "/home/me/p/src/a.py:\n4-before\n5:hit\n6-after\n9:2\n12:3",
+        ),
+        (
+            "C:\\w\\a.cs:3:5: one\nC:\\w\\a.cs:4:1: two\nC:\\w\\a.cs:9:1: three",
+            "C:\\w\\a.cs:\n3:5: one\n4:1: two\n9:1: three",
+        ),
+        (
+            "Found 3 matches\n/a/b.ts:\n  Line 15: one\n\n  Line 19: two\n\n  Line 200:   three\n\nend",
+            "Found 3 matches\n/a/b.ts:\n15: one\n19: two\n200:   three\n\nend",
+        ),
+    ],
+    ids=["two files", "two spellings of a file", "Windows", "a word before numbers"],
+)
+def test_hits_are_grouped_by_file(text: str, grouped: str) -> None:
+    assert search_hits.group(text) == grouped
 
 
 @pytest.mark.parametrize(
@@ -157,11 +158,6 @@ def test_windows_paths_and_columns() -> None:
 )
 def test_no_hits_to_group(text: str) -> None:
     assert search_hits.group(text) is None
-
-
-def test_hits_with_a_leading_word_are_tightened() -> None:
-    text = "Found 3 matches\n/a/b.ts:\n  Line 15: one\n\n  Line 19: two\n\n  Line 200:   three\n\nend"
-    assert search_hits.group(text) == "Found 3 matches\n/a/b.ts:\n15: one\n19: two\n200:   three\n\nend"
 
 
 hit = st.builds(

@@ -1,7 +1,8 @@
 """This stage removes the whitespace between the tokens of JSON, and of each line of JSON Lines.
 
 Strings, numbers, key order and duplicate keys do not change. A text that is neither JSON, JSON Lines nor
-several JSON values stays unchanged.
+several JSON values stays unchanged. `items` and `members` read JSON for other stages, and keep the spelling
+of each value.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _ATTEMPTS = 4
 _MOST_VALUES = 4_000_000
 """A text of several values has at most this number of characters, since it takes time to find each end."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
 
@@ -118,6 +121,25 @@ def is_json(text: str) -> bool:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return True
+
+
+def items(source: str) -> list[str]:
+    """Return the JSON of each item of an array."""
+    return [_text_of(item) for item in _ITEMS.decode(encode(source))]
+
+
+def members(source: str) -> dict[str, str]:
+    """Return the JSON of each value of an object, by key. Of repeated keys, the last one counts."""
+    return {key: _text_of(value) for key, value in _MEMBERS.decode(encode(source)).items()}
+
+
+def _text_of(value: msgspec.Raw) -> str:
+    return bytes(value).decode("utf-8", "surrogatepass")
+
+
+def quoted(text: str) -> str:
+    """Return a text as a JSON string."""
+    return msgspec.json.encode(text).decode()
 
 
 def _is_record(line: str) -> bool:

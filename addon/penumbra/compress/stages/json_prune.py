@@ -21,10 +21,10 @@ from penumbra.compress import facts, failure_lines, selection
 from penumbra.compress.facts import TextFacts
 from penumbra.compress.selection import Selection, Units
 from penumbra.compress.size import counted, encode, size
+from penumbra.compress.stages import json_minify
+from penumbra.compress.stages.json_minify import quoted
 
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
 _LONGEST_NAME, _NAMES = 120, 4
 """A value of at most `_LONGEST_NAME` characters may name its object. An object has at most `_NAMES` names."""
@@ -74,12 +74,12 @@ class _Tree:
         if source[0] == "{":
             self._add_members(source, number, depth)
         elif source[0] == "[":
-            items = _ITEMS.decode(encode(source))
+            items = json_minify.items(source)
             self.members[number] = len(items)
             for item in items:
                 if self.left <= 0 or depth == _DEEPEST:
                     break
-                self.add(_decoded(item), number, depth + 1)
+                self.add(item, number, depth + 1)
         else:
             self.beginnings.append(number + 1)
             for line in Units.of(encode(_TEXT.decode(encode(source)))).texts():
@@ -95,7 +95,7 @@ class _Tree:
         return len(self.texts) - 1
 
     def _add_members(self, source: str, number: int, depth: int) -> None:
-        members = {key: _decoded(value) for key, value in _MEMBERS.decode(encode(source)).items()}
+        members = json_minify.members(source)
         self.members[number] = len(members)
         derived, names = _derived(members), 0
         if not depth:
@@ -111,7 +111,7 @@ class _Tree:
             names += is_name
             if is_name or (value[0] in "[{" and len(value) > _WHOLE):
                 self.names[depth].append(len(self.texts))
-            self.add(value, number, depth + 1, f"{_quoted(key)}:")
+            self.add(value, number, depth + 1, f"{quoted(key)}:")
 
     def written(self, shown: bytearray, number: int = 0) -> str:
         """Return the JSON of a unit, with marks for hidden units in it."""
@@ -121,7 +121,7 @@ class _Tree:
         if text[-1] == '"':
             inner = Selection(Units.joined([encode(self.texts[at]) for at in range(number + 1, end)], b""), 0)
             inner.shown = shown[number + 1 : end]
-            return text[:-2] + _quoted(inner.written())
+            return text[:-2] + quoted(inner.written())
         children, at = [], number + 1
         while at < end:
             children.append(at)
@@ -213,16 +213,8 @@ def _derived(members: Mapping[str, str]) -> frozenset[str]:
 def _repeated(members: Mapping[str, str], above: str) -> frozenset[str]:
     """Return the keys of members whose value is the same in the row above; empty if all members are."""
     try:
-        earlier = _MEMBERS.decode(encode(above))
+        earlier = json_minify.members(above)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return frozenset()
-    repeated = {key for key, value in earlier.items() if members.get(key) == _decoded(value)}
+    repeated = {key for key, value in earlier.items() if members.get(key) == value}
     return frozenset(repeated) if len(repeated) < len(members) else frozenset()
-
-
-def _decoded(value: msgspec.Raw) -> str:
-    return bytes(value).decode("utf-8", "surrogatepass")
-
-
-def _quoted(text: str) -> str:
-    return msgspec.json.encode(text).decode()

@@ -20,8 +20,8 @@ from itertools import chain
 import msgspec
 
 from penumbra.compress import time_budget
-from penumbra.compress.size import encode
 from penumbra.compress.stages import json_minify
+from penumbra.compress.stages.json_minify import members, quoted
 
 _LEAST_ROWS = 3
 _MOST_COLUMNS = 60
@@ -39,9 +39,6 @@ _PLAIN = re.compile(
     r"(?!(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\Z)"  # values of other types
     r"[^ \"\[\]{}\x00-\x1f][^\"\x00-\x1f]*(?<! )"
 )
-_RAW = msgspec.json.Decoder(msgspec.Raw)
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 Row = dict[str, str]
 """The values of one object as JSON text, by key."""
@@ -61,25 +58,20 @@ def _tables(text: str) -> str | None:
     body = text.strip(" \t\r\n")
     lines = body.split("\n")
     are_pages = 1 < len(lines) <= len(body) // _PAGE and all(line[:1] in ("{", "[") for line in lines)
-    if are_pages and (pages := _pages(lines)):
+    if are_pages and (pages := _with_tables(lines)):
         return pages
     if len(lines) >= _LEAST_ROWS and all(line[:1] == "{" and line.rstrip()[-1:] == "}" for line in lines):
         rows = _rows(lines)
         if rows is not None:
             table = _write(rows, "{} lines of JSON")
             return "\n".join(table) if table else None
-    _RAW.decode(encode(body))
-    writer = _Writer()
-    shell = writer.value(body, 0)
-    if not writer.tables:
-        return None
-    return "\n".join([shell, *writer.tables]) if shell != '"[table 1]"' else "\n".join(writer.tables)
+    return _with_tables([body])
 
 
-def _pages(lines: Sequence[str]) -> str | None:
+def _with_tables(values: Sequence[str]) -> str | None:
     """Return each value on a line, with all tables below; None if there are no tables."""
     writer = _Writer()
-    shells = [writer.value(line, 0) for line in lines]
+    shells = [writer.value(value, 0) for value in values]
     is_alone = all(shell == f'"[table {number}]"' for number, shell in enumerate(shells, 1))
     return "\n".join(writer.tables if is_alone else [*shells, *writer.tables]) if writer.tables else None
 
@@ -89,7 +81,6 @@ class _Writer:
     """A `_Writer` replaces arrays of objects by names of tables, and collects the tables."""
 
     tables: list[str] = field(default_factory=list)
-    count: int = 0
 
     def value(self, source: str, depth: int) -> str:
         """Return the JSON value with the names of tables in place of arrays of objects."""
@@ -100,21 +91,19 @@ class _Writer:
         if source[0] == "{":
             rows = _rows([source])
             if rows is not None:
-                inner = (f"{_quote(key)}:{self.value(value, depth + 1)}" for key, value in rows[0].items())
+                inner = (f"{quoted(key)}:{self.value(value, depth + 1)}" for key, value in rows[0].items())
                 return "{" + ",".join(inner) + "}"
         return source
 
     def _array(self, source: str) -> str:
-        items = [bytes(item).decode("utf-8", "surrogatepass") for item in _ITEMS.decode(encode(source))]
-        rows = _rows(items)
+        rows = _rows(json_minify.items(source))
         if rows is None or len(rows) < _LEAST_ROWS:
             return source
-        name = f"table {self.count + 1}"
+        name = f"table {len(self.tables) + 1}"
         table = _write(rows, name + ": {} objects")
         if table is None:
             return source
-        self.count += 1
-        self.tables += table
+        self.tables.append("\n".join(table))
         return f'"[{name}]"'
 
 
@@ -126,17 +115,12 @@ def _rows(sources: Sequence[str]) -> list[Row] | None:
             time_budget.check()
         if source[:1] != "{":
             return None
-        members = _MEMBERS.decode(source)
-        row = {key: bytes(value).decode("utf-8", "surrogatepass") for key, value in members.items()}
-        lengths = [len(msgspec.json.encode(key).decode()) + 1 + len(value) for key, value in row.items()]
+        row = members(source)
+        lengths = [len(quoted(key)) + 1 + len(value) for key, value in row.items()]
         if len(source) != 1 + max(1, len(row)) + sum(lengths):
             return None
         rows.append(row)
     return rows
-
-
-def _quote(text: str) -> str:
-    return msgspec.json.encode(text).decode()
 
 
 def _write(rows: Sequence[Row], title: str) -> list[str] | None:
@@ -151,13 +135,13 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
     shown = {name: values for name, values in columns.items() if name not in same}
     header = title.format(len(rows))
     if same:
-        header += "; the same in all: " + ",".join(f"{_quote(name)}:{value}" for name, value in same.items())
+        header += "; the same in all: " + ",".join(f"{quoted(name)}:{value}" for name, value in same.items())
     written: list[list[str]] = []
     is_plain = _PLAIN.fullmatch
     for name, values in shown.items():
         prefix = _shared_prefix(values)
         if prefix:
-            header += f"; {_quote(name)} begins {_quote(prefix)}"
+            header += f"; {quoted(name)} begins {quoted(prefix)}"
         texts = [value[1 + len(prefix) : -1] if value and value[0] == '"' else None for value in values]
         written.append(
             [
@@ -165,7 +149,7 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
                 for value, text in zip(values, texts, strict=True)
             ]
         )
-    header += "; columns " + ",".join(map(_quote, shown))
+    header += "; columns " + ",".join(map(quoted, shown))
     return [f"[{header}]", *map("\t".join, zip(*written, strict=True))]
 
 
