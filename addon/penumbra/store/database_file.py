@@ -292,12 +292,16 @@ class OlderRows:
         self._is_copy = is_copy
 
     @classmethod
-    def copied(cls, connection: sqlite3.Connection) -> OlderRows | None:
-        """Return the rows of a file that must be abandoned, after copying them into a temporary database;
-        None if the copy fails."""
+    def copied(cls, connection: sqlite3.Connection, without: Collection[str] = ()) -> OlderRows | None:
+        """Return the rows of a file that must be abandoned, after copying them into a temporary database.
+        Rows of the tables in `without` are deleted. Return None if this fails."""
         copy = sqlite3.connect("", check_same_thread=False)
         try:
             connection.backup(copy)
+            copy.execute("PRAGMA secure_delete = ON")
+            with copy:
+                for name in tables(copy) & set(without):
+                    copy.execute(f"DELETE FROM {name}")
         except sqlite3.DatabaseError:
             copy.close()
             return None
@@ -323,6 +327,10 @@ class OlderRows:
                 continue
             return cls(connection, is_copy=True)
         return None
+
+    def without(self, names: Collection[str]) -> OlderRows | None:
+        """Return a copy without the rows of these tables, or None if they can't be copied."""
+        return OlderRows.copied(self._connection, names)
 
     def find(self, table: str, keys: Sequence[bytes], since: float) -> list[Row]:
         """Return rows like the function `find`. If a page is damaged, only its rows are lost."""
@@ -424,11 +432,13 @@ class DatabaseFile:
         return True
 
     def forget(self, names: Collection[str]) -> None:
-        """Drop the rows of earlier files. While the file fails, also remember the tables, whose rows are
-        deleted once the file can be written."""
+        """Drop the rows of these tables in earlier files. While the file fails, also remember the tables,
+        whose rows are deleted once the file can be written."""
         if self.failed:
             self._forgotten.update(names)
+        kept = self.older.without(names) if self.older is not None else None
         self._drop_older()
+        self.older = kept
 
     def end(self) -> None:
         """Try to write new rows to the file, and close the file."""
