@@ -22,6 +22,24 @@ def test_odd_lines_do_not_end_a_table(between: str) -> None:
     assert not any(value in redacted for value in PASSWORDS)
 
 
+MARK = "[REDACTED:password:ldf6dg]"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *("# id,password,name", "$ id,password,name", "%id,password,name"),
+        *(f"id,{MARK} password,name", f'id,"my {MARK} password",name', f"id,password {MARK},name"),
+        *(f"{MARK},password,name", f"id,password,{MARK}"),
+    ],
+)
+def test_signs_and_placeholders_in_a_head_hide_no_column(head: str) -> None:
+    rows = [f"{number},{value},a\n" for number, value in enumerate(PASSWORDS)]
+    redacted = redact("".join([f"{head}\n", *rows]))
+    assert not any(value in redacted for value in PASSWORDS)
+    assert redacted.startswith(head)
+
+
 def test_many_odd_lines_end_a_table() -> None:
     row = "2,m0untain58Qrs,a\n"
     assert redact("id,password,name\n1,Tr0ub4dor99xK,a\n" + "\n" * 4 + row).endswith(row)

@@ -17,6 +17,7 @@ from penumbra.compress import time_budget
 from penumbra.redaction import shared_patterns
 from penumbra.redaction.finders.value_reading import Value, secret
 from penumbra.redaction.names import NAMES, Name, Strength
+from penumbra.redaction.placeholder import PATTERN_BYTES
 from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder, Span
 from penumbra.redaction.values import Style
@@ -182,7 +183,7 @@ _WORDS = (
     " password_hash passwordhash passwd_hash pass_hash pwd_hash pw_hash password_digest _salt"
 )
 _QUOTED_ENDS = (f'"{end}' for end in ",;|\t\n\r")
-_ENDS = (*",;|\t\n\r\\", " |", " \u2502", " \u2503", " \n", " \r", " \\", "  ", *_QUOTED_ENDS)
+_ENDS = (*",;|\t\n\r\\", " |", " \u2502", " \u2503", " \n", " \r", " \\", "  ", " [redacted:", *_QUOTED_ENDS)
 _ANCHORS = (
     *(f"{word}{end}".encode() for word in _WORDS.split() for end in _ENDS),
     *(f"value{end}".encode() for end in ("\n", "\r", "  ", " |", " \u2502", "|", "\t", "\\")),
@@ -196,12 +197,16 @@ _BEGINS = (
 """Strings after which the text of a line may begin."""
 _BEGIN_SIGNS = (b"\\", b'"', b">", b"'")
 _BAR = rb"(?:\||\xe2\x94[\x82\x83]|\\{1,31}u250[23])"
-_HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"){3,1000}")
+_HEAD = late(rb"(?:[A-Za-z0-9_ .,;\t\"\\-]|" + _BAR + rb"|" + PATTERN_BYTES.pattern + rb"){3,1000}")
 _RUN = late(_HEAD.pattern.replace(b"{3,", b"{0,"))
 _PLAIN_HEAD = late(rb"[A-Za-z0-9_ .,;\t\"\\|-]{3,1000}")
 _PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
 """This pattern matches the end of a head in ASCII. The pattern is much faster than `_RUN`."""
-_BAR_BEGINS = 0xE2
+_OTHER_BEGINS = b"\xe2["
+"""The first bytes of a bar and of a placeholder."""
+_OTHER_SIGNS = (b"\xe2\x94", b"u250", b"[REDACTED:")
+_PROMPT = late(rb"[$%#] ?")
+"""This pattern matches a sign before a head, as in `$ user  password`."""
 _PREFIX = late(shared_patterns.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
 _QUOTES = rb"(?:\\{0,31}\")?"
 _NAME = late(
@@ -256,7 +261,7 @@ def _may_be_head(data: bytes, at: int) -> bool:
     """Return whether the characters from `at` to the end of the line may be the end of a head."""
     run = _PLAIN_RUN.match(data, at)
     end = run.end() if run else at
-    if end < len(data) and data[end] == _BAR_BEGINS:
+    if end < len(data) and data[end] in _OTHER_BEGINS:
         run = _RUN.match(data, at)
         end = run.end() if run else at
     return end == len(data) or end - at >= _LONGEST_HEAD or data[end] in b"\r\n" or b"\\" in data[at:end]
@@ -266,8 +271,8 @@ def _may_be_cells(data: bytes, start: int, end: int) -> bool:
     """Return whether a line has only characters that a head may have."""
     if _PLAIN_HEAD.fullmatch(data, start, end):
         return True
-    has_bars = data.find(b"\xe2\x94", start, end) >= 0 or data.find(b"u250", start, end) >= 0
-    return has_bars and _HEAD.fullmatch(data, start, end) is not None
+    has_other = any(data.find(sign, start, end) >= 0 for sign in _OTHER_SIGNS)
+    return has_other and _HEAD.fullmatch(data, start, end) is not None
 
 
 def _line(data: bytes, at: int) -> tuple[int, int]:
@@ -279,10 +284,10 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
         found = [(data.rfind(begin, start, at), len(begin)) for begin in _BEGINS]
         start = max((first + length for first, length in found if first >= 0), default=start)
     ending = _BREAK.search(data, at, at + _LONGEST_HEAD + 1)
-    prefix = _PREFIX.match(data, start, at)
-    return prefix.end() if prefix else start, ending.start() if ending else min(
-        len(data), at + _LONGEST_HEAD + 1
-    )
+    for pattern in (_PREFIX, _PROMPT):
+        prefix = pattern.match(data, start, at)
+        start = prefix.end() if prefix else start
+    return start, ending.start() if ending else min(len(data), at + _LONGEST_HEAD + 1)
 
 
 def _named_columns(
@@ -302,13 +307,14 @@ def _named_columns(
 
 def _names_of_head(data: bytes, cells: Sequence[tuple[int, int]]) -> dict[int, Name]:
     """Return the names of secrets in a head, by column. The result is empty if the line has only one name, or
-    has a cell that is no name. The first and last cell may be empty."""
+    has a cell that is no name. The first and last cell may be empty. A placeholder counts as a letter."""
     names: dict[int, Name] = {}
     for number, (first, last) in enumerate(cells):
-        match = _NAME.fullmatch(data, first, last)
+        cell = PATTERN_BYTES.sub(b"x", data[first:last])
+        match = _NAME.fullmatch(cell)
         if match is not None:
             names[number] = NAMES.judge(match[1].decode("ascii"))
-        elif data[first:last].strip() or 0 < number < len(cells) - 1:
+        elif cell.strip() or 0 < number < len(cells) - 1:
             return {}
     telling = {number: name for number, name in names.items() if name.strength > Strength.WEAK}
     return telling if len(names) > 1 else {}
