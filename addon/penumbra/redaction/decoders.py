@@ -353,24 +353,31 @@ def _spelled(
         yield made.view()
 
 
-_PRINTABLE_SIGN = rb"=3D|(?:=[2-7][0-9A-F]){2}"
+_PRINTABLE_SIGN = rb"=3D|(?:=[2-7][0-9A-F]){2}|=\r?\n[^\s=-]"
 _ESCAPE = rb"=([2-7][0-9A-F])"
-_PRINTABLE = re.compile(rb"(?<==[2-7][0-9A-F])%s|%s(?==[2-7][0-9A-F])" % (_ESCAPE, _ESCAPE))
-"""This pattern matches an escape beside another escape. In a text without `=3D`, a single escape may be an
-assignment, as in `KEY=4A`."""
-_WRAPPED_PRINTABLE = re.compile(_ESCAPE + rb"|=(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])")
-"""This pattern also matches `=` before a line break within a word. In a text without `=3D`, the `=` may be
-that of an empty value, as in `KEY=`, so this pattern is not used."""
+_SOFT_BREAK = rb"=(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])"
+_PRINTABLE = re.compile(rb"(?<==[2-7][0-9A-F])%s|%s(?==[2-7][0-9A-F])|" % (_ESCAPE, _ESCAPE) + _SOFT_BREAK)
+"""This pattern matches an escape beside another escape, or a soft line break. In a text without `=3D`, a
+single escape may be an assignment, as in `KEY=4A`."""
+_MARKED_PRINTABLE = re.compile(_ESCAPE + rb"|" + _SOFT_BREAK)
+_FULL_LINE = range(72, 76)
+"""Numbers of bytes before a soft line break, which programs insert only in long lines."""
 
 
 def _quoted_printable(data: bytes) -> Iterator[View]:
     """Yield the view of a text in quoted-printable."""
+    is_marked = b"=3D" in data
 
     def piece(data: bytes, escape: re.Match[bytes]) -> _Pieces:
-        letter = binascii.unhexlify(escape[escape.lastindex]) if escape.lastindex else b""
-        return [(letter, escape.start(), escape.end() - escape.start())]
+        letter, at = binascii.unhexlify(escape[escape.lastindex]) if escape.lastindex else b"", escape.start()
+        if not letter and not is_marked:
+            # In a text without `=3D`, the `=` of a short line may be that of an empty value, as in `KEY=`.
+            begin = data.rfind(b"\n", max(0, at - _FULL_LINE.stop), at) + 1
+            if at - begin not in _FULL_LINE:
+                return []
+        return [(letter, at, escape.end() - at)]
 
-    pattern = _WRAPPED_PRINTABLE if b"=3D" in data else _PRINTABLE
+    pattern = _MARKED_PRINTABLE if is_marked else _PRINTABLE
     yield from _spelled(pattern.finditer, piece, data)
 
 

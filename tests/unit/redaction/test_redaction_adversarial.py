@@ -69,6 +69,18 @@ def test_disguise_is_seen_through(form: str) -> None:
     assert not any(TOKEN[at : at + 9] in redacted for at in range(len(TOKEN) - 9))
 
 
+@pytest.mark.parametrize("lead", ["", "Hello,\r\n\r\n"])
+def test_a_soft_line_break_in_a_full_line_belongs_to_the_value(lead: str) -> None:
+    value = "Xk29vLq8ZtR4mWc7YpB3nD6f"
+    line = f"{'so you can log in with ':.<55}password: {value[:10]}"
+    redacted = redact(f"{lead}{line}=\r\n{value[10:]} from tomorrow on.\r\n")
+    assert len(line) == 75
+    assert value[10:] not in redacted
+    assert redacted.endswith(" from tomorrow on.\r\n")
+    # The sign at the end of a short line is the end of the value.
+    assert redact(f"password: {value[:10]}=\n{value[10:]} from\n").endswith(f"\n{value[10:]} from\n")
+
+
 def test_long_token_wrapped_after_enough_of_it() -> None:
     token = "sk-ant" + "-api03-" + contexts.values(12)["urlsafe"] + contexts.values(13)["urlsafe"] + "AA"
     text = f"{'x' * 30} {token[:60]}\n{token[60:]}\nnext line\n"
