@@ -388,6 +388,8 @@ class _Turn:
     items: dict[int, bytes] = field(default_factory=dict)
     """The complete items, as the model wrote them, by index."""
     hidden: set[int] = field(default_factory=set)
+    places: dict[str, int] = field(default_factory=dict)
+    """The indexes of items by id, for servers that leave indexes out of their events."""
     end: dict[str, Any] = field(default_factory=dict)
 
     def sources(self) -> list[bytes]:
@@ -438,9 +440,6 @@ class ResponsesTurns(Turns):
 
     def own_error(self, event: Event) -> Iterable[Event]:
         assert event.document is not None
-        response = event.document.members(event.members.get("response"))
-        name_before(event.document, response, self.before)
-        show(event.document, response, self.injected_tool, [])
         return self._item_event(event, event.document)
 
     def error(self, error: DescribedError) -> Piece:
@@ -480,8 +479,11 @@ class ResponsesTurns(Turns):
 
     def _item_event(self, event: Event, document: Document) -> Iterable[Event]:
         members, name, seen = event.members, event.type, self.seen
-        place = document.plain(members.get("output_index"))
-        if isinstance(place, int):
+        if "response" in members:
+            response = document.members(members["response"])
+            name_before(document, response, self.before)
+            show(document, response, self.injected_tool, [])
+        if (place := self._place(document, members)) is not None:
             item = members.get("item")
             if item is not None or "name" in members:
                 named = document.string(members.get("name")) == self.injected_tool
@@ -493,10 +495,19 @@ class ResponsesTurns(Turns):
             if place in seen.hidden:
                 return ()
             shown = len(self._shown) + place - sum([hidden < place for hidden in seen.hidden])
-            if shown != place:
+            if shown != place and "output_index" in members:
                 document.replace(members["output_index"], shown)
         self._number(document, members)
         return (event,)
+
+    def _place(self, document: Document, members: dict[str, Raw]) -> int | None:
+        """Return the index of an event's item, or None. Some servers write only the item's id."""
+        index = document.plain(members.get("output_index"))
+        if isinstance(index, int):
+            return index
+        item = document.members(members.get("item"))
+        id_ = document.text_of(members.get("item_id", item.get("id")))
+        return self.seen.places.setdefault(id_, len(self.seen.places)) if id_ else None
 
     def _number(self, document: Document, members: dict[str, Raw]) -> None:
         """If an event has a sequence number, replace it by the next number."""
@@ -547,8 +558,7 @@ class ResponsesTurns(Turns):
 def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
     """Return whether an item calls the injected tool. Calls of the client's MCP servers name their server."""
     members = document.members(item)
-    is_call = document.text_of(members.get("type")).endswith("_call") and "server_label" not in members
-    return is_call and document.string(members.get("name")) == injected_tool
+    return document.string(members.get("name")) == injected_tool and "server_label" not in members
 
 
 def _names(document: Document, item: Raw | None) -> tuple[str, ...]:

@@ -360,6 +360,7 @@ _PRINTABLE = re.compile(rb"(?<==[2-7][0-9A-F])%s|%s(?==[2-7][0-9A-F])|" % (_ESCA
 """This pattern matches an escape beside another escape, or a soft line break. In a text without `=3D`, a
 single escape may be an assignment, as in `KEY=4A`."""
 _MARKED_PRINTABLE = re.compile(_ESCAPE + rb"|" + _SOFT_BREAK)
+_NO_ESCAPE = re.compile(rb"=(?![0-9A-F]{2}|\r?\n)")
 _FULL_LINE = range(72, 76)
 """Numbers of bytes before a soft line break, which programs insert only in long lines."""
 
@@ -367,13 +368,14 @@ _FULL_LINE = range(72, 76)
 def _quoted_printable(data: bytes) -> Iterator[View]:
     """Yield the view of a text in quoted-printable."""
     is_marked = b"=3D" in data
+    breaks_lines = is_marked or _NO_ESCAPE.search(data) is None
 
     def piece(data: bytes, escape: re.Match[bytes]) -> _Pieces:
         letter, at = binascii.unhexlify(escape[escape.lastindex]) if escape.lastindex else b"", escape.start()
         if not letter and not is_marked:
             # In a text without `=3D`, the `=` of a short line may be that of an empty value, as in `KEY=`.
             begin = data.rfind(b"\n", max(0, at - _FULL_LINE.stop), at) + 1
-            if at - begin not in _FULL_LINE:
+            if not breaks_lines or at - begin not in _FULL_LINE:
                 return []
         return [(letter, at, escape.end() - at)]
 

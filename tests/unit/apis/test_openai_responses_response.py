@@ -149,6 +149,29 @@ def test_servers_that_report_only_the_ends_of_items() -> None:
     assert PHANTOM.encode() not in out
 
 
+def test_servers_that_name_items_only_by_their_ids() -> None:
+    turns = []
+    for turn in (ASKING, ANSWERING):
+        events = values(turn)
+        for event in events:
+            event.pop("output_index", None)
+        turns.append(b"".join(written(event["type"], event) for event in events))
+    out, (first, second) = byte_by_byte(made, turns)
+    assert PHANTOM.encode() not in out
+    assert (len(first.injected), first.text, len(second.real_calls)) == (1, "Let me see.", 2)
+    shown = [event["item"]["id"] for event in values(out) if event["type"] == "response.output_item.done"]
+    assert shown == [item["id"] for item in values(out)[-1]["response"]["output"]]
+
+
+def test_an_event_of_a_new_type_names_no_injected_tool() -> None:
+    paused = {"type": "response.paused", "response": response(0, [injected_tool(2)], "paused")}
+    out, _ = byte_by_byte(
+        made, [ASKING[: ASKING.index(b"event: response.completed")] + written("response.paused", paused)]
+    )
+    assert PHANTOM.encode() not in out
+    assert values(out)[-1]["type"] == "response.paused"
+
+
 def test_an_incomplete_turn_is_not_continued() -> None:
     out, (turn,) = byte_by_byte(made, [stream(0, message(0, "Half"), injected_tool(1), status="incomplete")])
     assert turn.finished
