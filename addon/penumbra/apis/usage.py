@@ -178,13 +178,12 @@ class BilledTokens(Struct, frozen=True):
     @classmethod
     def of(cls, usage: Mapping[str, int]) -> BilledTokens | None:
         """Return the billed tokens of a turn with these counts; None if the counts have no input."""
-        if not any(name in usage for name in _INPUTS):
+        if usage.keys().isdisjoint(_INPUTS):
             return None
-        within = max((usage.get(name, 0) for name in _CACHED_WITHIN), default=0)
-        uncached = max(0, sum(usage.get(name, 0) for name in _INPUTS) - within)
-        beside = max(usage.get(name, 0) for name in _CACHED_BESIDE)
-        written = max(usage.get(name, 0) for name in _WRITTEN)
-        return cls(uncached, within or beside, written, sum(usage.get(name, 0) for name in _OUTPUTS))
+        tables = (_INPUTS, _CACHED_WITHIN, _CACHED_BESIDE, _WRITTEN, _OUTPUTS)
+        put, within, beside, written, got = ([usage.get(name, 0) for name in names] for names in tables)
+        cached = max(within)
+        return cls(max(0, sum(put) - cached), cached or max(beside), max(written), sum(got))
 
 
 _MOST_REASONS = 16

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -80,6 +80,7 @@ class _Members(list[tuple[str, Any]]):
     """A `_Members` has the names and values of an object in order, with all repetitions."""
 
 
+_CONTAINERS = (list, dict)
 _DECODER = json.JSONDecoder(object_pairs_hook=_Members, parse_int=str, parse_float=str, strict=False)
 
 
@@ -92,23 +93,22 @@ def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> 
             value = _DECODER.decode(document.source(message).decode())
         except RecursionError:
             raise NotJson("nested too deeply") from None
-    waiting = [(value, False)]
+    waiting = [(value, False)] if isinstance(value, _CONTAINERS) else []
     while waiting:
         one, is_data = waiting.pop()
-        if isinstance(one, _Members | dict):
-            members = one if isinstance(one, dict) else dict(one)
-            plain = [_plain(name) for name in members]
-            if len(members) < len(one) or (not is_data and _differ_in_spelling(plain, names)):
-                return True
-            # An object with a repeated name is ambiguous, and never gets here.
-            inside = [
-                (inner, is_data or name in _PAYLOAD)
-                for name, inner in zip(plain, members.values(), strict=True)
-                if is_data or name not in _ELSEWHERE
-            ]
-        else:
-            inside = [(inner, is_data) for inner in one] if isinstance(one, list) else []
-        waiting += [each for each in inside if isinstance(each[0], list | dict)]
+        if isinstance(one, list) and not isinstance(one, _Members):
+            waiting += [(inner, is_data) for inner in one if isinstance(inner, _CONTAINERS)]
+            continue
+        members = one if isinstance(one, dict) else dict(one)
+        plain = _plain(members)
+        if len(members) < len(one) or (not is_data and _is_twice(plain, names)):
+            return True
+        # An object with a repeated name is ambiguous, and never gets here.
+        waiting += [
+            (inner, is_data or name in _PAYLOAD)
+            for name, inner in zip(plain, members.values(), strict=True)
+            if isinstance(inner, _CONTAINERS) and (is_data or name not in _ELSEWHERE)
+        ]
     return False
 
 
@@ -119,23 +119,23 @@ _within_texts = partial(_repeats_within, _TEXT_WAY)
 def _wrappers(document: Document) -> list[Raw]:
     """Return the values of members that may contain the whole request."""
     top = document.members(document.root)
-    return [value for name, value in top.items() if _plain(name) in ("request", "generatecontentrequest")]
+    named = zip(_plain(top), top.values(), strict=True)
+    return [value for name, value in named if name in ("request", "generatecontentrequest")]
 
 
 def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
-    members = document.members(value)
-    if _differ_in_spelling(map(_plain, members), names):
+    if _is_twice(_plain(document.members(value)), names):
         return True
-    return document.repeats(value) and bool(names & {_plain(name) for name in document.repeated(value)})
+    return document.repeats(value) and not names.isdisjoint(_plain(document.repeated(value)))
 
 
-def _differ_in_spelling(plain: Iterable[str], names: frozenset[str]) -> bool:
-    """Return whether two members of an object, whose plain names are `plain`, have the same of these
-    names."""
+def _is_twice(plain: list[str], names: frozenset[str]) -> bool:
+    """Return whether one of these names occurs twice in a list."""
     meant = [name for name in plain if name in names]
     return len(set(meant)) < len(meant)
 
 
-def _plain(name: str) -> str:
-    """Return a name in lower case without underscores. Some readers of JSON ignore both."""
-    return name.replace("_", "").lower()
+def _plain(names: Collection[str]) -> list[str]:
+    """Return names in lower case without underscores. Some readers of JSON ignore both."""
+    plain = "\n".join(names).replace("_", "").lower().split("\n")
+    return plain if len(plain) == len(names) else [name.replace("_", "").lower() for name in names]

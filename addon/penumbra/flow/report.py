@@ -327,7 +327,7 @@ def sent_request(
         prompt=_prompt(incoming, accepted, prices),
         rates=rates,
         dollars_saved=_dollars(
-            incoming, summary, Summary.of(new), rates.at(len(accepted.rewritten.body) // _BYTES_A_TOKEN)
+            incoming, summary, new, rates.at(len(accepted.rewritten.body) // _BYTES_A_TOKEN)
         ),
         declared=reference.tool_tokens(prepared.tool) if prepared is not None and prepared.is_offered else 0,
         put_back=_put_back(accepted),
@@ -414,7 +414,7 @@ def _without_breakpoints(_: Document, message: Raw) -> bytes:
     return hashlib.blake2b(source, digest_size=8).digest()
 
 
-def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) -> float | None:
+def _dollars(incoming: Incoming, totals: Summary, new: Sequence[Shown], rates: Rates) -> float | None:
     """Return the dollars that shortened results save in a request; None if the model's price is unknown."""
     if incoming.api.kind != "messages":
         return 0.0
@@ -423,7 +423,7 @@ def _dollars(incoming: Incoming, totals: Summary, new: Summary, rates: Rates) ->
     saved = totals.tokens_before - totals.tokens_after
     if saved <= 0:
         return 0.0
-    saved_new = new.tokens_before - new.tokens_after
+    saved_new = sum([each.facts.tokens_before - each.facts.tokens_after for each in new])
     return saved_new * rates.written + (saved - saved_new) * rates.cached
 
 

@@ -133,14 +133,19 @@ class SpliceStream(HttpStream):
     too_large: bodies.Bound | None = None
     """The bound that the request's body exceeds; None if the body exceeds no bound."""
 
+    # Each generator on the way costs time for each command, so these methods return the next generator.
+
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        if self.parent_id is None:
-            yield from super().handle_event(event)
-            return
-        for command in super().handle_event(event):
+        work = super().handle_event(event)
+        return work if self.parent_id is None else self._for_parent(work, self.parent_id)
+
+    def _for_parent(self, work: layer.CommandGenerator[None], parent_id: int) -> layer.CommandGenerator[None]:
+        """Do the work of a hidden request's stream. Commands for the client become events of the client's
+        stream."""
+        for command in work:
             if isinstance(command, SendHttp) and command.connection is self.context.client:
                 event_for_client = command.event
-                event_for_client.stream_id = self.parent_id
+                event_for_client.stream_id = parent_id
                 if isinstance(event_for_client, ResponseHeaders):
                     # The response is copied, because the two flows may be streamed in different ways.
                     event_for_client.response = event_for_client.response.copy()
@@ -150,26 +155,30 @@ class SpliceStream(HttpStream):
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Wakeup):
-            if event.command is self.wakeup and self.session is not None:
-                yield from self._keep_alive(self.session)
-            elif event.command is self.patience and self.server_state == self.state_look:
-                yield from self._release()
-        elif isinstance(event, RequestProtocolError) and self.running is not None:
-            # The client has gone, so the hidden request must end.
-            gone, self.running, self.wakeup = self.running.id, None, None
-            yield ReceiveHttp(RequestProtocolError(gone, event.message, event.code))
-            yield from super()._handle_event(event)
-        elif isinstance(event, ResponseProtocolError) and self.running is not None:
+            return self._woken(event)
+        if isinstance(event, RequestProtocolError) and self.running is not None:
+            return self._client_gone(event, self.running)
+        if isinstance(event, ResponseProtocolError) and self.running is not None:
             if self.running.purpose is Purpose.CONTINUATION:
-                yield from self._turn_end(error=event.message)
-            else:
-                yield from self._replacement_broken(event)
-        elif isinstance(event, (RequestProtocolError, ResponseProtocolError)):
-            yield from self._broken(event)
-        else:
-            yield from self._stock_event(event)
+                return self._turn_end(error=event.message)
+            return self._replacement_broken(event)
+        if isinstance(event, (RequestProtocolError, ResponseProtocolError)):
+            return self._broken(event)
+        return self._stock_event(event)
+
+    def _woken(self, event: events.Wakeup) -> layer.CommandGenerator[None]:
+        if event.command is self.wakeup and self.session is not None:
+            yield from self._keep_alive(self.session)
+        elif event.command is self.patience and self.server_state == self.state_look:
+            yield from self._release()
 
     # The client's or the upstream connection breaks
+
+    def _client_gone(self, event: RequestProtocolError, running: Running) -> layer.CommandGenerator[None]:
+        """End the hidden request, because the client has gone."""
+        self.running = self.wakeup = None
+        yield ReceiveHttp(RequestProtocolError(running.id, event.message, event.code))
+        yield from super()._handle_event(event)
 
     def _replacement_broken(self, event: ResponseProtocolError) -> layer.CommandGenerator[None]:
         """If a part of another response has been sent, break off the client's response. Otherwise ask for
@@ -190,13 +199,18 @@ class SpliceStream(HttpStream):
 
     def _stock_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         continues = self.running is not None and self.running.purpose is Purpose.CONTINUATION
-        first = isinstance(event, ResponseHeaders) and not continues
-        if isinstance(event, ResponseHeaders) and first and _guard(self.flow) is not None:
+        if isinstance(event, ResponseHeaders) and not continues:
+            return self._response_begins(event)
+        stock: layer.CommandGenerator[None] = super()._handle_event(event)
+        return stock
+
+    def _response_begins(self, event: ResponseHeaders) -> layer.CommandGenerator[None]:
+        if _guard(self.flow) is not None:
             self.headers = event.response.headers.copy()
-        if first and (session := _session(self.flow)) is not None:
+        if (session := _session(self.flow)) is not None:
             self.session, session.spliceable = session, True
         yield from super()._handle_event(event)
-        if first and self.session is not None and self._is_live():
+        if self.session is not None and self._is_live():
             yield from self._wake_later()
 
     def state_consume_request_body(self, event: events.Event) -> layer.CommandGenerator[None]:
@@ -448,7 +462,9 @@ class SpliceHttpLayer(HttpLayer):
     """The number of bytes that are read at once."""
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        yield from guarded.closing(self.context, self._in_turns(event))
+        is_h2 = self.context.client.alpn == b"h2"
+        work = self._in_turns(event) if is_h2 else super().handle_event(event)
+        return guarded.closing(self.context, work)
 
     def _in_turns(self, event: events.Event) -> layer.CommandGenerator[None]:
         """Take an event, and let other connections work between pieces of a client's data. With HTTP/2, the
@@ -456,9 +472,7 @@ class SpliceHttpLayer(HttpLayer):
         client = self.context.client
         if isinstance(event, events.Wakeup) and event.command is self.pause:
             self.pause = None
-        elif (
-            client.alpn == b"h2" and isinstance(event, events.ConnectionEvent) and event.connection is client
-        ):
+        elif isinstance(event, events.ConnectionEvent) and event.connection is client:
             if isinstance(event, events.ConnectionClosed):
                 # The client has gone, so its waiting requests are dropped.
                 self.waiting.clear()

@@ -157,10 +157,13 @@ class _Array:
         """Return the approximate bytes of memory that the array takes."""
         # The objects parsed from an item may be as large as the item's text.
         size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
-        for key in self.likely.states.keys() | self.sure.states.keys():
-            # The two states of a computation share objects, so only the larger state counts.
-            size += VALUE_BYTES + max(self.sure.state_sizes.get(key, 0), self.likely.state_sizes.get(key, 0))
-        return size
+        return size + sum(map(self.size_of, self.likely.states.keys() | self.sure.states.keys()))
+
+    def size_of(self, key: Hashable) -> int:
+        """Return the approximate bytes of the states of a computation; 0 if there are none. The states at the
+        two prefixes share objects, so only the larger of the two sizes counts."""
+        size = max(self.sure.state_sizes.get(key, 0), self.likely.state_sizes.get(key, 0))
+        return size and VALUE_BYTES + size
 
 
 class Known(NamedTuple):
@@ -280,7 +283,7 @@ class PrefixMemory:
         for order in (self._arrays, listed):
             order[array] = None
             order.move_to_end(array)
-        self._weigh(array)
+        self._weigh(array, array.weigh())
         if len(listed) > _MOST_ARRAYS:
             self._drop(next(iter(listed)))
         for _ in range(_MOST_DROPPED):
@@ -288,8 +291,8 @@ class PrefixMemory:
             if array.used - oldest.used > _IDLE_SECONDS:
                 self._drop(oldest)
 
-    def _weigh(self, array: _Array) -> None:
-        weight = array.weigh()
+    def _weigh(self, array: _Array, weight: int) -> None:
+        """Record the weight of an array, and drop the arrays that then exceed the limits."""
         self.bytes += weight - array.weight
         array.weight = weight
         listed = self._scopes[array.scope]
@@ -309,16 +312,16 @@ class PrefixMemory:
 
     def keep(self, scope: bytes, prefix: Prefix, computation: Computation[S], state: S) -> None:
         """Store the state of a computation at a prefix. The oldest of too many states is dropped."""
-        kept = KeptState(computation.inputs, state, state_size(state))
+        key, kept = computation.key, KeptState(computation.inputs, state, state_size(state))
         with self._lock:
-            before = prefix.states.get(computation.key, ())
-            others = [each for each in before if each.inputs != computation.inputs][1 - _MOST_STATES :]
-            prefix.states[computation.key] = (*others, kept)
-            prefix.state_sizes[computation.key] = sum([each.size for each in (*others, kept)])
-            for array in reversed(self._scopes.get(scope, ())):
-                if prefix in (array.likely, array.sure):
-                    self._weigh(array)
-                    break
+            listed = reversed(self._scopes.get(scope, ()))
+            array = next((each for each in listed if prefix is each.likely or prefix is each.sure), None)
+            before = 0 if array is None else array.size_of(key)
+            others = [each for each in prefix.states.get(key, ()) if each.inputs != computation.inputs]
+            prefix.states[key] = states = (*others[1 - _MOST_STATES :], kept)
+            prefix.state_sizes[key] = sum([each.size for each in states])
+            if array is not None:
+                self._weigh(array, array.weight + array.size_of(key) - before)
 
     def forget(self, count: int) -> None:
         with self._lock:
