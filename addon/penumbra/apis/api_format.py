@@ -10,7 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, takewhile
+from operator import attrgetter
 
 import msgspec
 from msgspec import Raw
@@ -107,6 +108,18 @@ def _texts(part: Part, call: ToolCall | None, turn: int) -> list[ResultText]:
         call = ToolCall(part.id, part.name)
     about = (part.id, call, part.is_error, turn, part.container)
     return [ResultText(text, *about, says_program=part.by_program) for text in part.texts]
+
+
+@dataclass(slots=True)
+class _Responses:
+    """A `_Responses` has the complete responses in the first messages of a request."""
+
+    found: list[Visible] = field(default_factory=list)
+    start: int = -1
+    """The index of the first message of the latest response; -1 without a response."""
+
+    def copy(self) -> _Responses:
+        return _Responses(self.found.copy(), self.start)
 
 
 class ApiFormat(ABC):
@@ -361,19 +374,27 @@ class ApiFormat(ABC):
 
     def visible(self, document: Document) -> list[Visible]:
         """Return the responses in a request, in order. Their features identify hidden exchanges."""
-        if self.joins_messages:
-            found: list[Visible] = []
-            for run in self.assistant_runs(document):
-                found.append(self._visible(document, run, found))
-            return found
         prompt = self.prompt(document)
+        messages = prompt.messages
 
-        def step(found: list[Visible], turn: int) -> None:
-            if (message := prompt.messages[turn]).by_model:
-                found.append(self._visible(document, [message], found))
+        def end(state: _Responses, before: int) -> list[Visible]:
+            """Add the latest response, which ends before a message."""
+            if state.start >= 0:
+                listed = messages[state.start : before if self.joins_messages else state.start + 1]
+                run = list(takewhile(attrgetter("by_model"), listed))
+                state.found.append(self._visible(document, run, state.found))
+            return state.found
 
-        computation: Computation[list[Visible]] = Computation(list, list.copy, ("visible", self.message))
-        return document.computed(prompt.place, len(prompt.messages), computation, step)
+        def step(state: _Responses, turn: int) -> None:
+            joins = self.joins_messages and turn > 0 and messages[turn - 1].by_model
+            if messages[turn].by_model and not joins:
+                # The earlier response and the results after it are complete.
+                end(state, turn)
+                state.start = turn
+
+        computation = Computation(_Responses, _Responses.copy, ("visible", self.message))
+        state = document.computed(prompt.place, len(messages), computation, step)
+        return end(state, len(messages))
 
     def _visible(self, document: Document, messages: list[Message], before: list[Visible]) -> Visible:
         """Return the response that consists of these messages. `before` has the earlier responses."""

@@ -45,6 +45,7 @@ from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
+from penumbra.wire.prefix_memory import Computation
 
 CALLS = {
     "function_call": ("", "arguments"),
@@ -208,13 +209,16 @@ class ResponsesFormat(ApiFormat):
         return self.replace_run(request, self.run_of(request, visible), storable(request, messages))
 
     def reasoning(self, request: Document) -> list[Reasoning]:
-        found = []
-        for place, value in enumerate(request.items(self.members(request).get("input"))):
-            item = request.members(value)
+        prompt = self.prompt(request)
+
+        def step(found: list[Reasoning], place: int) -> None:
+            item = request.members(prompt.messages[place].value)
             name = kind(request, item)
             mark = reasoning_name(request, item) if name in ("reasoning", "item_reference") else ""
             found += [Reasoning(place, mark)] if mark else []
-        return found
+
+        computation: Computation[list[Reasoning]] = Computation(list, list.copy, "reasoning")
+        return request.computed(prompt.place, len(prompt.messages), computation, step)
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
         bounds = [request.place(item) for item in request.items(self.members(request).get("input"))]

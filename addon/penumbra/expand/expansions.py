@@ -442,7 +442,7 @@ def _may_call(document: Document, tool: str, history: History, past: Mapping[byt
     if history.is_elsewhere or any(response.hidden is not None for response in past.values()):
         return True
     name = tool.encode()
-    return name in document.data and b'"%b"' % name not in document.data
+    return document.contains(name) and not document.contains(b'"%b"' % name)
 
 
 def _from_now_on(

@@ -99,18 +99,10 @@ def read(
 ) -> History:
     """Return the history of a request. `owner` is the scope of responses in the request. `elsewhere` is the
     scope of a response that the provider stores. `chain` has the hashes of the request's messages."""
-    before = chain.history
-    signed: list[bytes | None]
-    if wire.joins_messages or elsewhere:
-        keys = [
-            exchanges.key(elsewhere, response)
-            if response.response_id
-            else exchanges.key(owner, response, before[response.index])
-            for response in visible
-        ]
-        signed = [_signed(owner, response) for response in visible]
-    else:
-        keys, signed = _keys(wire, document, visible, owner, chain)
+    before, own = chain.history, visible[1:] if elsewhere else visible
+    keys, signed = _keys(wire, document, own, owner, chain)
+    if elsewhere:
+        keys, signed = [exchanges.key(elsewhere, visible[0]), *keys], [_signed(owner, visible[0]), *signed]
     begun = visible[-1] if visible and visible[-1].open else None
     front = before[begun.index] if begun is not None else before[-1]
     return History(tuple(visible), tuple(keys), tuple(signed), before[-1], front, begun, chain.responses)
@@ -119,14 +111,18 @@ def read(
 def _keys(
     wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, chain: Chain
 ) -> tuple[list[bytes], list[bytes | None]]:
-    """Return the keys of responses and of their reasoning. Each response is one message."""
-    before = chain.history
-    prompt, by_turn = wire.prompt(document), dict(zip(map(_INDEX, visible), visible, strict=True))
+    """Return the keys of responses and of their reasoning."""
+    before, prompt = chain.history, wire.prompt(document)
+    earlier = dict(zip(map(_INDEX, visible[1:]), visible, strict=False))
+
+    def add(keys: _Keys, response: Visible) -> None:
+        keys[0].append(exchanges.key(owner, response, before[response.index]))
+        keys[1].append(_signed(owner, response))
 
     def step(keys: _Keys, turn: int) -> None:
-        if (response := by_turn.get(turn)) is not None:
-            keys[0].append(exchanges.key(owner, response, before[turn]))
-            keys[1].append(_signed(owner, response))
+        # A response is complete when the next response begins.
+        if (response := earlier.get(turn)) is not None:
+            add(keys, response)
 
     computation: Computation[_Keys] = Computation(
         lambda: ([], []),
@@ -134,7 +130,10 @@ def _keys(
         ("keys", wire.message),
         (owner, chain.responses, before[0]),
     )
-    return document.computed(prompt.place, len(prompt.messages), computation, step)
+    keys = document.computed(prompt.place, len(prompt.messages), computation, step)
+    if visible:
+        add(keys, visible[-1])
+    return keys
 
 
 def _signed(owner: bytes, visible: Visible) -> bytes | None:
