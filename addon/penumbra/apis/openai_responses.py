@@ -114,12 +114,17 @@ class ResponsesFormat(ApiFormat):
 
     def tool_arrays(self, document: Document) -> Iterator[Raw | None]:
         """Yield the arrays that declare tools, in the request itself and in items, as Codex writes them."""
-        top = document.top
-        yield top.get("tools")
-        for value in document.items(top.get("input")):
-            item = document.members(value)
+        place = document.top.get("input")
+        items = document.items(place)
+
+        def step(arrays: list[Raw | None], turn: int) -> None:
+            item = document.members(items[turn])
             if kind(document, item) == "additional_tools":
-                yield item.get("tools")
+                arrays.append(item.get("tools"))
+
+        computation: Computation[list[Raw | None]] = Computation(list, list.copy, "tools")
+        yield document.top.get("tools")
+        yield from document.computed(place, len(items), computation, step)
 
     def schema_arrays(self, document: Document) -> Iterator[Raw]:
         yield from self.prompt(document).tools
