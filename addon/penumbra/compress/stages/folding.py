@@ -20,6 +20,7 @@ from penumbra.compress.text import Text
 
 _LONGEST_CYCLE = 8
 _BLANK_ENDS = (" ", "\t", " \r", "\t\r")
+_COUNT = re.compile(r"\[the (?:line|([0-9]{1,7}) lines) above [0-9]+ more times?\]")
 _EMPTY_LINES = re.compile(r"\n(?:\r?\n)+(\r?)\n")
 
 
@@ -28,7 +29,7 @@ def fold(text: str) -> str | None:
     already has counts."""
     lines = Text.of(text).lines
     starts = _starts(lines)
-    if not starts or (" more time" in text and any(map(_counts, lines))):
+    if not starts or (" more time" in text and any(map(_COUNT.fullmatch, lines))):
         return None
     folded: list[str] = []
     done = 0
@@ -95,23 +96,11 @@ def _marker(period: int, repeats: int) -> str:
     return f"[the {what} above {repeats} more {'time' if repeats == 1 else 'times'}]"
 
 
-def _counts(line: str) -> tuple[int, int] | None:
-    """Return (period, repeats) of a marker; None for any other line."""
-    words = line.split(" ")
-    if not (line.startswith("[the ") and line.endswith((" more times]", " more time]"))):
-        return None
-    if words[1] == "line" and len(words) == 6 and words[2] == "above" and words[3].isdecimal():
-        return 1, int(words[3])
-    if len(words) == 7 and words[1].isdecimal() and words[2:4] == ["lines", "above"] and words[4].isdecimal():
-        return int(words[1]), int(words[4])
-    return None
-
-
 def counted_lines(lines: Sequence[str]) -> dict[int, int]:
     """Map the position of each marker to the position of the first line that the marker counts. A line that
     looks like a marker, but would count too many lines or another marker, is text."""
-    found = {at: _counts(line) for at, line in enumerate(lines) if line.startswith("[the ")}
-    periods = {at: counts[0] for at, counts in found.items() if counts is not None}
+    found = {at: _COUNT.fullmatch(line) for at, line in enumerate(lines) if line.startswith("[the ")}
+    periods = {at: int(count[1] or 1) for at, count in found.items() if count is not None}
     return {
         at: max(0, at - period)
         for at, period in periods.items()

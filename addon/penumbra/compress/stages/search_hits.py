@@ -7,8 +7,8 @@ consecutive hits in the file.
                                    src/b.py:
                                    7:import os
 
-`ungroup` restores the text. `group` changes nothing if the text could not be restored. If hits have a
-relative path, but the lines around them the absolute path, the absolute path is written for both.
+The text can be restored: a text in which another line looks like a name or a hit stays unchanged. If hits
+have a relative path, but the lines around them the absolute path, the absolute path is written for both.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def _is_heading(flags: LineFlags, number: int) -> bool:
 
 
 def group(text: str) -> str | None:
-    """Return the text with its hits grouped by file; None if there are few hits or the text could not be
-    restored."""
+    """Return the text with its hits grouped by file; None if there are few hits, or if another line looks
+    like a name or a hit."""
     lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
@@ -85,11 +85,11 @@ def group(text: str) -> str | None:
     names = _names(paths)
     grouped: list[str] = []
     current = ""
-    is_plain = True
     for path, line in zip(paths, lines, strict=True):
         if not path:
+            if line.endswith(":") or _NUMBERED.match(line):
+                return None
             grouped.append(line)
-            is_plain = is_plain and not (line.endswith(":") or _NUMBERED.match(line))
             if line != "--":
                 current = ""
             continue
@@ -98,32 +98,7 @@ def group(text: str) -> str | None:
             grouped.append(f"{name}:")
             current = name
         grouped.append(line[len(path) + 1 :])
-    whole = "\n".join(grouped)
-    # If no other line looks like a name or a hit, the text can be restored.
-    if is_plain:
-        return whole
-    pairs = zip(paths, lines, strict=True)
-    spelled = "\n".join([names[path] + line[len(path) :] if path else line for path, line in pairs])
-    return whole if ungroup(whole) == spelled else None
-
-
-def ungroup(text: str) -> str:
-    """Return a text from `group` with the file name before every hit."""
-    lines = text.split("\n")
-    full: list[str] = []
-    name = ""
-    for position, line in enumerate(lines):
-        following = lines[position + 1] if position + 1 < len(lines) else ""
-        match = _NUMBERED.match(line)
-        if name and match:
-            full.append(f"{name}{match[0][-1]}{line}")
-        elif line.endswith(":") and len(line) > 1 and _NUMBERED.match(following):
-            name = line[:-1]
-        else:
-            full.append(line)
-            if line != "--":
-                name = ""
-    return "\n".join(full)
+    return "\n".join(grouped)
 
 
 def _paths(lines: list[str]) -> list[str]:
