@@ -29,7 +29,8 @@ from penumbra.compress.calls.envelope import (
     with_cut_noted,
     with_name,
 )
-from penumbra.compress.calls.tools import category, tool_rules
+from penumbra.compress.calls.tools import category
+from penumbra.compress.calls.unknown_tools import shows_file
 from penumbra.compress.families import shorten as families
 from penumbra.compress.families.several_outputs import without_files
 from penumbra.compress.result import Loss, Mode, Policy, Redact, Shortened, ToolOutput
@@ -140,7 +141,19 @@ class _Run:
         self.text = Text.of(self.output.text)
         self._redact()
         self.original = self.text
-        if self.policy.mode is Mode.DISABLED or not terminal.may_act(self.text):
+        if self.policy.mode is Mode.DISABLED:
+            return
+        opened = self._made("json_envelope", json_envelope.opened, self.output.tool, self.call)
+        if self.call.category == "other" and self.call.path:
+            body = Text.of(self.text if opened is None else opened).envelope.body
+            if shows_file(self.output.tool, body):
+                self.call = structs.replace(self.call, category="read")
+        if opened is not None:
+            self.original = Text(self.redact(opened).text)
+            if self.is_standard:
+                self._keep("json_envelope", Loss.NONE, opened)
+                self._redact()
+        if not terminal.may_act(self.text):
             return
         shown = self._made("terminal", self._shown_text)
         if shown is not None and shown is not self.text:
@@ -199,18 +212,16 @@ class _Run:
         """Return the output and the text around it, without the agent's needless lines or JSON, and without
         the folder in an edit's confirmation."""
         call = self.call
-        if call.category != "read" and self.output.tool in tool_rules().envelopes.json.tools:
-            self.apply("envelope", Loss.NONE, _alone)
         if call.category == "read" and not call.shell:
             around = partial(file_alone, tool=self.output.tool, path=call.path, numbers=call.numbers)
             self.apply("envelope", Loss.NONE, around)
         elif call.category in ("edit", "write") and not self.output.is_error:
             self.apply("own_path", Loss.REVERSIBLE, partial(with_name, path=call.path))
-        envelope = self.text.envelope
+        envelope = Envelope.of_lines(self.text)
         if call.shell or not self.call.is_quoted:
             envelope = envelope.without_needless(self.call.is_quoted)
             self.apply("envelope", Loss.NONE, lambda _: "".join(envelope))
-        return envelope
+        return envelope.within_json()
 
     def structure(self, envelope: Envelope, ref: Callable[[str], str]) -> None:
         """Run the stages that the size and the call allow. The text around the output stays unchanged."""
@@ -419,12 +430,6 @@ def _with_outputs(text: str, outputs: Sequence[json_envelope.Output], parts: Seq
             written += [text[done : output.start], json.dumps(part.text, ensure_ascii=is_ascii)]
             done = output.end
     return Text("".join([*written, text[done:]]))
-
-
-def _alone(text: str) -> str | None:
-    """Return the output as in `json_envelope.alone`; None if it has terminal control codes."""
-    alone = json_envelope.alone(text)
-    return None if alone is None or terminal.may_act(alone) else alone
 
 
 @cache

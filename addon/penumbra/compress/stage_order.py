@@ -34,8 +34,9 @@ def _line_numbers(text: str, source: Source) -> str | None:
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
-    """True unless the result of a read begins at another line than the call asked for."""
-    if source.call.shell or source.call.category != "read":
+    """True unless the result of a read begins at another line than the call asked for, and the numbers may be
+    data."""
+    if source.call.shell or source.call.category != "read" or line_numbers.count_code(text):
         return True
     first = line_numbers.first_number(text)
     # Some tools count from 0, and some write the first line after a tag.

@@ -66,13 +66,13 @@ def keeps_lines(text: str, stages: Collection[str]) -> bool:
     return _KEEP_LINES.issuperset(stages) and _CODED.match(text) is None
 
 
-def output_of(text: str, call: Call) -> str:
-    """Return the output in an incoming result as a screen shows it, without the JSON around the output. The
-    result is empty if another proxy has encoded the text."""
+def output_of(text: str, tool: str, call: Call) -> str:
+    """Return an incoming result as a screen shows it, with the output of its JSON as lines. Return an empty
+    text if another proxy has encoded the result."""
     if _CODED.match(text):
         return ""
-    alone = json_envelope.alone(text)
-    output = text if alone is None else alone
+    opened = json_envelope.opened(text, tool, call)
+    output = text if opened is None else opened
     if not terminal.may_act(output) or call.shows_files or call.is_coloured:
         return output
     return terminal.render(output, moves=not call.is_quoted)
@@ -310,7 +310,7 @@ class EarlierTexts:
         repeated lines."""
         call = self.call(item.result)
         has_other_lines = made.loss >= Loss.LOSSY or not keeps_lines(item.text, made.stages)
-        original = self._output_of(item.text, call) if has_other_lines else None
+        original = self._output_of(item.text, item.tool, call) if has_other_lines else None
         return with_references(self._index(), made.text, call, original)
 
     def keep_index(self) -> None:
@@ -355,7 +355,8 @@ class EarlierTexts:
         if answered is None or answered.call_id != result.call_id or not result.call_id:
             index.calls.note(text.key, name, text.same_as, lasts=text.text is not None and self._is_all())
         if text.text is not None:
-            original = None if text.original is None else self._output_of(text.original, call)
+            tool = result.call.name if result.call else ""
+            original = None if text.original is None else self._output_of(text.original, tool, call)
             if original is not None and text.loss < Loss.LOSSY and not text.text.startswith("<<<SHADOW:"):
                 # The model can't ask for this original, so the output's first line is line 1.
                 original = Text(original.envelope.body)
@@ -372,10 +373,10 @@ class EarlierTexts:
                 printed = Text.of(text.text if original is None else original).envelope.body
                 index.calls.note_lines(name, call.first_line, call.first_line + printed.count("\n"))
 
-    def _output_of(self, text: str, call: Call) -> Text:
+    def _output_of(self, text: str, tool: str, call: Call) -> Text:
         last = self._output
         if last is None or last[0] is not text or last[1] is not call:
-            last = self._output = text, call, Text.of(output_of(text, call))
+            last = self._output = text, call, Text.of(output_of(text, tool, call))
         return last[2]
 
     def _is_all(self) -> bool:

@@ -54,6 +54,8 @@ class UnknownTools(Strict, frozen=True):
 
     kinds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names that agents use for each kind of argument."""
+    actions: Regex = ""
+    """A pattern for names of tools that do not show a file, although they have a path and print code."""
     rules: tuple[UnknownToolRule, ...] = ()
     """The rules. The first rule that fits decides."""
 
@@ -102,6 +104,8 @@ class JsonEnvelope(Strict, frozen=True):
     """A pattern that matches a whole envelope, without its single output, if the envelope is needless."""
     tools: tuple[str, ...] = ()
     """Exact names of the tools with such envelopes. Results of other tools may be data of the same form."""
+    documents: Regex = ""
+    """A pattern for paths of files that may themselves be JSON with an output in it."""
     trim_examples: tuple[TrimExample, ...] = ()
     """Texts with and without needless envelopes, which the tests check."""
 

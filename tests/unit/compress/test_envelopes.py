@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -58,7 +57,7 @@ def test_json_that_says_nothing_else_goes(example: TrimExample) -> None:
     for tool, arguments in (("apply_patch", {"input": ""}), ("shell", {"command": "make all"})):
         made = shorten(ToolOutput(example.text, tool, arguments), Policy(), Redacted, str)
         assert made.text == example.gives
-        assert made.original == example.text
+        assert made.original == example.gives
     # The agent may have asked for a file, or for an output without an envelope, that looks like this.
     for tool, arguments in (
         ("Read", {"file_path": "a.json"}),
@@ -80,12 +79,10 @@ def test_a_file_keeps_tags_and_numbers_of_its_own() -> None:
         assert made.text == text
 
 
-def test_an_output_for_a_screen_stays_in_its_json() -> None:
+def test_an_output_of_json_is_shown_as_on_a_screen() -> None:
     text = '{"output":"\\u001b[1ma\\u001b[0m\\nb","metadata":{"exit_code":0,"duration_seconds":0.1}}'
-    made = shorten(
-        ToolOutput(text, "shell", {"command": "./show --color"}), Policy(min_bytes=0), Redacted, str
-    )
-    assert made.text == '{"output":"a\\nb","metadata":{"exit_code":0,"duration_seconds":0.1}}'
+    made = shorten(ToolOutput(text, "shell", {"command": "./show"}), Policy(min_bytes=0), Redacted, str)
+    assert made.text == "a\nb"
 
 
 @pytest.mark.parametrize(
@@ -207,31 +204,43 @@ def run(text: str, tool: str = "bash", arguments: object = None, **policy: objec
     return shortened(text, tool, call, **{"overhead": PREFIX, **policy})
 
 
+WRAPPED = {
+    "code": {"returncode": 1, "output": TESTS},
+    "blocks": {"content": [{"type": "text", "text": TESTS}], "isError": False},
+    "list of blocks": [{"type": "text", "text": TESTS}],
+    "deeper inside": {"ok": True, "data": {"output": TESTS, "ms": 31}},
+    "response": {"jsonrpc": "2.0", "id": 7, "result": {"content": [{"type": "text", "text": TESTS}]}},
+}
+
+
 @pytest.mark.parametrize("mode", [Mode.SAFE, Mode.STANDARD, Mode.AGGRESSIVE])
-def test_an_output_inside_of_json_is_the_output_without_it(mode: Mode) -> None:
-    alone, within = run(TESTS, mode=mode), run(json.dumps({"returncode": 1, "output": TESTS}), mode=mode)
-    assert json.loads(within.text) == {"returncode": 1, "output": alone.text}
-    assert within.text.startswith('{"returncode": 1, "output": "')
-    assert (within.loss, within.stages, within.family) == (alone.loss, alone.stages, alone.family)
+@pytest.mark.parametrize("head", ["", "Wall time: 0.2 seconds\nOutput:\n"], ids=["alone", "below lines"])
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_an_output_inside_of_json_is_the_output_without_it(
+    name: str, indent: int | None, head: str, mode: Mode
+) -> None:
+    came = json.dumps(WRAPPED[name], indent=indent)
+    alone, within = run(TESTS, mode=mode), run(head + came, mode=mode)
+    assert (within.loss, within.family) == (alone.loss, alone.family)
     assert run(within.text, mode=mode).text == within.text
+    if mode is Mode.SAFE:
+        assert within.text == head + came if head else json.loads(within.text) != WRAPPED[name]
+        return
+    first, _, rest = within.text.partition("\n")
+    body, _, last = rest.rpartition("\n")
+    assert body == alone.text
+    assert json.loads(first + json.dumps(TESTS) + last) == WRAPPED[name]
 
 
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda text: {"content": [{"type": "text", "text": text}], "isError": False},
-        lambda text: [{"type": "text", "text": text}],
-        lambda text: {"ok": True, "data": {"output": text, "ms": 31}},
-        lambda text: {"jsonrpc": "2.0", "id": 7, "result": {"content": [{"type": "text", "text": text}]}},
-    ],
-    ids=["blocks", "list of blocks", "deeper inside", "answer of a server"],
-)
-@pytest.mark.parametrize("head", ["", "Wall time: 0.2 seconds\nOutput:\n"])
-def test_an_output_in_blocks_or_deeper_inside_is_the_output_without_it(wrap: Any, head: str) -> None:
-    alone, within = run(TESTS), run(head + json.dumps(wrap(TESTS)))
-    assert json.loads(within.text) == wrap(alone.text)
-    assert within.family == alone.family
-    assert run(within.text).text == within.text
+@pytest.mark.parametrize(("path", "is_opened"), [("a.py", True), ("a.json", False), ("LICENSE", False)])
+@pytest.mark.parametrize("member", ["output", "content", "fileText"])
+def test_a_file_that_may_be_json_stays_json(path: str, is_opened: bool, member: str) -> None:
+    source = "".join(f'value_{n} = "{n * 7919 % 1009}"\n' for n in range(60))
+    came = json.dumps({"path": path, member: source, "lines": 60})
+    for tool, arguments in (("Read", {"file_path": path}), ("Bash", {"command": f"cat {path}"})):
+        made = run(came, tool, arguments).text
+        assert made == (f'{{"path": "{path}", "{member}": \n{source}\n, "lines": 60}}' if is_opened else came)
 
 
 @pytest.mark.parametrize(("tool", "is_thinned"), [("read_file", True), ("view", False)])

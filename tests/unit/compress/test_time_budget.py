@@ -102,7 +102,9 @@ def test_outputs_within_json_share_the_budget():
     wrapped = json.dumps({"output": NOISY, "exit_code": 0})
     assert "fold_repeated" in shorten(wrapped).stages
     late = shorten(wrapped, lambda: True)
-    assert late.text == wrapped
+    assert late.text == wrapped.replace('{"output": "', '{"output": \n', 1).replace("\\n", "\n").replace(
+        '", "exit', '\n, "exit'
+    )
     assert "fold_repeated" in late.skipped
 
 

@@ -109,7 +109,7 @@ def test_a_reference_counts_lines_that_the_named_text_has_by_reference() -> None
 def test_lines_of_both_outputs_are_referred_to() -> None:
     lines = several(log("charged")).split("\n")
     call = classify("Bash", {"command": "./run"})
-    assert earlier_texts.output_of("\n".join(lines), call) == "\n".join(lines)
+    assert earlier_texts.output_of("\n".join(lines), "Bash", call) == "\n".join(lines)
     coded = ["[patterns]", "~A {}", *lines[:10], "~A 1", *lines[-10:]]
     standing = read("\n".join(coded), "\n".join(lines), is_numbered=False).output
     assert standing == [None, None, *lines[:10], None, *lines[-10:]]
@@ -130,4 +130,4 @@ def test_a_text_that_another_proxy_has_coded_has_no_output() -> None:
         f"<<<SHADOW:shadow_{'1' * 18}>>>\n[Shortened.]\n[table 1: 9 objects; columns a]\n1",
     ):
         assert not earlier_texts.keeps_lines(text, [])
-        assert earlier_texts.output_of(text, Call()) == ""
+        assert earlier_texts.output_of(text, "", Call()) == ""

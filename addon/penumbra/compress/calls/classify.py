@@ -68,16 +68,26 @@ class Call(Struct, frozen=True, dict=True):
         return self.category in _QUOTED and not self._shows(log_files.is_unedited)
 
     @cached_property
+    def may_show_json(self) -> bool:
+        """True if the call may show a file, and a name of these files does not exclude that it is JSON."""
+        documents = _json_documents()
+        return (self.category == "read" or (self.category == "other" and bool(self.path))) and any(
+            not path or documents.search(path) is not None for path in self._paths
+        )
+
+    @cached_property
     def shows_data(self) -> bool:
         """True if the call reads only files that programs write, such as logs and data."""
         return self._shows(log_files.is_data)
 
     def _shows(self, is_one: Callable[[str], bool]) -> bool:
         """True if the call reads files and `is_one` returns True for each path."""
-        if self.category != "read":
-            return False
-        paths = [part.path for part in printing_parts(self.parts) if part.read] or [self.path]
-        return all(map(is_one, paths))
+        return self.category == "read" and all(map(is_one, self._paths))
+
+    @property
+    def _paths(self) -> list[str]:
+        """The paths of the files that the call shows; an empty path for an unknown one."""
+        return [part.path for part in printing_parts(self.parts) if part.read] or [self.path]
 
     @cached_property
     def shows_files(self) -> bool:
@@ -121,6 +131,11 @@ class Call(Struct, frozen=True, dict=True):
         return self.category in _QUOTED
 
 
+@rules.cached
+def _json_documents() -> re.Pattern[str]:
+    return re.compile(tool_rules().envelopes.json.documents or r"(?!)")
+
+
 def classify(tool: str, arguments: Any) -> Call:
     """Return the classification of a call. `arguments` are a dict, a str for freeform tools, or None."""
     members: Mapping[str, Any] = arguments if isinstance(arguments, Mapping) else {}
@@ -141,10 +156,23 @@ def classify(tool: str, arguments: Any) -> Call:
     path = first_of(members, keys.path)
     if isinstance(path, list):
         path = path[0] if len(path) == 1 and isinstance(path[0], str) else ""
+    if path is None and kind in ("read", "other"):
+        path = _only_file(members)
     numbers = frozenset(_numbers(members)) if kind == "read" else frozenset[int]()
     signs = frozenset(sign for sign, tools in tool_rules().numbered.items() if tool in tools)
     family = tool_rules().families.get(kind, "")
     return Call(category=kind, family=family, path=path or "", numbers=numbers, signs=signs)
+
+
+_FILE = re.compile(r"(?:file://)?((?:[A-Za-z]:)?[^:?*\s]{0,400}[^/\\:?*\s]\.[A-Za-z]\w{0,9})")
+
+
+def _only_file(members: Mapping[str, Any]) -> str:
+    """Return the path of the only argument that looks like a file; empty without such an argument."""
+    files = [
+        found[1] for text in members.values() if isinstance(text, str) and (found := _FILE.fullmatch(text))
+    ]
+    return files[0] if len(files) == 1 else ""
 
 
 def _numbers(members: Mapping[str, Any]) -> Iterator[int]:

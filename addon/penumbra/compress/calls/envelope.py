@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.failure_lines import failing
@@ -81,6 +83,11 @@ def _any(patterns: Sequence[str]) -> str:
     return "|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)"
 
 
+def json_line(part: str) -> str:
+    """Return a part of a JSON text, which does not end within a string, as one line."""
+    return _LINE_BREAK.sub("", part)
+
+
 class Envelope(NamedTuple):
     """An `Envelope` is a result in three parts: the output (`body`), and the text before and after it."""
 
@@ -92,6 +99,11 @@ class Envelope(NamedTuple):
     def of(cls, text: str) -> Envelope:
         """Return the parts of a result. The head and the tail also have the agent's notices that it has cut
         the output."""
+        return cls.of_lines(text).within_json()
+
+    @classmethod
+    def of_lines(cls, text: str) -> Envelope:
+        """Return the parts of a result, with only whole lines of the agent around the output."""
         patterns = _patterns()
         start = 0
         for _ in range(MAX_LINES):
@@ -115,6 +127,23 @@ class Envelope(NamedTuple):
             notice = patterns.last_notice.search(text, max(start, end - TAIL_WINDOW), end)
             end = notice.start() if notice else end
         return cls(text[:start], text[start:end], text[end:])
+
+    def within_json(self) -> Envelope:
+        """Return the envelope of the string in a body that is JSON in lines: one line before the content of
+        the string, and one line after it. Return the same envelope for another body."""
+        head, body, tail = self
+        if body[:1] not in ("{", "["):
+            return self
+        stop = len(body) - body.endswith("\n")
+        first, last = body.find("\n", 0, TAIL_WINDOW), body.rfind("\n", max(0, stop - TAIL_WINDOW), stop)
+        is_string = body[: max(0, first)].rstrip(" ").endswith(":") and first < last
+        if not is_string or not body.startswith((",", "}", "]"), last + 1):
+            return self
+        try:
+            msgspec.json.decode(f'{body[:first]}""{body[last:]}')
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return self
+        return Envelope(head + body[: first + 1], body[first + 1 : last], body[last:] + tail)
 
     def without_needless(self, is_quoted: bool = False) -> Envelope:
         """Return the envelope without its needless lines and without tags around the output. Without an
@@ -175,17 +204,6 @@ def is_in_tags(text: str, path: str) -> bool:
     return False
 
 
-def has_own_tags(text: str) -> bool:
-    """Return whether tags around the text belong to the file: they look like a tool's tags, but the tool's
-    line number does not follow."""
-    return any(
-        text.startswith(around.opening)
-        and text.endswith(around.closing)
-        and not re.compile(around.number).match(text, len(around.opening))
-        for around in tool_rules().envelopes.files
-    )
-
-
 def _first_of_counted(text: str, number: re.Pattern[str]) -> int | None:
     """Return the number of the first line if numbers grow by one from line to line; otherwise None. Below the
     lines may be notes in brackets."""
@@ -203,6 +221,7 @@ def _first_of_counted(text: str, number: re.Pattern[str]) -> int | None:
     return first
 
 
+_LINE_BREAK = re.compile(r"[ \t\r]*\n[ \t\r]*")
 _HEAD_LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 

@@ -1,4 +1,12 @@
-"""This module finds outputs that are members of an agent's JSON: `{"output":"...","exit_code":0}`."""
+"""This module finds outputs that are members of an agent's JSON: `{"output":"...","exit_code":0}`.
+
+The only output of such a JSON can be written as lines (`opened`), as an output within an envelope:
+
+    {"output":
+    first line
+    second line
+    ,"exit_code":0}
+"""
 
 from __future__ import annotations
 
@@ -10,12 +18,16 @@ import msgspec
 from msgspec import Struct
 
 from penumbra import rules
+from penumbra.compress.calls.classify import Call
+from penumbra.compress.calls.envelope import Envelope, json_line
 from penumbra.compress.calls.tools import tool_rules
 
 MAX_OUTPUTS = 16
 """The greatest number of outputs in one text. A text with more outputs is data."""
 MAX_REST = 4_000
 """The greatest number of characters outside of the outputs. A text with more is data."""
+_LEAST = 512
+"""A shorter output, in characters, stays a string of its JSON."""
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -33,8 +45,9 @@ class Output(Struct, frozen=True):
     """The command line or path that produced the output; empty if the JSON does not name it."""
 
 
-def outputs(text: str) -> list[Output]:
-    """Return the outputs in a JSON text, in order; empty if there are none, or if the text is data."""
+def outputs(text: str, *, of_file: bool = False) -> list[Output]:
+    """Return the outputs in a JSON text, in order; empty if there are none, or if the text is data. With
+    `of_file`, a member of any name may be an output."""
     if text[:1] not in ("{", "[", " ", "\t", "\r", "\n"):
         return []
     body = text.strip(" \t\r\n")
@@ -43,22 +56,30 @@ def outputs(text: str) -> list[Output]:
     try:
         data = body.encode("utf-8", "surrogatepass")
         _RAW.decode(data)
-        literals = list(_of_object(data, "") if data[:1] == b"{" else _of_list(data))
-        placed = _placed(text, literals)
+        found = _of_object(data, "", of_file=of_file) if data[:1] == b"{" else _of_list(data)
+        placed = _placed(text, list(found))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return []
     rest = len(text) - sum(output.end - output.start for output in placed)
     return placed if 0 < len(placed) <= MAX_OUTPUTS and rest <= MAX_REST else []
 
 
-def alone(text: str) -> str | None:
-    """Return the output if a JSON text has one output, and only needless members beside it; otherwise
-    None."""
-    found = outputs(text)
-    if len(found) != 1 or not found[0].text.strip():
+def opened(text: str, tool: str, call: Call) -> str | None:
+    """Return a text with the only output of its JSON as lines; None without such an output, and if a file
+    that the call shows may itself be this JSON."""
+    head, body, tail = Envelope.of(text)
+    if body[:1] not in ("{", "[") or call.may_show_json:
         return None
-    rest = text[: found[0].start] + text[found[0].end :]
-    return found[0].text if _needless().fullmatch(rest.strip()) else None
+    found = outputs(body, of_file=call.category == "read" or bool(call.path))
+    if len(found) != 1 or found[0].asked:
+        return None
+    output = found[0]
+    before, after = body[: output.start], body[output.end :]
+    if tool in tool_rules().envelopes.json.tools and _needless().fullmatch((before + after).strip()):
+        return head + output.text + tail if output.text.strip() else None
+    lines = f"{json_line(before)}\n{output.text}\n{json_line(after)}"
+    is_worth = len(output.text) >= _LEAST and len(lines) < len(body)
+    return head + lines + tail if is_worth and Envelope.of(head + lines + tail).body == output.text else None
 
 
 @rules.cached
@@ -77,17 +98,19 @@ def _of_list(data: bytes) -> Iterator[tuple[bytes, str]]:
         yield from _of_blocks(items, "")
 
 
-def _of_object(data: bytes, asked: str, inner: bool = True) -> Iterator[tuple[bytes, str]]:
+def _of_object(
+    data: bytes, asked: str, *, inner: bool = True, of_file: bool = False
+) -> Iterator[tuple[bytes, str]]:
     """Yield the outputs of an object and, if `inner`, of objects in it: `{"data":{"output":"..."}}`."""
     names = tool_rules().envelopes.json
     for key, raw in _MEMBERS.decode(data).items():
         value = bytes(raw)
-        if key in names.outputs and value[:1] == b'"':
+        if (of_file or key in names.outputs) and value[:1] == b'"':
             yield value, asked
         elif key == names.blocks and value[:1] == b"[":
             yield from _of_blocks(map(bytes, _ITEMS.decode(value)[: MAX_OUTPUTS + 1]), asked)
         elif inner and value[:1] == b"{":
-            yield from _of_object(value, asked, inner=False)
+            yield from _of_object(value, asked, inner=False, of_file=of_file)
 
 
 def _of_blocks(blocks: Iterable[bytes], asked: str) -> Iterator[tuple[bytes, str]]:

@@ -1,4 +1,5 @@
-"""This module finds the category of a tool with an unknown name, by its arguments and its name."""
+"""This module finds the category of a tool with an unknown name, by its arguments, its name and its
+result."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from penumbra import rules
+from penumbra.compress import token_estimate
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.linear import Linear
 from penumbra.rule_schemas.tool_rules import Category, UnknownToolRule
@@ -27,6 +29,40 @@ def category(name: str, arguments: Mapping[str, Any]) -> Category:
         return "other"
     words = _words(name) if len(name) <= _LONGEST_NAME else ""
     return next((rule.category for rule in _rules() if rule.fits(words, texts)), "other")
+
+
+_MOST_TOKENS = 6_000
+"""The estimated tokens of the longest text that is a file because of its indentation alone."""
+_CODE = 5
+"""At least one of this number of filled lines of code is indented."""
+_COUNTED = 8
+"""At least this number of consecutive line numbers shows a file."""
+_NUMBER = re.compile(r"[ \t]{0,8}L?([0-9]{1,7})(?:→|\t|:|[ ]?\||\.(?: |$))")
+"""The number that a tool may write before a line."""
+_FENCED = re.compile(r"(?:[^\n]{0,400}\n){0,4}(`{3,8})[^\n`]{0,400}\n.*\n\1\s*", re.DOTALL)
+
+
+def shows_file(name: str, text: str) -> bool:
+    """Return whether the result of an unknown tool with a path is probably the path's file: numbered lines, a
+    fenced text, or a short text with blank and indented lines. A tool whose name has a word for another
+    action shows no file."""
+    if _is_in(_actions(), _words(name[:_LONGEST_NAME])):
+        return False
+    lines = text.split("\n")
+    filled = [line for line in lines if line.strip()]
+    numbers = [int(match[1]) for match in map(_NUMBER.match, filled) if match is not None]
+    if len(numbers) >= _COUNTED and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return 10 * len(numbers) >= 9 * len(filled)
+    if _FENCED.fullmatch(text) is not None:
+        return True
+    indented = sum(line[0] in " \t" for line in filled)
+    is_code = 0 < len(lines) - len(filled) < len(filled) <= _CODE * indented
+    return is_code and token_estimate.estimate(text) <= _MOST_TOKENS
+
+
+@rules.cached
+def _actions() -> Linear:
+    return Linear((tool_rules().unknown.actions or "$^").encode())
 
 
 @dataclass(frozen=True, slots=True)

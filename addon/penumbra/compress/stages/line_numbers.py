@@ -25,7 +25,7 @@ from operator import sub
 from msgspec import Struct
 
 from penumbra.compress.calls.classify import Call
-from penumbra.compress.calls.envelope import has_own_tags, is_in_tags
+from penumbra.compress.calls.envelope import is_in_tags
 
 _STEP = 20
 LEGEND = "[not every line is numbered]"
@@ -38,19 +38,21 @@ _HEADER = 40
 _L = "L: "
 """The separator for the form `L12: `, which has an L before the number."""
 _BAR = " | "
-_PREFIX = re.compile(r"[ \t]{0,8}(?:([0-9]{1,7})(→|\t|: | \| |\| |\||:)|L([0-9]{1,7}): )")
-_AFTER_COLON = re.compile(r"[ \t]{0,8}[0-9]{1,7}:( *)([^\r\n]?)")
+_DOT = r"\.(?: |(?=\n)|\Z)"
+_PREFIX = re.compile(rf"[ \t]{{0,8}}(?:([0-9]{{1,7}})(→|\t|: | \| |\| |\||:|{_DOT})|L([0-9]{{1,7}}): )")
+_AFTER_SIGN = re.compile(r"[ \t]{0,8}[0-9]{1,7}[:|]( *)([^\r\n]?)")
 _PREFIXES = {
-    separator: re.compile(
-        rf"[ \t]{{0,8}}([0-9]{{1,7}}){re.escape(separator)}{'(?! )' if separator == '|' else ''}"
-    )
-    for separator in ("→", "\t", ": ", _BAR, "| ", "|", ":")
+    separator: re.compile(rf"[ \t]{{0,8}}([0-9]{{1,7}}){_DOT if separator == '.' else re.escape(separator)}")
+    for separator in ("→", "\t", ": ", _BAR, "| ", "|", ":", ".")
 }
 _PREFIXES[_L] = re.compile(r"[ \t]{0,8}L([0-9]{1,7}): ")
 _STARTS = {separator: re.compile("\n" + prefix.pattern) for separator, prefix in _PREFIXES.items()}
 _SHORT_HEAD = 16_000
 """The separator of a text is cached if its examined beginning has at most this number of characters."""
-_COLONS = {":": ": ", ": ": ":"}
+_WITH_BLANK = {":": ": ", "|": "| "}
+_WITHOUT_BLANK = {spaced: bare for bare, spaced in _WITH_BLANK.items()}
+_WRITTEN = {**_WITH_BLANK, _BAR: "| ", ".": "| "}
+"""The separators of a thinned text, in place of separators that look like text on a few lines."""
 _DECIMALS = tuple(map(str, range(10_000)))
 """The usual spellings of numbers."""
 
@@ -81,9 +83,9 @@ def thin(text: str) -> str | None:
     if 2 * len(kept) > count:
         return None
     thinned = numbers.contents.copy()
-    # With a bare colon on few lines, a reader could not know whether a blank after the colon belongs to the
-    # line.
-    separator = {":": ": ", _BAR: "| "}.get(separator, separator)
+    # With a bare colon or bar on few lines, a reader could not know whether the blank after the sign belongs
+    # to the line.
+    separator = _WRITTEN.get(separator, separator)
     for position in kept:
         thinned[position] = prefix(numbers.numbers[position], separator) + thinned[position]
     whole = "\n".join([LEGEND + numbers.head, *thinned])
@@ -161,11 +163,28 @@ def first_number(text: str) -> int | None:
 
 
 def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
-    """Return whether the numbers may belong to the file: they have no padding and no sign of a known tool."""
+    """Return whether the numbers may belong to the file: they have no padding and no sign of a known tool,
+    and do not count every line of code (`count_code`)."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
     numbered = (line for line in lines if separator and parse(line, separator) is not None)
-    return separator not in ("→", *signs) and next(numbered, "")[:1] not in ("", " ", "\t", "0")
+    if separator in ("→", *signs) or next(numbered, "")[:1] in ("", " ", "\t", "0"):
+        return separator == "."
+    return not count_code(text)
+
+
+def count_code(text: str) -> bool:
+    """Return whether consecutive numbers stand before every line of a text with blank and indented lines.
+    Rows of data and items of a list have no number on a blank line."""
+    separator = separator_of(text.split("\n", _HEADER)[:_HEADER])
+    if not separator:
+        return False
+    read = _Numbers.of(text, separator)
+    if read.gaps or not isinstance(read.numbers, range) or len(read.numbers) < _SHORTEST:
+        return False
+    filled = [content for content in read.contents if content.strip()]
+    blank = len(read.contents) - len(filled)
+    return 0 < blank < len(filled) and any(content[0] in " \t" for content in filled)
 
 
 def unpad(text: str) -> str | None:
@@ -178,9 +197,8 @@ def unpad(text: str) -> str | None:
     numbers = _Numbers.of(text, separator)
     if len(numbers.numbers) < _SHORTEST:
         return None
-    before, after = ("L", ": ") if separator == _L else ("", separator)
     lines = [
-        f"{before}{number}{after}{content}"
+        prefix(number, separator) + content
         for number, content in zip(numbers.numbers, numbers.contents, strict=True)
     ]
     return "\n".join([numbers.head, *lines])[1:]
@@ -224,7 +242,7 @@ def parse(line: str, separator: str = "") -> Numbered | None:
 
 def prefix(number: int, separator: str) -> str:
     """Return the text before a line of this number."""
-    return f"L{number}: " if separator == _L else f"{number}{separator}"
+    return f"L{number}: " if separator == _L else f"{number}{'. ' if separator == '.' else separator}"
 
 
 def separator_of(lines: list[str]) -> str:
@@ -242,29 +260,41 @@ def _separator(head: str) -> str:
     offsets: dict[str, int] = {}
     found = ""
     lines = head.split("\n")
-    for position, match in enumerate(map(_PREFIX.match, lines)):
-        if match is None or (match[2] == ":" and match.end() == len(match.string)):
+    is_thinned = LEGEND in lines
+    matches = list(map(_PREFIX.match, lines))
+    for position, match in enumerate(matches):
+        if match is None or (match[2] in (":", "|") and match.end() == len(match.string)):
             continue
-        number, separator = match[1] or match[3], match[2] or _L
+        number, separator = match[1] or match[3], (match[2] or _L)
+        if separator[0] == ".":
+            # A thinned text has other separators, and perhaps numbered lists.
+            if is_thinned:
+                continue
+            separator = "."
         offset = int(number) - position
-        if offset == offsets.get(_COLONS.get(separator, "")):
-            return ":"
+        other = _WITH_BLANK.get(separator) or _WITHOUT_BLANK.get(separator, "")
+        if offset == offsets.get(other):
+            return min(separator, other, key=len)
         if offsets.get(separator) == offset and not found:
             found = separator
         offsets[separator] = offset
-    if LEGEND in lines:
+    if is_thinned:
         return found or next(iter(offsets), "")
     if found == _BAR and any("-+-" in line or line.lstrip().startswith("|") for line in lines):
         # A ruling line, or a line that begins with a bar, shows that the numbers are cells of a table.
         return ""
-    return ":" if found == ": " and _is_indented(lines) else found
+    if found == "." and None in matches[matches.index(next(filter(None, matches))) :]:
+        # The numbers of a list are not on every line.
+        return ""
+    bare = _WITHOUT_BLANK.get(found, "")
+    return bare if bare and _is_indented(lines) else found
 
 
 def _is_indented(lines: list[str]) -> bool:
-    """Return whether the blanks after the colons are the code's indentation, which is then an even number."""
-    matches = [match for match in map(_AFTER_COLON.match, lines) if match is not None]
+    """Return whether the blanks after the signs are the code's indentation, which is then an even number."""
+    matches = [match for match in map(_AFTER_SIGN.match, lines) if match is not None]
     if any(match[1] == " " and not match[2] for match in matches):
-        # The read tool wrote a blank after the colon of an empty line.
+        # The read tool wrote a blank after the sign of an empty line.
         return False
     filled = [(len(match[1]), match[2]) for match in matches if match[2]]
     least = min((blanks for blanks, _ in filled), default=0)
@@ -281,8 +311,6 @@ _remembered = lru_cache(maxsize=16)(_separator)
 def may_be_the_files(text: str, original: str, call: Call) -> bool:
     """Return whether the numbers in a tool's text may be part of the file. `original` is the unchanged
     text."""
-    if has_own_tags(text):
-        return True
     first = first_number(text)
     is_asked = first is not None and first > 1 and first in call.numbers
     is_certain = is_asked or is_in_tags(original, call.path)
