@@ -297,11 +297,12 @@ class _Run:
 
     def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
         """Run the stages that the mode and the call allow, and keep each output that is smaller."""
+        may_pass = self.is_late is not None or not self.readable
         for stage, why_not in _allowed(
             stages, self.call.is_quoted, self.policy.lossy, self.policy.for_others
         ):
             if not why_not:
-                if self._passes_over(stage.name):
+                if may_pass and self._passes_over(stage.name):
                     continue
                 made = self._made(stage.name, stage.apply, source)
                 if made is not None and made != self.text:

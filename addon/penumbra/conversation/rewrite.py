@@ -161,9 +161,13 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
     if (starts := document.starts(messages)) is None:
         return []
 
+    def resume(forms: Forms) -> None:
+        if forms.texts is not earlier.so_far:
+            forms.edit(document.edits, starts)
+            earlier.go_on_from(forms.texts)
+
     def step(forms: Forms, turn: int) -> None:
-        forms.edit(document.edits, starts)
-        earlier.go_on_from(forms.texts)
+        resume(forms)
         forms.starts.append(starts[turn])
         while len(forms.items) < len(items) and items[len(forms.items)].result.turn == turn:
             item, before = items[len(forms.items)], len(document.edits)
@@ -179,8 +183,7 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
         lambda forms: forms.fits(items, inputs.past, earlier),
     )
     forms = document.computed(messages, len(starts), computation, step)
-    forms.edit(document.edits, starts)
-    earlier.go_on_from(forms.texts)
+    resume(forms)
     return forms.shown
 
 

@@ -257,9 +257,9 @@ def _call(kind: str, parts: tuple[Part, ...], line: str) -> Call:
         return Call(category=kind, shell=True, line=line)
     names = [family_of(part.argv) for part in printing]
     same = len(printing) == 1 or (len(set(names)) == 1 and names[0] != "")
-    reads = all(part.read for part in printing)
-    last = printing[-1]
-    if any(part.read for part in printing):
+    read = [part.read for part in printing]
+    reads, last = all(read), printing[-1]
+    if any(read):
         kind = "read"
     elif printing[0].argv[0] in shell_rules().edits:
         kind = "edit"
