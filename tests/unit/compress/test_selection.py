@@ -91,6 +91,22 @@ def test_no_few_lines_are_cut_out_of_the_middle_of_code(gap: int, stays: bool) -
     assert all(selection.shown[: 20 + gap]) is stays
 
 
+@pytest.mark.parametrize(
+    ("head", "end", "is_code"),
+    [
+        ("    def run(self):", "    # of run", False),
+        ("    def run(self):", "        # of run", True),
+        ("export function run() {", "}", True),
+        ("running it:", "    done", False),
+    ],
+)
+def test_one_definition_that_a_program_prints_is_a_read(head: str, end: str, is_code: bool) -> None:
+    code = "\n".join([head, *[f"        self.call_{n}({n * 7919})\n" for n in range(200)], end])
+    output = ToolOutput(code, "Bash", {"command": "python source.py run"})
+    made = shorten(output, Policy(lossy=True), Redacted, lambda _: "").text
+    assert (made == code) is is_code
+
+
 def test_lines_near_a_mentioned_name_are_kept() -> None:
     lines = list(NOISE)
     lines[211] = "the anemometer answers again"

@@ -186,6 +186,8 @@ def _bounds(text: str, source: Source) -> tuple[OutputKind, int]:
     kind = kind_of(source)
     if kind is OutputKind.SEARCH and exceeds(text, limit_of(kind, source)) and _is_list(text):
         kind = OutputKind.LIST
+    elif kind in _OF_RUNS and exceeds(text, _LEAST_NEW) and _is_definition(text):
+        kind = OutputKind.FILE
     return kind, _as_new(limit_of(kind, source), text, kind, source)
 
 
@@ -223,6 +225,16 @@ def _is_list(text: str) -> bool:
         if len(line) <= _LONGEST_PATH and " " not in line.strip() and at not in hits
     ]
     return len(paths) * 10 >= 9 * len(flags.lines)
+
+
+def _is_definition(text: str) -> bool:
+    """Return whether a text is the code of one definition: below its first line, every line is indented more
+    or closes the definition."""
+    beginning, _, body = text.strip("\r\n").partition("\n")
+    blanks = len(beginning) - len(beginning.lstrip())
+    return LineFlags([beginning]).has(0, "definition") and all(
+        line[: blanks + 1].isspace() or line.strip(")}; \r") == "" for line in body.split("\n")
+    )
 
 
 def _failures(
