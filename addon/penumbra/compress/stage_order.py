@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penumbra.compress.calls import log_files
 from penumbra.compress.calls.family_rules import prints
+from penumbra.compress.calls.programs import reading_rule
 from penumbra.compress.result import Loss
 from penumbra.compress.stage import Shape, Source, Stage
 from penumbra.compress.stages import (
@@ -63,7 +64,13 @@ def _web_page(text: str, source: Source) -> str | None:
 
 
 def _hits(text: str, source: Source) -> str | None:
-    return search_hits.group(text) if search_hits.is_search(source.call) else None
+    """Return the text with its hits grouped by file. Lines of `nl x | grep -n` keep one number each."""
+    if not search_hits.is_search(source.call):
+        return None
+    fed = [reading_rule(argv) for part in source.call.parts for argv in part.fed]
+    is_numbered = any(rule is not None and rule.numbers for rule in fed)
+    once = search_hits.with_one_number(text) if is_numbered else text
+    return search_hits.group(once) or once
 
 
 def _logs(text: str, source: Source) -> str | None:

@@ -465,6 +465,13 @@ def test_hits_of_a_search_are_all_there_or_counted(count: int) -> None:
     assert len(re.findall(r"^(?:src/a\.py:)?[0-9]+:", shown, re.MULTILINE)) == count
 
 
+@pytest.mark.parametrize(("command", "is_one"), [("nl -ba a.py |", True), ("cat a.py |", False)])
+def test_hits_in_numbered_lines_keep_one_number(command: str, is_one: bool) -> None:
+    lines = [f"{n}{':-'[n % 2]}  {n}\t    value_{n} = {n * 7}" for n in range(700, 760)]
+    once = [re.sub(r"([:-])  \d+\t", r"\1", line) for line in lines]
+    assert shell(f"{command} grep -n value -A1", "\n".join(lines)).split("\n") == (once if is_one else lines)
+
+
 def test_lines_around_hits_stay() -> None:
     text = "".join(
         f"src/m{n}.py-{n}-before {n}\nsrc/m{n}.py:{n + 1}:hit {n}\nsrc/m{n}.py-{n + 2}-after {n}\n--\n"
