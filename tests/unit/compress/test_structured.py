@@ -163,15 +163,16 @@ def test_no_hits_to_group(text: str) -> None:
 
 def ungrouped(text: str) -> list[str]:
     """Return the lines of a grouped text with the file name before every hit."""
+    rows = text.split("\n")
+    numbers = [re.match(r"[0-9]+([:-])", row) for row in rows]
     lines: list[str] = []
     name = ""
-    for line in text.split("\n"):
-        number = re.match(r"[0-9]+([:-])", line)
-        if line[:-1] and line.endswith(":") and not number:
-            name = line[:-1]
+    for row, number, following in zip(rows, numbers, [*numbers[1:], None], strict=True):
+        if following and not number and row.endswith(":"):
+            name = row[:-1]
         else:
-            name = name if number or line == "--" else ""
-            lines.append(f"{name}{number[1]}{line}" if name and number else line)
+            name = name if number or row == "--" else ""
+            lines.append(f"{name}{number[1]}{row}" if name and number else row)
     return lines
 
 
@@ -185,7 +186,7 @@ hit = st.builds(
 
 
 @settings(max_examples=examples(200))
-@given(st.lists(hit | st.sampled_from(["--", "", "note"]), max_size=25))
+@given(st.lists(hit | st.sampled_from(["--", "", "note:", "7:lone"]), max_size=25))
 def test_grouped_hits_can_be_restored(lines: list[str]) -> None:
     grouped = search_hits.group("\n".join(lines))
     if grouped is not None:

@@ -7,8 +7,8 @@ consecutive hits in the file.
                                    src/b.py:
                                    7:import os
 
-The text can be restored: a text in which another line looks like a name or a hit stays unchanged. If hits
-have a relative path, but the lines around them the absolute path, the absolute path is written for both.
+The text can be restored: a text in which another line would look like a hit stays unchanged. If hits have a
+relative path, but the lines around them the absolute path, the absolute path is written for both.
 """
 
 from __future__ import annotations
@@ -82,22 +82,24 @@ def with_one_number(text: str) -> str:
 
 
 def group(text: str) -> str | None:
-    """Return the text with its hits grouped by file; None if there are few hits, or if another line looks
-    like a name or a hit."""
+    """Return the text with its hits grouped by file; None if there are few hits, or if another line
+    would look like a hit."""
     lines = Text.of(text).lines
     paths = _paths(lines)
     if len(paths) - paths.count("") < _LEAST:
         return _tighten(lines)
     names = _names(paths)
     grouped: list[str] = []
+    # A reader would take a numbered line for a hit in the file that is named here.
     current = ""
     for path, line in zip(paths, lines, strict=True):
         if not path:
-            if line.endswith(":") or _NUMBERED.match(line):
+            is_numbered = _NUMBERED.match(line) is not None
+            if current and is_numbered:
                 return None
             grouped.append(line)
             if line != "--":
-                current = ""
+                current = line if line.endswith(":") and not is_numbered else ""
             continue
         name = names[path]
         if name != current:
