@@ -23,8 +23,8 @@ from msgspec import Raw
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.call_arguments import CallArguments
-from penumbra.apis.message_pieces import Noted, PieceTurns, Reading
-from penumbra.apis.parts import OpenCalls, ToolCall, short_hash, string_values
+from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, call_token
+from penumbra.apis.parts import OpenCalls, ToolCall, string_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.turns import SSE, Framing
@@ -85,7 +85,7 @@ class GeminiFormat(ApiFormat):
         return call or waiting.first_named(result.name)
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
-        return tuple(call_token(document, part.block) for part in calls)
+        return tuple(call_token(document, part) for part in calls)
 
     def blocks(self, document: Document, message: Raw) -> Raw | None:
         return document.members(message).get("parts")
@@ -201,12 +201,6 @@ def member(members: Mapping[str, Raw], name: str) -> Raw | None:
 @cache
 def _in_snake_case(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
-
-
-def call_token(document: Document, call: Raw) -> str:
-    """Return a short hash of the name and the arguments of a call. Many clients drop the id of a call."""
-    members = document.members(call)
-    return short_hash(document.string(members.get("name")), document.plain(members.get("args")))
 
 
 def _without_ids(source: bytes) -> bytes:
@@ -340,23 +334,16 @@ class GeminiReading(Reading):
             hidden.append(is_hidden(document, value, self.injected_tool))
             if (signature := document.string(member(part, "thoughtSignature"))) is not None:
                 self.signatures.append(signature)
-            self._note_call(document, member(part, "functionCall"), hidden[-1])
+            for call in (one for one in _parts_of(document, value) if one.kind is Kind.CALL):
+                called = document.members(call.block)
+                named: dict[str, str | None] = {
+                    key: document.string(called[key]) for key in ("id", "name") if key in called
+                }
+                self.note_call(document, call, named if hidden[-1] else None)
             text = _text(document, part)
             self.texts.append(text)
             texts += [part["text"]] if text and not hidden[-1] else []
         return Noted(texts, any(hidden), not all(hidden), self._note_end(document, response))
-
-    def _note_call(self, document: Document, call: Raw | None, is_hidden: bool) -> None:
-        if call is None:
-            return
-        called = document.members(call)
-        if not is_hidden:
-            self.real_calls.append(document.text_of(called.get("id")))
-            self.tokens.append(call_token(document, call))
-            return
-        arguments = document.source(called["args"]).decode() if "args" in called else "{}"
-        named = {key: document.string(called[key]) for key in ("id", "name") if key in called}
-        self.injected.append(InjectedCall(encode(named).decode(), arguments, (named.get("id") or "",)))
 
     def _note_end(self, document: Document, response: dict[str, Raw]) -> bool:
         """Store the reasons why the turn ended. Return whether this piece has a reason."""

@@ -8,14 +8,17 @@ with white space between them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Raw, structs
 
 from penumbra.apis.base import Event, InjectedCall, Turn
+from penumbra.apis.parts import short_hash
+from penumbra.apis.prompt import Part
 from penumbra.apis.turns import Framing, Turns
 from penumbra.wire.document import Document
+from penumbra.wire.json_values import encode
 
 
 @dataclass(slots=True)
@@ -55,6 +58,11 @@ def take_out_calls(document: Document, message: dict[str, Raw], is_hidden: Calla
         document.rewrite(message["tool_calls"], b"[" + b",".join(kept) + b"]")
 
 
+def call_token(document: Document, call: Part) -> str:
+    """Return a short hash of the name and the arguments of a call. Many clients drop the id of a call."""
+    return short_hash(call.name or None, document.plain(call.arguments))
+
+
 @dataclass(frozen=True, slots=True)
 class Noted:
     """A `Noted` describes the content of one piece."""
@@ -85,6 +93,15 @@ class Reading(ABC):
     @abstractmethod
     def note(self, document: Document) -> Noted:
         """Store the content of a piece."""
+
+    def note_call(self, document: Document, call: Part, named: Mapping[str, str | None] | None) -> None:
+        """Store a call. `named` has the members that name a hidden call in its result, or is None."""
+        if named is None:
+            self.real_calls.append(call.id)
+            self.tokens.append(call_token(document, call))
+            return
+        arguments = "{}" if call.arguments is None else document.source(call.arguments).decode()
+        self.injected.append(InjectedCall(encode(named).decode(), arguments, (call.id,)))
 
     @abstractmethod
     def message(self) -> bytes | None:

@@ -16,9 +16,9 @@ from msgspec import Raw
 
 from penumbra.apis.base import Event, InjectedCall
 from penumbra.apis.call_arguments import CallArguments
-from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, take_out_calls
+from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, call_token, take_out_calls
 from penumbra.apis.openai_chat import ChatFormat
-from penumbra.apis.parts import OpenCalls, ToolCall, short_hash
+from penumbra.apis.parts import OpenCalls, ToolCall
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.turns import Framing
@@ -63,16 +63,10 @@ class OllamaFormat(ChatFormat):
         return call or (waiting.first_named(result.name) if result.name else waiting.first())
 
     def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
-        return tuple(call_token(document, part.block) for part in calls)
+        return tuple(call_token(document, part) for part in calls)
 
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"role": "tool", "content": text, **decode(utf8(call.id))})
-
-
-def call_token(document: Document, value: Raw) -> str:
-    """Return a short hash of the name and the arguments of a call. Many clients drop the id of a call."""
-    function = document.members(document.members(value).get("function"))
-    return short_hash(document.string(function.get("name")), document.plain(function.get("arguments")))
 
 
 def _call(document: Document, value: Raw) -> Part:
@@ -108,23 +102,15 @@ class OllamaReading(Reading):
         if ends:
             self.finished, self.reason = True, document.text_of(members.get("done_reason"))
         calls = document.items(message.get("tool_calls"))
-        hidden = [self._note_call(document, call) for call in calls]
+        hidden = [is_hidden(document, call, self.injected_tool) for call in calls]
+        for call, is_injected in zip(calls, hidden, strict=True):
+            self.calls.append(document.source(call))
+            made = _call(document, call)
+            # These members name the call in its result.
+            named = {"tool_name": made.name} | ({"tool_call_id": made.id} if made.id else {})
+            self.note_call(document, made, named if is_injected else None)
         shows = bool(text or thinking) or not all(hidden)
         return Noted([message["content"]] if text else [], any(hidden), shows, ends)
-
-    def _note_call(self, document: Document, call: Raw) -> bool:
-        self.calls.append(document.source(call))
-        members = document.members(call)
-        function = document.members(members.get("function"))
-        hidden = is_hidden(document, call, self.injected_tool)
-        if hidden:
-            arguments = document.source(function["arguments"]).decode() if "arguments" in function else "{}"
-            names = (document.text_of(members.get("id")),)
-            self.injected.append(InjectedCall(_identity(document, members, function), arguments, names))
-        else:
-            self.real_calls.append(document.text_of(members.get("id")))
-            self.tokens.append(call_token(document, call))
-        return hidden
 
     def message(self) -> bytes | None:
         text = "".join(self.texts)
@@ -204,14 +190,6 @@ def is_hidden(document: Document, call: Raw, injected_tool: str) -> bool:
 
 def take_out(document: Document, injected_tool: str) -> None:
     take_out_calls(document, _message(document), lambda call: is_hidden(document, call, injected_tool))
-
-
-def _identity(document: Document, call: dict[str, Raw], function: dict[str, Raw]) -> str:
-    """Return the name and the id of a call as a JSON object with the keys of a result."""
-    named = {"tool_name": document.string(function.get("name"))}
-    if call_id := document.string(call.get("id")):
-        named["tool_call_id"] = call_id
-    return encode(named).decode()
 
 
 LINES = Framing(LineReader, lambda _, data: JsonLine(data + b"\n"))

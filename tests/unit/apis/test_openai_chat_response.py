@@ -261,23 +261,8 @@ def function(call_id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-ASK = function("p", PHANTOM, '{"id": "shadow_0"}')
-HIDDEN = completion({"content": "one", "refusal": None, "annotations": [], "tool_calls": [ASK]}, "tool_calls")
-LAST = completion({"content": "two"}, "stop")
-
-
 def body() -> Response:
     return FORMATS["openai_chat"].body(PHANTOM)
-
-
-def test_json_turns_are_one_message() -> None:
-    out, (first, _) = every_cut(body, [HIDDEN, LAST])
-    answer = json.loads(out)
-    assert answer["choices"][0]["message"]["content"] == "one\n\ntwo"
-    assert answer["usage"] == {"prompt_tokens": 9, "completion_tokens": 8, "total_tokens": 17}
-    assert first.message is not None
-    assert json.loads(first.message) == {"role": "assistant", "content": "one", "tool_calls": [ASK]}
-    assert first.injected == (InjectedCall("p", '{"id": "shadow_0"}'),)
 
 
 @pytest.mark.parametrize("index", [b"0", b"[]", b"{}"])
