@@ -125,16 +125,13 @@ def is_json(text: str) -> bool:
 
 def items(source: str) -> list[str]:
     """Return the JSON of each item of an array."""
-    return [_text_of(item) for item in _ITEMS.decode(encode(source))]
+    return [str(item, "utf-8", "surrogatepass") for item in _ITEMS.decode(encode(source))]
 
 
 def members(source: str) -> dict[str, str]:
     """Return the JSON of each value of an object, by key. Of repeated keys, the last one counts."""
-    return {key: _text_of(value) for key, value in _MEMBERS.decode(encode(source)).items()}
-
-
-def _text_of(value: msgspec.Raw) -> str:
-    return bytes(value).decode("utf-8", "surrogatepass")
+    values = _MEMBERS.decode(encode(source))
+    return {key: str(value, "utf-8", "surrogatepass") for key, value in values.items()}
 
 
 def quoted(text: str) -> str:

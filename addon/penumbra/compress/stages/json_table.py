@@ -110,14 +110,16 @@ class _Writer:
 def _rows(sources: Sequence[str]) -> list[Row] | None:
     """Return the members of each compact object; None if a text is none, or a key is repeated or escaped."""
     rows: list[Row] = []
+    lengths: dict[str, int] = {}
     for number, source in enumerate(sources, 1):
         if not number % time_budget.PIECE:
             time_budget.check()
         if source[:1] != "{":
             return None
         row = members(source)
-        lengths = [len(quoted(key)) + 1 + len(value) for key, value in row.items()]
-        if len(source) != 1 + max(1, len(row)) + sum(lengths):
+        lengths |= {key: len(quoted(key)) + 1 for key in row if key not in lengths}
+        length = sum([lengths[key] + len(value) for key, value in row.items()])
+        if len(source) != 1 + max(1, len(row)) + length:
             return None
         rows.append(row)
     return rows

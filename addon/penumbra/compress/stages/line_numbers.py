@@ -38,6 +38,8 @@ _HEADER = 40
 _L = "L: "
 """The separator for the form `L12: `, which has an L before the number."""
 _BAR = " | "
+_SPELLED = {_L: ("L", ": "), ".": ("", ". ")}
+"""The text before and after a number, for separators that are not themselves the text after it."""
 _DOT = r"\.(?: |(?=\n)|\Z)"
 _PREFIX = re.compile(rf"[ \t]{{0,8}}(?:([0-9]{{1,7}})(→|\t|: | \| |\| |\||:|{_DOT})|L([0-9]{{1,7}}): )")
 _AFTER_SIGN = re.compile(r"[ \t]{0,8}[0-9]{1,7}[:|]( *)([^\r\n]?)")
@@ -197,8 +199,9 @@ def unpad(text: str) -> str | None:
     numbers = _Numbers.of(text, separator)
     if len(numbers.numbers) < _SHORTEST:
         return None
+    before, after = _SPELLED.get(separator, ("", separator))
     lines = [
-        prefix(number, separator) + content
+        f"{before}{number}{after}{content}"
         for number, content in zip(numbers.numbers, numbers.contents, strict=True)
     ]
     return "\n".join([numbers.head, *lines])[1:]
@@ -242,7 +245,8 @@ def parse(line: str, separator: str = "") -> Numbered | None:
 
 def prefix(number: int, separator: str) -> str:
     """Return the text before a line of this number."""
-    return f"L{number}: " if separator == _L else f"{number}{'. ' if separator == '.' else separator}"
+    before, after = _SPELLED.get(separator, ("", separator))
+    return f"{before}{number}{after}"
 
 
 def separator_of(lines: list[str]) -> str:
