@@ -5,11 +5,8 @@ the id of the call is not unique, the hash also covers the earlier calls."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
-from typing import Any
 
 import msgspec
-import orjson
 from msgspec import Struct
 
 from penumbra.store.keyed_values import News, Schema
@@ -23,7 +20,7 @@ PLACEHOLDER_NOTE = "placeholder_note"
 """The name of the stage that adds a note to the end of a result whose call contained placeholders."""
 
 
-class Facts(Struct, frozen=True):
+class Facts(Struct, frozen=True, omit_defaults=True):
     """A `Facts` describes a decision for display. Sizes are those of the text before and after the change."""
 
     how: str = "kept"
@@ -80,35 +77,23 @@ def _news(decision: Decision) -> News:
     return News.KEY if is_made_again else News.VALUE
 
 
-_NAMES = Facts.__struct_fields__
-_VALUES = attrgetter(*_NAMES)
-_DEFAULTS = _VALUES(Facts())
+_DECODER = msgspec.json.Decoder(Facts)
 
 
 def _pack(decision: Decision) -> bytes:
     """Return the record of a decision: the size of the facts, the facts that differ from their defaults, and
     the text if it was changed."""
-    known = zip(_NAMES, _VALUES(decision.facts), _DEFAULTS, strict=True)
-    facts = orjson.dumps({name: value for name, value, default in known if value != default})
+    facts = msgspec.json.encode(decision.facts)
     form = b"" if decision.text is None else pack_text(decision.text)
     return len(facts).to_bytes(4, "big") + facts + form
 
 
 def _unpack(record: bytes) -> Decision:
-    end = 4 + int.from_bytes(record[:4], "big")
-    facts, form = _read_facts(orjson.loads(record[4:end])), record[end:]
-    return Decision(unpack_text(form) if form else None, facts)
-
-
-def _read_facts(written: Mapping[str, Any]) -> Facts:
-    """Return the facts in a record of any release. Unknown members are ignored, and missing members get
+    """Return the decision in a record of any release. Unknown facts are ignored, and missing facts get
     defaults."""
-    known: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in written.items()
-        if name in _NAMES
-    }
-    return Facts(**known)
+    end = 4 + int.from_bytes(record[:4], "big")
+    facts, form = _DECODER.decode(record[4:end]), record[end:]
+    return Decision(unpack_text(form) if form else None, facts)
 
 
 SCHEMA = Schema("decisions", _pack, _unpack, _MEMORY_CHARACTERS, _weigh, leaves_last=True, news=_news)

@@ -23,6 +23,7 @@ class Entry(NamedTuple, Generic[V]):
     value: V
     used: float
     """Time in seconds at which the value was put, or a use of the value was last written to the store."""
+    weight: int
 
 
 class RecentValues(Generic[V]):
@@ -34,7 +35,6 @@ class RecentValues(Generic[V]):
         self._most = most
         self._weigh = weigh
         self._entries: OrderedDict[bytes, Entry[V]] = OrderedDict()
-        self._weights: dict[bytes, int] = {}
         self._total = 0
 
     def get(self, key: bytes) -> Entry[V] | None:
@@ -55,15 +55,14 @@ class RecentValues(Generic[V]):
         if not self._most:
             return
         self.pop(key)
-        weight = self._weights[key] = min(self._weigh(value), self._most)
-        self._total += weight
-        self._entries[key] = Entry(value, used)
+        entry = self._entries[key] = Entry(value, used, min(self._weigh(value), self._most))
+        self._total += entry.weight
         while self._total > self._most:
             self.pop(next(iter(self._entries)))
 
     def pop(self, key: bytes) -> None:
-        if self._entries.pop(key, None) is not None:
-            self._total -= self._weights.pop(key)
+        if (entry := self._entries.pop(key, None)) is not None:
+            self._total -= entry.weight
 
     def items(self) -> ItemsView[bytes, Entry[V]]:
         """Return all pairs of key and entry; the most recently used pair is the last."""

@@ -6,11 +6,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import msgspec
-import orjson
 from cachetools import TTLCache
 
 from penumbra.apis.base import MadeCall
@@ -139,8 +138,7 @@ TOOL_CALLS = Schema(
 _MEMORY = 4_096
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(msgspec.Struct, frozen=True, array_like=True):
     """A `Stretch` is the place of a value in a text, from character `start` to `end`, with its placeholder
     `mark`."""
 
@@ -154,17 +152,9 @@ Restorations = KeyedValues[Stretches]
 """The places of restored values in a string, by the key of the string."""
 
 
-def _pack(stretches: Stretches) -> bytes:
-    return orjson.dumps([(stretch.start, stretch.end, stretch.mark) for stretch in stretches])
-
-
-def _unpack(record: bytes) -> Stretches:
-    return tuple(Stretch(*stretch) for stretch in orjson.loads(record))
-
-
-RESTORATIONS = Schema("restorations", _pack, _unpack, _MEMORY)
-
-
+RESTORATIONS: Schema[Stretches] = Schema(
+    "restorations", msgspec.json.encode, msgspec.json.Decoder(tuple[Stretch, ...]).decode, _MEMORY
+)
 COMPRESSED = Schema("compressed", pack_text, unpack_text, weigh=len)
 Compressed = KeyedValues[str]
 """Compressed texts by key. The first text of a key is final, so that all requests get the same text."""

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -71,13 +71,13 @@ _log = logging.getLogger(__name__)
 class StoreFigures:
     round_trips: int = 0
     commands: int = 0
-    bytes_sent: int = 0
-    bytes_received: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
     seconds: float = 0.0
     failures: int = 0
     conflicts: int = 0
     """Number of decisions that another proxy had made first."""
-    guessed: int = 0
+    guessed_results: int = 0
     """Number of results that another proxy had sent in a form that could not be looked up. Each of these
     results may have changed a prefix that the provider had cached."""
 
@@ -180,20 +180,12 @@ class SharedStore:
 
     def samples(self) -> dict[str, float]:
         """Return numbers by name for Prometheus. Names of counters end in `_total`."""
-        figures = self.figures
         return {
             "up": float(self.is_whole),
             "owed_rows": self.delayed,
-            "round_trips_total": figures.round_trips,
-            "commands_total": figures.commands,
-            "sent_bytes_total": figures.bytes_sent,
-            "received_bytes_total": figures.bytes_received,
-            "seconds_total": figures.seconds,
-            "failures_total": figures.failures,
             "outages_total": self.outage.count,
-            "conflicts_total": figures.conflicts,
             "forgotten_rows_total": self._delayed.forgotten,
-            "guessed_results_total": figures.guessed,
+            **{f"{name}_total": value for name, value in asdict(self.figures).items()},
         }
 
     def seal(self, table: str) -> Seal:
@@ -348,8 +340,8 @@ class SharedStore:
         figures = self.figures
         figures.round_trips += 1
         figures.commands += len(commands)
-        figures.bytes_sent += sent
-        figures.bytes_received += sum(len(reply) for reply in replies if isinstance(reply, bytes))
+        figures.sent_bytes += sent
+        figures.received_bytes += sum(len(reply) for reply in replies if isinstance(reply, bytes))
         figures.seconds += time.perf_counter() - started
         # Penumbra stores no values of other Redis types, so these count as absent and are replaced.
         replies = [

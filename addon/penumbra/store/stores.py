@@ -103,7 +103,7 @@ class Stores:
             return await self.database.answers()
         if await self.shared.look_again():
             return True
-        self.shared.figures.guessed += len(unknown)
+        self.shared.figures.guessed_results += len(unknown)
         return False
 
     def gaps(

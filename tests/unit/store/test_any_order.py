@@ -81,7 +81,7 @@ async def outcome(redis: RedisServer, number: int, order: Order) -> tuple[list[i
             if turn == order.mended:
                 await pair.mend(settled=order.settled)
             await pair.turn(where)
-        guessed = sum(store.figures.guessed for store in pair.stores)
+        guessed = sum(store.figures.guessed_results for store in pair.stores)
         counts = [store.outage.count for store in pair.stores]
         return pair.broken, guessed, sum(counts) - min(counts[0], 1) - min(counts[1], int(order.both))
     finally:

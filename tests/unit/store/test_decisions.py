@@ -19,7 +19,8 @@ from penumbra.store.table import Table
 DAY = 86_400.0
 MEGABYTE = 1024 * 1024
 SHORT = Decision(
-    "short \ud800 é", Facts("shortened", 2, ("cap",), "git", ("00ff",), "shadow_x", 9, 5, 3, 2, {"aws": 1})
+    "short \ud800 é",
+    Facts("shortened", 2, ("cap",), "git", ("00ff",), "shadow_x", 9, 5, 3, 2, redactions={"aws": 1}),
 )
 KEPT = Decision(None, Facts())
 
