@@ -194,8 +194,9 @@ _WRAPS = re.compile(
     rb"[A-Za-z0-9+/_.-]{4,}+={0,2}(?:\\?\r?\n|=\r?\n|\\{1,31}n)[ \t>|+]{0,12}[A-Za-z0-9+/_.-]{4}"
 )
 """This pattern matches the last word of a line and the first word of the next line."""
-_PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
-_WORD_ENDS = ("\\b", "\\B")
+_LOOSE = re.compile(r"(\\[^bB])|\\[bB]|\{([0-9]+)(?:,([0-9]*))?\}", re.DOTALL)
+_MOST_COUNTED = 16
+"""The test of an anchor counts no further than this. Large counts make RE2's automata large and slow."""
 _LINE_BEGIN = re.compile(r"(?<!\[)\^")
 """This pattern matches a `^` in a regular expression, but not the `^` of `[^…]`."""
 _MEMORY = 16 << 20
@@ -375,8 +376,16 @@ def _loosened(rule: Rule) -> bytes:
     none."""
     if rule.checksum:
         return b""
-    regex = _PIECE.sub(lambda piece: "" if piece[0] in _WORD_ENDS else piece[0], rule.regex)
+    regex = _LOOSE.sub(_loose, rule.regex)
     return b"" if _LINE_BEGIN.search(regex) else without_groups(regex).encode()
+
+
+def _loose(part: re.Match[str]) -> str:
+    """Return a part of a pattern without the ends of words and without large counts."""
+    if not part[2]:
+        return part[1] or ""
+    least, most = int(part[2]), int(part[3] or 0) if part[3] is not None else int(part[2])
+    return part[0] if max(least, most) <= _MOST_COUNTED else f"{{{min(least, _MOST_COUNTED)},}}"
 
 
 def _may_be_wrapped(rule: Rule) -> bool:
