@@ -492,25 +492,11 @@ _SET_OPTIONS = latin1(64 << 20)
 """The memory limit is large, because a set that runs out of memory reports no match."""
 
 
-class Sign(IntEnum):
-    """A `Sign` is an encoding, a name before a value, or a token's tail that a text may contain."""
-
-    DISGUISE = 0
-    JOINT = 1
-    ENCODED = 2
-    FLAG = 3
-    TAG = 4
-    QUOTED = 5
-    DUMP = 6
-    CHARACTERS = 7
-    WIDE = 8
-    ARRAY = 9
-    BOX = 10
-    WORD_DIFF = 11
-    TAIL = 12
-    DIGITS = 13
-    PRINTABLE = 14
-
+Sign = IntEnum(
+    "Sign",
+    "DISGUISE JOINT ENCODED FLAG TAG QUOTED DUMP CHARACTERS WIDE ARRAY BOX WORD_DIFF TAIL DIGITS PRINTABLE",
+)
+"""A `Sign` is an encoding, a name before a value, or a token's tail that a text may contain."""
 
 DECODERS = {
     Sign.DISGUISE: SignDecoder(DISGUISE.pattern, undisguised, has_quotes=True),

@@ -326,6 +326,8 @@ def assigned(
     for count, (start, end) in enumerate(_telling_names(data, low)):
         if not count % _CHECKED:
             time_budget.check()
+        if data.startswith(b"=[", end) and _REPLACED.match(data, end):
+            continue
         meaning = _meaning(data[start:end])
         secrets: list[Span] = []
         if meaning.members.strength > Strength.HINT and start >= read_to:
@@ -339,8 +341,6 @@ def assigned(
         if name.strength is Strength.WEAK and (loud or quiet):
             name = Name(Strength.STRONG if loud else Strength.NONE, name.label)
         if secrets or name.strength is Strength.NONE or (name.strength is Strength.HINT and quiet):
-            continue
-        if data.startswith(b"=", end) and _REPLACED.match(data, end):
             continue
         if name.strength <= Strength.WEAK and not _RANDOM.search(data, end, end + 160):
             continue
