@@ -12,7 +12,7 @@ import pytest
 import re2
 
 from penumbra import rules
-from penumbra.redaction import rule, view
+from penumbra.redaction import rule
 from penumbra.redaction.decoders import DECODERS, Sign, signs
 from penumbra.redaction.finders.assignments import FLAGS, TAG_ENDS
 from penumbra.redaction.finders.tokens import TAIL, Anchor, at_anchor
@@ -65,26 +65,6 @@ def test_a_search_passes_over_no_token_that_its_end_cuts() -> None:
 
 
 _TOK = {"long": "tok-[a-z0-9-]{300,400}", "short": "tok-[0-9]{8}"}
-
-
-def test_a_text_full_of_disguises_shows_the_same() -> None:
-    pieces = (
-        *(b"\x1b[31m", b"\x1b", b"\x08", b"\x08\x08", b"\\", b"\\\\", b"\\u0041", b"\\x41", b"%41"),
-        *(b"&quot;", b"&", b"\xe2\x80\x8b", b"a", b"bc", b"\n", b"\xc2\xad", b"\\e[0m", b"[", b"m"),
-        *(b"\x1b]8;;x\x07", b"\xef\xbb\xbf", b"\xef\xbf\xbd", 40 * b"\\", b"u0041"),
-    )
-    drawn = random.Random(7)
-    for _ in range(2_000):
-        data = b"".join(drawn.choices(pieces, k=drawn.randint(1, 14)))
-        found = [match.span() for match in view.many_disguises(data)]
-        assert found == [match.span() for match in view.DISGUISE.finditer(data)], data
-
-
-def test_disguises_are_found_in_texts_with_few_and_with_many() -> None:
-    full, plain = 40 * b"\\u0041,", 40 * b"a b c d e f " + 9 * b"%41,"
-    for data in (full + plain + full, plain + full + plain, 40 * b"\\" + b"u0041" + full, full):
-        found = [match.span() for match in view.disguises(data)]
-        assert found == [match.span() for match in view.DISGUISE.finditer(data)], data
 
 
 TEXTS = {
