@@ -77,7 +77,9 @@ _MARK = Linear(rb"(?i)(?:^|[^\w.-])(?:" + _MARKS + rb")\b")
 _SIGN = Linear(rb"(?i)" + _TELLING_WORDS + rb"|" + _MARKS)
 """This pattern matches wherever `_TELLING` or `_MARK` matches."""
 _FAR = 20_000
-"""The greatest distance in bytes from an anchor to a sign of a secret."""
+"""The greatest number of bytes from an anchor to a sign of a secret after its value."""
+_LONGEST_BEGINNING = 64
+"""The greatest number of bytes from the beginning of a member to its anchor."""
 _BRACE = late(rb"[{}]")
 _GROUP = late(rb"\{[^{}]{0,600}\}")
 _HOLDER = late(
@@ -107,10 +109,11 @@ _JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
-    sign = -_FAR - 1
+    sign = -1
     for place in places:
-        if sign < place - _FAR:
-            sign = _SIGN.place(data, max(0, place - _FAR), len(data))[0]
+        least = max(0, place - _REACH - _LONGEST_BEGINNING)
+        if sign < least:
+            sign = _SIGN.place(data, least, len(data))[0]
             if sign < 0:
                 return
         if sign > place + _FAR:
@@ -124,7 +127,7 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         if match is None or bool(match[1]) != bool(match[3]):
             continue
         value = read(data, match.end(), match[4] or b"", Style.QUOTED if match[4] else Style.CONFIG)
-        if value is None or not may_be_secret(data, value):
+        if value is None or sign > value.end + _REACH or not may_be_secret(data, value):
             continue
         if match[3] and not match[4]:
             first = value.end - len(data[value.start : value.end].lstrip(b"["))

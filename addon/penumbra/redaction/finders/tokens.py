@@ -314,7 +314,7 @@ class Anchor:
             starts = [at for at in starts if not at or not _MAY_GO_ON[data[at - 1]] or begins_word(data, at)]
         last = following = -1
         for index, start in enumerate(starts):
-            if not index % _CHECKED:
+            if index % _CHECKED == _CHECKED - 1:
                 time_budget.check()
             if self.may_wrap and _WRAPS.match(data, start, start + self.reach) and self._wraps(data, start):
                 yield start, True
