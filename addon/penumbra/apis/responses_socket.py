@@ -170,7 +170,8 @@ class Transcript(History):
         top = document.top
         if not (named := _named(document)) or document.plain(top.get("store")) is not False:
             return frame
-        if (before := self.before(named)) is None:
+        before = self.before(named)
+        if before is None or "input" not in top:
             return None
         return _with_history(document, storable(document, [*before, *_input(document)]))
 
