@@ -384,7 +384,7 @@ class GeminiTurns(PieceTurns):
     def event(self, event: Event) -> Iterable[Event]:
         """Read an event, without messages that quote a malformed call of the injected tool."""
         document, name = event.document, self.injected_tool
-        if document is not None and name and name.encode() in document.data:
+        if document is not None and name and b"inish" in document.data:
             for candidate in document.items(members(document).get("candidates")):
                 message = member(document.members(candidate), "finishMessage")
                 if message is not None and name in document.text_of(message):

@@ -187,10 +187,11 @@ def test_no_message_quotes_a_malformed_call(frame: str) -> None:
         message = f"Malformed function call: print(default_api.{name}(id='x'))"
         ended["candidates"][0]["finishMessage"] = message
         data = json.dumps(ended).encode() if frame == "document" else framed(frame, ended)
+        data = data.replace(b"d_c", b"d\\u005fc")
         make = partial(FORMATS["gemini"].body, PHANTOM) if frame == "document" else made
         out, _ = byte_by_byte(make, [data])
         assert (out == data) == is_shown
-        assert PHANTOM.encode() not in out
+        assert (b"finishMessage" in out) == is_shown
         assert b"MALFORMED_FUNCTION_CALL" in out
 
 
