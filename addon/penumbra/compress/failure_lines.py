@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from msgspec import Struct, structs
 
@@ -85,6 +86,8 @@ class LineKind(Struct):
     likeness: bytes
     """The common text of the lines."""
     count: int = 1
+    start: int = 0
+    """The offset of the first line in the text."""
     last: bytes = b""
     """The last other line of the kind; empty if there is none."""
     above: bytes = b""
@@ -110,8 +113,6 @@ class FailureLines:
     one."""
 
     kinds: dict[bytes, LineKind] = field(default_factory=dict)
-    spans: list[tuple[Severity, int, int]] = field(default_factory=list)
-    """The severity and the offsets in bytes of the first line of each kind."""
     lines: dict[bytes, LineKind] = field(default_factory=dict)
     """The first `_LINES` different lines, each as a separate kind."""
     _keys: dict[bytes, bytes] = field(default_factory=dict)
@@ -153,10 +154,10 @@ class FailureLines:
         if b" failing" in data or b"failures:" in data or b"There w" in data:
             for named in _NUMBERED.finditer(data):
                 start, end = named.start(), min(named.end(), named.start() + _LONGEST)
-                failures._note(data[start:end], start, end, Severity.FAILURE, _kind(data[start:end]))
+                failures._note(data[start:end], start, Severity.FAILURE, _kind(data[start:end]))
         for start, end in _reasons(data):
             if (line := data[start:end]) not in failures.lines:
-                failures._note(line, start, end, Severity.FAILURE, _kind(line))
+                failures._note(line, start, Severity.FAILURE, _kind(line))
         return failures
 
     def _add(self, data: bytes, start: int, end: int) -> None:
@@ -177,7 +178,7 @@ class FailureLines:
         )
         classed = self._classes[line] if line in self._classes else self._class(line, is_part)
         if classed is not None:
-            self._note(line, start, end, *classed)
+            self._note(line, start, *classed)
 
     def _class(self, line: bytes, is_part: bool) -> tuple[Severity, bytes] | None:
         how = severity_unless_passing(line)
@@ -189,7 +190,7 @@ class FailureLines:
         classed = self._classes[line] = None if how is None else (how, _kind(line))
         return classed
 
-    def _note(self, line: bytes, start: int, end: int, how: Severity, likeness: bytes) -> None:
+    def _note(self, line: bytes, start: int, how: Severity, likeness: bytes) -> None:
         key = _KEYS[how] + likeness
         above = self.above(start) if self.above is not None else b""
         if len(self.lines) < _LINES:
@@ -206,15 +207,11 @@ class FailureLines:
             if (kind := self.kinds.get(key)) is not None:
                 kind.count += 1
                 return
-        self.kinds[key] = LineKind(how, line, likeness, above=above)
-        self.spans.append((how, start, end))
+        self.kinds[key] = LineKind(how, line, likeness, above=above, start=start)
 
     def places(self) -> list[int]:
         """Return the offset of the first line of each kind, by falling severity."""
-        return [start for _, start, _ in sorted(self.spans)]
-
-    def __bool__(self) -> bool:
-        return bool(self.spans)
+        return [kind.start for kind in sorted(self.kinds.values(), key=attrgetter("severity", "start"))]
 
     def without(self, shown: bytes, weakest: Severity) -> Missing:
         """Return the failure lines that `shown` lacks. Lines less severe than `weakest` are left out."""

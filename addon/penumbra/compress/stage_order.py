@@ -69,7 +69,7 @@ def _hits(text: str, source: Source) -> str | None:
         return None
     fed = [reading_rule(argv) for part in source.call.parts for argv in part.fed]
     is_numbered = any(rule is not None and rule.numbers for rule in fed)
-    once = search_hits.with_one_number(text) if is_numbered else text
+    once = search_hits.NUMBERED_TWICE.sub(r"\1\2", text) if is_numbered else text
     return search_hits.group(once) or once
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
 from itertools import groupby
@@ -77,8 +77,8 @@ _MOST = 24_000
 """The limit grows with the size of the original up to this number of bytes."""
 _FILE = 5 / 8
 """The limit of a file as a fraction of `max_output_bytes`."""
-_AS_NEW = {OutputKind.COMMAND: (_LEAST_NEW, 0.15), OutputKind.OTHER: (_LEAST_NEW, 0.15)}
-_AS_NEW_OTHERS = (2 * _LEAST_NEW, 0.4)
+_AS_NEW_OF_RUNS = (_LEAST_NEW, 0.15)
+_AS_NEW = (2 * _LEAST_NEW, 0.4)
 """The limit of a text with nothing new: at least this number of bytes, and this fraction of the usual
 limit."""
 _NEW_OR_NOT = (OutputKind.FILE, OutputKind.REPORT)
@@ -154,10 +154,9 @@ def excerpt(text: str, source: Source) -> str | None:
     space = limit - size(source.policy.overhead) - size(heading) - 1
     if space < selection.LEAST:
         return None
-    data = Text.of(text).data
-    parts = _Parts(text, data, kind, source)
-    found = _failures(text, data, kind, source, parts.file_above)
-    if found and (wider := parts.space_for_new(limit_of(kind, source) - limit)):
+    parts = _Parts(text, kind, source)
+    found = parts.failures()
+    if found.kinds and (wider := parts.space_for_new(limit_of(kind, source) - limit)):
         limit, space = limit + wider, space + wider
         if not exceeds(text, limit):
             return None
@@ -195,7 +194,7 @@ def _as_new(limit: int, text: str, kind: OutputKind, source: Source) -> int:
     """Return the limit of a text. If the conversation already has most of the text, the limit is smaller."""
     if kind in _NEW_OR_NOT or source.is_error or source.policy.target_ratio is not None:
         return limit
-    least, part = _AS_NEW.get(kind, _AS_NEW_OTHERS)
+    least, part = _AS_NEW_OF_RUNS if kind in _OF_RUNS else _AS_NEW
     smallest = min(limit, max(least, int(limit * part)))
     if not exceeds(text, smallest) or not _is_worth_it(text, kind, smallest, source.policy):
         # Even with the smallest limit, no excerpt would be made.
@@ -235,37 +234,6 @@ def _is_definition(text: str) -> bool:
     return LineFlags([beginning]).has(0, "definition") and all(
         line[: blanks + 1].isspace() or line.strip(")}; \r") == "" for line in body.split("\n")
     )
-
-
-def _failures(
-    text: str, data: bytes, kind: OutputKind, source: Source, above: Callable[[int], bytes]
-) -> FailureLines:
-    """Return the failure lines of a text; none for a test run that passed. In source files, lines that look
-    like failures are code, unless a command's output stands beside the files. In errors and in outputs of
-    commands that run something, every line that looks like a failure counts. In other texts, a line must
-    state a failure. `above` returns the heading of the line at an offset."""
-    call = source.call
-    if kind in (*_OF_FILES, OutputKind.SEARCH, OutputKind.WEB) and not call.is_beside_files:
-        tells = log_files.is_log(call.path if kind in _OF_FILES else "", text)
-    else:
-        tells = kind is not OutputKind.DIFF and (source.is_error or prints(call.family) != "texts")
-    runs = kind is OutputKind.COMMAND and bool(call.family) and prints(call.family) == "run"
-    passed = runs and not source.is_error and not call.mixed and critical_lines.all_passed(data)
-    if not tells or passed:
-        return FailureLines()
-    data = _without_quotations(data, kind, source)
-    return FailureLines.of(data, is_stated=not (runs or source.is_error), above=above)
-
-
-def _without_quotations(data: bytes, kind: OutputKind, source: Source) -> bytes:
-    """Return the text with dots in place of numbered code. In lists, dots also replace names of files. In
-    JSON, dots also replace prose. The length stays the same."""
-    data = _FRAMES.sub(_blank, data)
-    if kind is OutputKind.LIST or prints(source.call.family) == "names":
-        data = _NAMES.sub(_blank, data)
-    if kind is OutputKind.JSON and not source.is_error:
-        data = _TEXTS.sub(_unless_telling, data)
-    return data
 
 
 def _blank(match: re.Match[bytes]) -> bytes:
@@ -347,8 +315,8 @@ def _extent(text: str, kind: OutputKind, source: Source) -> str:
 class _Parts:
     """A `_Parts` finds the parts of one text that its excerpt may show."""
 
-    def __init__(self, text: str, data: bytes, kind: OutputKind, source: Source) -> None:
-        self._text, self._data, self._kind, self._source = text, data, kind, source
+    def __init__(self, text: str, kind: OutputKind, source: Source) -> None:
+        self._text, self._data, self._kind, self._source = text, Text.of(text).data, kind, source
         self._is_readable = Text.of(text).is_readable
         self._flags = Text.of(text).flags if self._is_readable else LineFlags([])
         self._lines = self._flags.lines
@@ -370,7 +338,29 @@ class _Parts:
         """The offset of each line, in bytes."""
         return [0, *[found.end() for found in re.finditer(b"\n", self._data)]]
 
-    def file_above(self, place: int) -> bytes:
+    def failures(self) -> FailureLines:
+        """Return the failure lines of the text; none for a test run that passed. In source files, lines that
+        look like failures are code, unless a command's output stands beside the files. In errors and in
+        outputs of commands that run something, every line that looks like a failure counts. In other texts, a
+        line must state a failure."""
+        kind, source, call = self._kind, self._source, self._source.call
+        if kind in (*_OF_FILES, OutputKind.SEARCH, OutputKind.WEB) and not call.is_beside_files:
+            may_fail = log_files.is_log(call.path if kind in _OF_FILES else "", self._text)
+        else:
+            may_fail = kind is not OutputKind.DIFF and (source.is_error or prints(call.family) != "texts")
+        runs = kind is OutputKind.COMMAND and bool(call.family) and prints(call.family) == "run"
+        passed = runs and not source.is_error and not call.mixed and critical_lines.all_passed(self._data)
+        if not may_fail or passed:
+            return FailureLines()
+        # Dots of the same length replace numbered code, names of files in lists, and prose in JSON.
+        data = _FRAMES.sub(_blank, self._data)
+        if kind is OutputKind.LIST or prints(call.family) == "names":
+            data = _NAMES.sub(_blank, data)
+        if kind is OutputKind.JSON and not source.is_error:
+            data = _TEXTS.sub(_unless_telling, data)
+        return FailureLines.of(data, is_stated=not (runs or source.is_error), above=self._file_above)
+
+    def _file_above(self, place: int) -> bytes:
         """Return the heading of the line at an offset, such as the name of its file; empty without a
         heading."""
         named = self._headings.named if self._is_readable else {}
@@ -421,11 +411,9 @@ class _Parts:
         """Return the chosen parts and the marks for gaps, for a limit of `space` bytes."""
         if not self._is_readable:
             return selection.ends_in_part(self._data, space, partial(left_out, self._data), failures)
-        sample: str | None = None
-        if self._kind is OutputKind.JSON:
-            sample = self._rows(space)
-            sample = json_prune.prune(self._text, space, self._facts_of) if sample is None else sample
-        if sample is not None:
+        if self._kind is OutputKind.JSON and (
+            sample := self._rows(space) or json_prune.prune(self._text, space, self._facts_of)
+        ):
             return sample
         return self._file(space, failures) if self._kind is OutputKind.FILE else self._parts(space, failures)
 

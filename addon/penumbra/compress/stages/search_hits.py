@@ -33,7 +33,8 @@ _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 _NEAR = re.compile(r"-([0-9]{1,8})-")
 _NUMBERED = re.compile(r"[0-9]{1,8}[:-]")
 _LISTED = re.compile(r"  Line ([0-9]{1,8}): ")
-_NUMBERED_TWICE = re.compile(r"^([0-9]{1,8})([:-])[ \t]{0,8}\1\t", re.MULTILINE)
+NUMBERED_TWICE = re.compile(r"^([0-9]{1,8})([:-])[ \t]{0,8}\1\t", re.MULTILINE)
+"""A hit in a line of `nl`. The line has its number twice."""
 _LEAST = 3
 """The smallest number of hits in a text that are grouped."""
 
@@ -74,11 +75,6 @@ def _is_heading(flags: LineFlags, number: int) -> bool:
         return len(line) > 1
     is_after_gap = not number or flags.lines[number - 1] in _SEPARATORS
     return is_after_gap and flags.has(number, "file")
-
-
-def with_one_number(text: str) -> str:
-    """Return hits in numbered lines without the second of two equal numbers."""
-    return _NUMBERED_TWICE.sub(r"\1\2", text)
 
 
 def group(text: str) -> str | None:
