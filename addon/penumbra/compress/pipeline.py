@@ -143,10 +143,13 @@ class _Run:
         self.original = self.text
         if self.policy.mode is Mode.DISABLED:
             return
-        opened = self._made("json_envelope", json_envelope.opened, self.output.tool, self.call)
+        tool = self.output.tool
+        opened = self._made(
+            "json_envelope", lambda text: json_envelope.opened(text.envelope, tool, self.call)
+        )
         if self.call.category == "other" and self.call.path:
             body = Text.of(self.text if opened is None else opened).envelope.body
-            if shows_file(self.output.tool, body):
+            if shows_file(tool, body):
                 self.call = structs.replace(self.call, category="read")
         if opened is not None:
             self.original = Text(self.redact(opened).text)
@@ -217,7 +220,7 @@ class _Run:
             self.apply("envelope", Loss.NONE, around)
         elif call.category in ("edit", "write") and not self.output.is_error:
             self.apply("own_path", Loss.REVERSIBLE, partial(with_name, path=call.path))
-        envelope = Envelope.of_lines(self.text)
+        envelope = self.text.lines_envelope
         if call.shell or not self.call.is_quoted:
             envelope = envelope.without_needless(self.call.is_quoted)
             self.apply("envelope", Loss.NONE, lambda _: "".join(envelope))

@@ -47,9 +47,14 @@ class Text(str):
         return self.split("\n")
 
     @cached_property
+    def lines_envelope(self) -> Envelope:
+        """The output, and the whole lines that the agent put around it."""
+        return Envelope.of_lines(self)
+
+    @cached_property
     def envelope(self) -> Envelope:
         """The output, and the text that the agent put around it."""
-        return Envelope.of(self)
+        return self.lines_envelope.within_json()
 
     @cached_property
     def flags(self) -> LineFlags:

@@ -71,7 +71,7 @@ def output_of(text: str, tool: str, call: Call) -> str:
     text if another proxy has encoded the result."""
     if _CODED.match(text):
         return ""
-    opened = json_envelope.opened(text, tool, call)
+    opened = json_envelope.opened(Text.of(text).envelope, tool, call)
     output = text if opened is None else opened
     if not terminal.may_act(output) or call.shows_files or call.is_coloured:
         return output

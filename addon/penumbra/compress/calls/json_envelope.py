@@ -64,10 +64,10 @@ def outputs(text: str, *, of_file: bool = False) -> list[Output]:
     return placed if 0 < len(placed) <= MAX_OUTPUTS and rest <= MAX_REST else []
 
 
-def opened(text: str, tool: str, call: Call) -> str | None:
-    """Return a text with the only output of its JSON as lines; None without such an output, and if a file
-    that the call shows may itself be this JSON."""
-    head, body, tail = Envelope.of(text)
+def opened(envelope: Envelope, tool: str, call: Call) -> str | None:
+    """Return the text of an envelope with the only output of its JSON as lines; None without such an output,
+    and if a file that the call shows may itself be this JSON."""
+    head, body, tail = envelope
     if body[:1] not in ("{", "[") or call.may_show_json:
         return None
     found = outputs(body, of_file=call.category == "read" or bool(call.path))
