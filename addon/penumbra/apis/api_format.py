@@ -10,8 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, takewhile
-from operator import attrgetter
 
 import msgspec
 from msgspec import Raw
@@ -351,14 +349,12 @@ class ApiFormat(ABC):
                 if part.arguments is not None:
                     yield PastCall(message.turn, part.name, part.arguments)
 
-    def assistant_runs(self, document: Document) -> list[list[Message]]:
-        """Return the messages of the model, grouped by response."""
-        messages = self.prompt(document).messages
-        if not self.joins_messages:
-            return [[message] for message in messages if message.by_model]
-        return [
-            list(run) for by_model, run in groupby(messages, lambda message: message.by_model) if by_model
-        ]
+    def response_at(self, document: Document, start: int) -> list[Message]:
+        """Return the messages of the response that begins at an index."""
+        messages, end = self.prompt(document).messages, start + 1
+        while self.joins_messages and end < len(messages) and messages[end].by_model:
+            end += 1
+        return list(messages[start:end])
 
     def replace_run(self, request: Document, run: list[Message], texts: Iterable[bytes]) -> bool:
         """Replace the messages of one response by other messages in JSON. If the messages have edits, change
@@ -369,32 +365,27 @@ class ApiFormat(ABC):
         request.edits.append(Edit(start, end, b",".join(texts)))
         return True
 
-    def run_of(self, request: Document, visible: Visible) -> list[Message]:
-        return next(run for run in self.assistant_runs(request) if run[0].turn == visible.index)
-
     def visible(self, document: Document) -> list[Visible]:
         """Return the responses in a request, in order. Their features identify hidden exchanges."""
         prompt = self.prompt(document)
         messages = prompt.messages
 
-        def end(state: _Responses, before: int) -> list[Visible]:
-            """Add the latest response, which ends before a message."""
+        def end(state: _Responses) -> list[Visible]:
+            """Add the latest response, which is complete."""
             if state.start >= 0:
-                listed = messages[state.start : before if self.joins_messages else state.start + 1]
-                run = list(takewhile(attrgetter("by_model"), listed))
-                state.found.append(self._visible(document, run, state.found))
+                response = self.response_at(document, state.start)
+                state.found.append(self._visible(document, response, state.found))
             return state.found
 
         def step(state: _Responses, turn: int) -> None:
             joins = self.joins_messages and turn > 0 and messages[turn - 1].by_model
             if messages[turn].by_model and not joins:
                 # The earlier response and the results after it are complete.
-                end(state, turn)
+                end(state)
                 state.start = turn
 
         computation = Computation(_Responses, _Responses.copy, ("visible", self.message))
-        state = document.computed(prompt.place, len(messages), computation, step)
-        return end(state, len(messages))
+        return end(document.computed(prompt.place, len(messages), computation, step))
 
     def _visible(self, document: Document, messages: list[Message], before: list[Visible]) -> Visible:
         """Return the response that consists of these messages. `before` has the earlier responses."""

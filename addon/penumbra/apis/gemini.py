@@ -138,7 +138,7 @@ class GeminiFormat(ApiFormat):
         return document.render()
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
-        run = self.run_of(request, visible)
+        run = self.response_at(request, visible.index)
         if request.is_edited(request.place(run[0].value)[0], request.place(run[-1].value)[1]):
             return False
         last, results = hidden.last, hidden.results

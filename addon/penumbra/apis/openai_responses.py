@@ -211,7 +211,8 @@ class ResponsesFormat(ApiFormat):
         if hidden.broken and visible.open:
             return False
         messages = [*hidden.before, *([hidden.last] if hidden.last else []), *hidden.results]
-        return self.replace_run(request, self.run_of(request, visible), storable(request, messages))
+        run = self.response_at(request, visible.index)
+        return self.replace_run(request, run, storable(request, messages))
 
     def reasoning(self, request: Document) -> list[Reasoning]:
         prompt = self.prompt(request)
