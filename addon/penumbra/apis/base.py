@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 import msgspec
@@ -84,6 +85,16 @@ class Filter(Protocol):
     def document(self, document: Document) -> None:
         """Edit a response that is one document."""
         ...
+
+
+_MODULES = ("default_api.", "functions.")
+"""Prefixes that some models write before the name of a tool."""
+
+
+@cache
+def called_as(tool: str) -> tuple[str, ...]:
+    """Return the names by which models call a tool."""
+    return (tool, *(module + tool for module in _MODULES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,7 @@ class BlockTurns(Turns):
         self.seen.blocks[at][1].start(first)
         if (call := self._read(document, begun).call) is None:
             return
-        is_hidden = call.name == self.injected_tool
+        is_hidden = call.name in self.called_as
         self.hidden_names.note([call.id], hidden=is_hidden)
         if is_hidden:
             self.seen.hidden.add(at)
@@ -225,19 +225,19 @@ class BlockTurns(Turns):
         real = [one.call for one in sent if one.call is not None and not self._is_hidden(one)]
         return Turn(
             message=b'{"role":"assistant","content":[' + b",".join(sources) + b"]}" if sources else None,
-            injected=tuple([InjectedCall(c.id, c.arguments) for c in made if c.name == self.injected_tool]),
+            injected=tuple([InjectedCall(c.id, c.arguments) for c in made if c.name in self.called_as]),
             real_calls=tuple([call.id for call in real]),
             text="".join([one.text for one in all_]),
             signatures=tuple([one.signature for one in all_ if one.signature]),
             finished=self.finished,
             continuable=self.is_continuable(),
             response_id=self.seen.id,
-            made=tuple([call for call in made if call.name != self.injected_tool]),
+            made=tuple([call for call in made if call.name not in self.called_as]),
             diagnosis=self.seen.diagnosis,
         )
 
     def _is_hidden(self, content: Content) -> bool:
-        return content.call is not None and content.call.name == self.injected_tool
+        return content.call is not None and content.call.name in self.called_as
 
     def _complete(self, places: Iterable[int], contents: dict[int, Content]) -> list[int]:
         """Return the positions of the blocks that a request may contain after the message was cut off. Left

@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible
+from penumbra.apis.base import Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible, called_as
 from penumbra.apis.call_arguments import CallArguments
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, call_token
 from penumbra.apis.parts import OpenCalls, ToolCall, string_values
@@ -248,8 +248,6 @@ USAGE = UsageTable(
 ENDS = EndingTable(reasons=(("finishReason",),), model="modelVersion", choices="candidates")
 _CONTINUABLE = ("", "STOP")
 _EMPTY = b'[{"text":""}]'
-_MODULE = "default_api."
-"""A prefix that models may write before the name of a tool."""
 
 
 class GeminiFraming(Framing):
@@ -478,8 +476,7 @@ def parts(document: Document) -> list[Raw]:
 
 def is_hidden(document: Document, part: Raw, injected_tool: str) -> bool:
     call = document.members(member(document.members(part), "functionCall"))
-    name = document.string(call.get("name"))
-    return name is not None and name.removeprefix(_MODULE) == injected_tool
+    return document.string(call.get("name")) in called_as(injected_tool)
 
 
 def _text(document: Document, part: dict[str, Raw]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from penumbra.apis.base import Event, InjectedCall
+from penumbra.apis.base import Event, InjectedCall, called_as
 from penumbra.apis.call_arguments import CallArguments
 from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, call_token, take_out_calls
 from penumbra.apis.openai_chat import ChatFormat
@@ -185,7 +185,7 @@ def _message(document: Document) -> dict[str, Raw]:
 
 def is_hidden(document: Document, call: Raw, injected_tool: str) -> bool:
     function = document.members(document.members(call).get("function"))
-    return document.string(function.get("name")) == injected_tool
+    return document.string(function.get("name")) in called_as(injected_tool)
 
 
 def take_out(document: Document, injected_tool: str) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible
+from penumbra.apis.base import Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible, called_as
 from penumbra.apis.call_arguments import CallArguments, EditedCall, edit_value
 from penumbra.apis.message_pieces import Seam, take_out_calls
 from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, short_hash, text_values
@@ -91,10 +91,12 @@ class ChatCall:
     def decide(self, injected_tool: str, is_named: bool) -> None:
         """Set `is_real`, if the name is known. `is_named` is true if the last fragment has a piece of the
         name."""
-        if self.name == injected_tool:
+        names = called_as(injected_tool)
+        if self.name in names:
             self.is_real = False
         elif not self.is_real and (is_named or self.name):
-            self.is_real = None if is_named and injected_tool.startswith(self.name) else True
+            may_go_on = is_named and any(name.startswith(self.name) for name in names)
+            self.is_real = None if may_go_on else True
 
     def whole(self) -> dict[str, Any]:
         """Return the JSON value of the call for a later request."""
@@ -506,8 +508,8 @@ class ChatTurns(Turns):
         if not choices:
             return Turn(failed="error" in members)
         calls = [_call(document, item) for item in _call_items(document)]
-        real = [call for call in calls if call.name != self.injected_tool]
-        hidden = [call for call in calls if call.name == self.injected_tool]
+        real = [call for call in calls if call.name not in self.called_as]
+        hidden = [call for call in calls if call.name in self.called_as]
         message = _one_message(document, choices)
         reason = document.string(choices[0].get("finish_reason"))
         return Turn(
@@ -546,7 +548,7 @@ class ChatTurns(Turns):
             document.add_member(choice["message"], "content", encode(whole))
 
     def _is_hidden(self, document: Document, item: Raw) -> bool:
-        return _call(document, item).name == self.injected_tool
+        return _call(document, item).name in self.called_as
 
 
 def _call_items(document: Document) -> Iterator[Raw]:

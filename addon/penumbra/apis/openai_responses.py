@@ -33,6 +33,7 @@ from penumbra.apis.base import (
     Tools,
     Turn,
     Visible,
+    called_as,
 )
 from penumbra.apis.call_arguments import NumberedArguments, Open
 from penumbra.apis.parts import PastCall, joined_text, text_values
@@ -496,7 +497,7 @@ class ResponsesTurns(Turns):
         if (place := self._place(document, members)) is not None:
             item = members.get("item")
             if item is not None or "name" in members:
-                named = document.string(members.get("name")) == self.injected_tool
+                named = document.string(members.get("name")) in self.called_as
                 hidden = named or is_hidden(document, item, self.injected_tool)
                 seen.hidden |= {place} if hidden else set()
                 self.hidden_names.note(_names(document, item), hidden=hidden)
@@ -568,7 +569,7 @@ class ResponsesTurns(Turns):
 def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
     """Return whether an item calls the injected tool. Calls of the client's MCP servers name their server."""
     members = document.members(item)
-    return document.string(members.get("name")) == injected_tool and "server_label" not in members
+    return document.string(members.get("name")) in called_as(injected_tool) and "server_label" not in members
 
 
 def _names(document: Document, item: Raw | None) -> tuple[str, ...]:

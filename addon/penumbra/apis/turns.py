@@ -26,7 +26,7 @@ from typing import ClassVar
 
 from msgspec import Raw, structs
 
-from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Turn
+from penumbra.apis.base import ENDED_IN_AN_ERROR, Event, Failure, Turn, called_as
 from penumbra.apis.upstream_error import DescribedError, described
 from penumbra.apis.usage import Ending, EndingReader, EndingTable, Metrics, UsageTable, together
 from penumbra.wire.document import Document
@@ -164,6 +164,7 @@ class Turns(ABC):
         """`before` is the id of the continued response, as the client knows it."""
         self.framing = framing
         self.injected_tool = injected_tool
+        self.called_as = called_as(injected_tool)
         self.before = before
         self.continued = False
         """True after a turn was continued."""

@@ -60,13 +60,13 @@ def all_parts(chunks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield from one["candidates"][0]["content"]["parts"]
 
 
-def asking(frame: str, name: str = PHANTOM) -> bytes:
+def asking(frame: str) -> bytes:
     return framed(
         frame,
         chunk(0, {"text": "Hm [", "thought": True}),
         chunk(0, {"text": "Let me "}, tokens=2),
         chunk(0, {"text": 'see "é'}, tokens=3),
-        chunk(0, call(name, "p1", "SIG", id="shadow_1"), reason="STOP", tokens=9),
+        chunk(0, call(PHANTOM, "p1", "SIG", id="shadow_1"), reason="STOP", tokens=9),
     )
 
 
@@ -90,10 +90,9 @@ def test_an_answer_without_the_phantom_is_not_touched(frame: str) -> None:
         assert byte_by_byte(made, [odd])[0] == odd
 
 
-@pytest.mark.parametrize("name", [PHANTOM, f"default_api.{PHANTOM}"])
 @pytest.mark.parametrize("frame", FRAMES)
-def test_two_turns_are_one_answer(frame: str, name: str) -> None:
-    out, (first, second) = byte_by_byte(made, [asking(frame, name), answering(frame)])
+def test_two_turns_are_one_answer(frame: str) -> None:
+    out, (first, second) = byte_by_byte(made, [asking(frame), answering(frame)])
     assert PHANTOM.encode() not in out
     found = values(frame, out)
     assert {one["responseId"] for one in found} == {"r0"}

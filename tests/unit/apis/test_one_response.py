@@ -81,6 +81,15 @@ def test_two_turns_are_one_response(case: Case) -> None:
         assert name == table.total or count == summed + second.usage[name], name
 
 
+@pytest.mark.parametrize("module", ["default_api.", "functions."])
+@every_case
+def test_a_module_before_the_name_of_the_tool_is_ignored(case: Case, module: str) -> None:
+    asked = ToolCall(module + PHANTOM, {"id": "shadow_0"}, "toolu_hidden_0")
+    out, (turn,) = byte_by_byte(case.reader, [case.begin().written(script.turn("See.", asked))])
+    assert (len(turn.injected), turn.real_calls) == (1, ())
+    assert PHANTOM.encode() not in out
+
+
 @every_case
 def test_real_calls_beside_the_hidden_one_reach_the_client(case: Case) -> None:
     out, (turn,) = byte_by_byte(case.reader, [case.begin().written(script.turn("Both.", ASKED, RUN))])
