@@ -91,11 +91,8 @@ def _logs(text: str, source: Source) -> str | None:
 
 
 def _encoded_data(text: str, source: Source) -> str | None:
-    return (
-        None
-        if source.shape is Shape.JSON or source.call.category in ("subagent", "read")
-        else binary.named(text)
-    )
+    may_be = source.shape is not Shape.JSON and source.call.category not in ("subagent", "read")
+    return binary.named(text) if may_be else None
 
 
 STRUCTURE: tuple[Stage, ...] = (

@@ -330,7 +330,8 @@ class Decider:
         name = self.earlier.name(earlier)
         if name is None:
             return None
-        text, ref = self._with_reference(item, shortened, earlier_texts.marker(name.name))
+        marker = f"[Duplicate of {name.name}; see earlier result]"
+        text, ref = self._with_reference(item, shortened, marker)
         if not _saves(text, shortened.text):
             return None
         # The key of the earlier text comes first, followed by the keys on which its name depends.

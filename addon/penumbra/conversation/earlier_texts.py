@@ -78,11 +78,6 @@ def output_of(text: str, tool: str, call: Call) -> str:
     return terminal.render(output, moves=not call.is_quoted)
 
 
-def marker(name: str) -> str:
-    """Return the reference that replaces a whole text."""
-    return f"[Duplicate of {name}; see earlier result]"
-
-
 class _Text(NamedTuple):
     """A `_Text` is a forwarded result or the arguments of a call."""
 
@@ -181,7 +176,6 @@ class EarlierTexts:
     """The calls by the `id()` of their results. The request keeps the results alive."""
     _names: dict[int, str] = field(default_factory=dict)
     """Names of the calls in `_calls`, by the same keys."""
-    _clean_texts: dict[str, str] = field(default_factory=dict)
     _output: tuple[str, Call, Text] | None = None
     """The incoming text that was read last, with its call and its output."""
 
@@ -398,15 +392,9 @@ class EarlierTexts:
         if name is None:
             tool = result.call.name if result.call else ""
             arguments = parts.decoded_arguments(self.request.document, result.call)
-            name = call_name(tool, arguments, self._cleaned, self.show, self.shown, self.call(result))
+            name = call_name(tool, arguments, self.clean, self.show, self.shown, self.call(result))
             self._names[id(result)] = name
         return name
-
-    def _cleaned(self, text: str) -> str:
-        clean = self._clean_texts.get(text)
-        if clean is None:
-            clean = self._clean_texts[text] = self.clean(text)
-        return clean
 
 
 def _size_and_hash(document: Document, arguments: Raw) -> tuple[int, bytes]:
