@@ -284,7 +284,7 @@ def _written(text: str, repeated: Iterable[_Reference], numbers: Sequence[int]) 
 
     def number(position: int) -> None:
         line = lines[position]
-        if is_thinned and numbers[position] and not line_numbers.parse(line, separator):
+        if is_thinned and numbers[position] and line_numbers.number_of(line, separator) is None:
             lines[position] = line_numbers.prefix(numbers[position], separator) + line
 
     written: list[str] = []

@@ -59,15 +59,6 @@ _DECIMALS = tuple(map(str, range(10_000)))
 """The usual spellings of numbers."""
 
 
-class Numbered(Struct, frozen=True):
-    """A `Numbered` is a line that begins with a number."""
-
-    number: int
-    separator: str
-    """The text after the number; `L: ` if the number follows an L."""
-    content: str
-
-
 def thin(text: str) -> str | None:
     """Return the text with every twentieth line number; None if its lines are not numbered, if few numbers
     would go, or if a reader could not restore the numbers by counting (`are_ambiguous`)."""
@@ -160,8 +151,8 @@ def first_number(text: str) -> int | None:
     """Return the number of the first numbered line; None if the lines are not numbered."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
-    numbered = (parse(line, separator) for line in lines) if separator else ()
-    return next((line.number for line in numbered if line is not None), None)
+    numbers = (number_of(line, separator) for line in lines)
+    return next((number for number in numbers if number is not None), None)
 
 
 def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
@@ -169,7 +160,7 @@ def _may_be_of_the_file(text: str, signs: Collection[str]) -> bool:
     and do not count every line of code (`count_code`)."""
     lines = text.split("\n", _HEADER)[:_HEADER]
     separator = separator_of(lines)
-    numbered = (line for line in lines if separator and parse(line, separator) is not None)
+    numbered = (line for line in lines if number_of(line, separator) is not None)
     if separator in ("→", *signs) or next(numbered, "")[:1] in ("", " ", "\t", "0"):
         return separator == "."
     return not count_code(text)
@@ -232,15 +223,10 @@ def split(text: str) -> tuple[list[int], list[str]]:
     return numbers, lines
 
 
-def parse(line: str, separator: str = "") -> Numbered | None:
-    """Return a line's number and content; None without a number. An empty `separator` allows any
-    separator."""
-    match = (_PREFIXES[separator] if separator else _PREFIX).match(line)
-    if match is None:
-        return None
-    if not separator:
-        return Numbered(int(match[1] or match[3]), match[2] or _L, line[match.end() :])
-    return Numbered(int(match[1]), separator, line[match.end() :])
+def number_of(line: str, separator: str) -> int | None:
+    """Return the number before a line; None without a number."""
+    match = _PREFIXES[separator].match(line) if separator else None
+    return int(match[1]) if match is not None else None
 
 
 def prefix(number: int, separator: str) -> str:
