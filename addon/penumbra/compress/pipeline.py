@@ -216,7 +216,7 @@ class _Run:
         the folder in an edit's confirmation."""
         call = self.call
         if call.category == "read" and not call.shell:
-            around = partial(file_alone, tool=self.output.tool, path=call.path, numbers=call.numbers)
+            around = partial(file_alone, path=call.path, numbers=call.numbers)
             self.apply("envelope", Loss.NONE, around)
         elif call.category in ("edit", "write") and not self.output.is_error:
             self.apply("own_path", Loss.REVERSIBLE, partial(with_name, path=call.path))

@@ -134,25 +134,12 @@ class LabelPair(Strict, frozen=True):
     closing: str = ""
 
 
-class FileEnvelope(Strict, frozen=True):
-    """The texts that a tool writes around the numbered lines of a file."""
-
-    opening: str
-    """The text before the lines. `{path}` stands for the path in the call."""
-    closing: str
-    number: Regex
-    """A pattern for the beginning of each line. The first group of the pattern is the line number."""
-    tools: tuple[str, ...]
-    """Exact names of the tools that write this envelope."""
-
-
 class FileExample(Strict, frozen=True):
     """A tool's result for a file, and the content of the file."""
 
     text: str
     path: str
     gives: str
-    tool: str = "read"
     offset: int | None = None
     """The call's argument with the number of the first line; null if the call has no such argument."""
 
@@ -172,9 +159,8 @@ class Envelopes(Strict, frozen=True):
     """Lines of heads and tails that are removed."""
     labels: tuple[LabelPair, ...] = ()
     """Labels around the output. The labels are removed if the envelope has nothing else."""
-    files: tuple[FileEnvelope, ...] = ()
-    """The texts around files that a tool reads."""
     file_examples: tuple[FileExample, ...] = ()
+    """Results of reads with tags around the file, which the tests check."""
     success: Regex = ""
     """A pattern for a line that reports success. The line is removed if there is an output."""
     cut: tuple[Regex, ...] = ()

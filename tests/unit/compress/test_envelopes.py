@@ -43,7 +43,7 @@ def test_needless_lines_of_an_envelope_go(example: TrimExample) -> None:
 )
 def test_the_envelope_of_a_file_goes(example: FileExample) -> None:
     asked = {"filePath": example.path} | ({} if example.offset is None else {"offset": example.offset})
-    made = shorten(ToolOutput(example.text, example.tool, asked), Policy(), Redacted, str)
+    made = shorten(ToolOutput(example.text, "read", asked), Policy(), Redacted, str)
     assert made.text == example.gives
     assert made.original == example.text
     shell = ToolOutput(example.text, "Bash", {"command": f"cat {example.path}"})

@@ -167,18 +167,31 @@ class Envelope(NamedTuple):
         return Envelope(first, body, last) if first or last or not is_empty else self
 
 
-def file_alone(text: str, tool: str, path: str, numbers: Collection[int]) -> str | None:
-    """Return the numbered lines of a file that a tool read, without the tool's tags around them. Return None
-    without such tags. The first line's number must be 0, 1, one of the call's `numbers`, or one more than one
-    of these; otherwise return None."""
-    for around in tool_rules().envelopes.files:
-        opening = around.opening.replace("{path}", path)
-        if tool in around.tools and text.startswith(opening) and text.endswith(around.closing):
-            inner = text[len(opening) : -len(around.closing)]
-            first = _first_of_counted(inner, re.compile(around.number))
-            if first is not None and {first, first - 1} & {0, *numbers}:
-                return inner
-    return None
+_CLOSING = re.compile(r"(?:\n?</[\w-]{1,40}>)+\n?\Z")
+_LONGEST_CLOSING = 200
+_NUMBER = re.compile(r"[ \t]{0,8}([0-9]{1,7})(?:→|\t|: |\| ?|:)")
+
+
+def _opening_tags(text: str, path: str) -> str:
+    """Return the tags before a file's first line that say nothing but its path; empty without such tags."""
+    named = re.escape(path)
+    tag = rf"<[\w-]{{1,40}}(?: [\w-]{{1,40}}=\"{named}\")?>(?:(?:{named}|file)</[\w-]{{1,40}}>)?\n?"
+    match = re.match(rf"(?:{tag})+", text) if text.startswith("<") else None
+    return match[0] if match is not None else ""
+
+
+def file_alone(text: str, path: str, numbers: Collection[int]) -> str | None:
+    """Return the numbered lines of a file that a tool read, without the tags around them. Return None without
+    such tags, and if tags and numbers may be the file's own: they do not name the path, and the numbers are
+    not padded. The first number must be 0, 1, one of the call's `numbers`, or one more than one of these."""
+    opening = _opening_tags(text, path)
+    closing = _CLOSING.search(text, max(len(opening), len(text) - _LONGEST_CLOSING)) if opening else None
+    if closing is None:
+        return None
+    inner = text[len(opening) : closing.start()]
+    first = _first_of_counted(inner)
+    is_tools = (path and path in opening) or inner.startswith((" ", "\t", "0"))
+    return inner if first is not None and is_tools and {first, first - 1} & {0, *numbers} else None
 
 
 def with_name(text: str, path: str) -> str | None:
@@ -195,22 +208,18 @@ def with_name(text: str, path: str) -> str | None:
 
 
 def is_in_tags(text: str, path: str) -> bool:
-    """True if a text begins with a tool's tag for this file, followed by a line number as the tool writes
-    it."""
-    for around in tool_rules().envelopes.files:
-        opening = around.opening.replace("{path}", path)
-        if text.startswith(opening) and re.compile(around.number).match(text, len(opening)):
-            return True
-    return False
+    """Return whether a text begins with tags that name this file, followed by a line number."""
+    opening = _opening_tags(text, path)
+    return bool(path) and path in opening and _NUMBER.match(text, len(opening)) is not None
 
 
-def _first_of_counted(text: str, number: re.Pattern[str]) -> int | None:
+def _first_of_counted(text: str) -> int | None:
     """Return the number of the first line if numbers grow by one from line to line; otherwise None. Below the
     lines may be notes in brackets."""
     first = following = None
     lines = iter(text.split("\n"))
     for line in lines:
-        match = number.match(line)
+        match = _NUMBER.match(line)
         if match is None:
             is_note = not line and all(not rest or (rest[0], rest[-1]) == ("(", ")") for rest in lines)
             return first if is_note else None
