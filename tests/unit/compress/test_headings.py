@@ -18,6 +18,13 @@ def of(text: str) -> LineFlags:
     return LineFlags(text.split("\n"))
 
 
+LINTED = "\n\n".join(
+    f"/srv/shop/src/area{n}/file_{n}.js\n"
+    + "\n".join(f"  {k}:{n + 1}  error  'value_{n}_{k}' is not defined  no-undef" for k in range(1, 9))
+    for n in range(120)
+)
+
+
 def shown(tool: str, arguments: dict[str, object], text: str) -> str:
     return shortened(text, tool, arguments).text
 
@@ -93,15 +100,8 @@ def test_lines_without_a_place(line: str) -> None:
 
 
 def test_a_diagnostic_keeps_the_file_that_it_is_of() -> None:
-    files = [
-        f"/srv/shop/src/area{n}/file_{n}.js\n"
-        + "\n".join(f"  {k}:{n + 1}  error  'value_{n}_{k}' is not defined  no-undef" for k in range(1, 9))
-        for n in range(120)
-    ]
-    text = "\n\n".join(files)
-    lines = (
-        shown("mcp__code__lint", {"id": 7}, text).split("\n[failures in what is left out:]")[0].split("\n")
-    )
+    text = shown("mcp__code__lint", {"id": 7}, LINTED)
+    lines = text.split("\n[failures in what is left out:]")[0].split("\n")
     found = [at for at, line in enumerate(lines) if "value_" in line]
     assert len(found) > 10
     for at in found:
@@ -186,14 +186,7 @@ def test_names_of_files_are_no_log() -> None:
 
 
 def test_a_failure_in_an_omitted_part_is_shown_with_its_heading() -> None:
-    files = [
-        f"/srv/shop/src/area{n}/file_{n}.js\n"
-        + "\n".join(f"  {k}:{n + 1}  error  'value_{n}_{k}' is not defined  no-undef" for k in range(1, 9))
-        for n in range(120)
-    ]
-    text = shown(
-        "Bash", {"command": "npx eslint src"}, "\n\n".join(files) + "\n\n✖ 960 problems (960 errors)"
-    )
+    text = shown("Bash", {"command": "npx eslint src"}, f"{LINTED}\n\n✖ 960 problems (960 errors)")
     listed = text.partition("[failures in what is left out:]\n")[2].split("\n")
     printed = [line for line in listed if "value_" in line]
     assert printed
