@@ -68,8 +68,8 @@ class ChatCall:
 
     @property
     def arguments(self) -> str:
-        """The text of a function's arguments, as the model wrote it."""
-        return "".join(self.pieces)
+        """The arguments of a function, or the input of a custom tool, as the model wrote them."""
+        return "".join(self.pieces) or str(self._described().get("input") or "")
 
     @property
     def is_complete(self) -> bool:

@@ -11,6 +11,7 @@ from penumbra import rules
 from penumbra.apis.base import Failure, InjectedCall
 from penumbra.apis.formats import FORMATS
 from penumbra.apis.responses import Response
+from penumbra.wire.document import Document
 from support.streams.drive import chunks, drive, every_cut
 
 PHANTOM = "expand_context"
@@ -186,6 +187,20 @@ def test_everything_in_one_chunk() -> None:
     assert completion["choices"][0]["finish_reason"] == "stop"
     assert completion["usage"]["completion_tokens"] == 4
     assert [value["choices"][0]["finish_reason"] for value in values(out)] == [None, "stop"]
+
+
+def test_custom_calls_of_the_tool_are_hidden_and_other_ones_are_known_by_their_input() -> None:
+    for name in (PHANTOM, "patch"):
+        begun = {"index": 0, "id": "c", "type": "custom", "custom": {"name": name, "input": "shad"}}
+        rest = {"index": 0, "custom": {"input": "ow_0"}}
+        data = b"".join(chunk(0, tool_calls=[one]) for one in (begun, rest)) + chunk(0, "tool_calls") + DONE
+        out, (turn,) = every_cut(stream, [data])
+        assert turn.injected == ((InjectedCall("c", "shadow_0"),) if name == PHANTOM else ())
+        assert (PHANTOM.encode() in out, out == data) == (False, name == "patch")
+        call = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "shadow_0"}}
+        request = Document(json.dumps({"messages": [{"role": "assistant", "tool_calls": [call]}]}).encode())
+        (visible,) = FORMATS["openai_chat"].visible(request)
+        assert turn.tokens == (() if name == PHANTOM else visible.tokens)
 
 
 def test_several_choices_are_not_continued() -> None:
