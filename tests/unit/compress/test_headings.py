@@ -313,10 +313,10 @@ def test_a_member_of_a_cut_object_is_shown_with_the_name_of_the_object() -> None
 
 
 @pytest.mark.parametrize(
-    "verdict", ["FAIL: an end", "PASS: another", "✗ an end", "not ok 7 - an end", "ERROR of it"]
+    "verdict", ["✗ an end", "src/a.ts:17:16 lint/useConst", '  File "a.py", line 12, in x']
 )
 def test_a_verdict_stands_above_its_details(verdict: str) -> None:
-    text = f"ran\n{verdict}\n  Input: 7\n  Actual: 8\nok so far"
+    text = f"ran\n{verdict}\n    Input: 7\n    Actual: 8\nok so far"
     assert headings.opened_above(of(text)) == {2: 1, 3: 1}
 
 
