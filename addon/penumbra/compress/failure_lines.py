@@ -481,14 +481,7 @@ def _parts_of(kind: LineKind) -> list[LineKind]:
 def ranked(lines: Sequence[str]) -> list[int]:
     """Return the positions of the critical lines: first one line of each kind, the most severe first, then
     the others."""
-    first: list[tuple[Severity, int]] = []
-    again: list[int] = []
-    kinds: set[bytes] = set()
-    for position in critical_lines(lines):
-        data = encode(lines[position][:_LONGEST])
-        if (key := _kind(data)) in kinds:
-            again.append(position)
-        else:
-            kinds.add(key)
-            first.append((severity(data), position))
-    return [position for _, position in sorted(first)] + again
+    beginnings = {at: encode(lines[at][:_LONGEST]) for at in critical_lines(lines)}
+    first = {_kind(beginnings[at]): at for at in reversed(beginnings)}
+    by_severity = sorted(first.values(), key=lambda at: (severity(beginnings[at]), at))
+    return [*dict.fromkeys([*by_severity, *beginnings])]
