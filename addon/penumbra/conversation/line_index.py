@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from threading import Lock
 from typing import NamedTuple
 
+from cachetools import LRUCache
+
 from penumbra.compress import facts
 from penumbra.compress.result import ShownBefore
-from penumbra.compress.size import encode
 from penumbra.compress.stages import line_numbers
 from penumbra.compress.text import Text
 from penumbra.conversation.call_names import NamedCalls
@@ -27,8 +28,9 @@ from penumbra.linear import Linear, lines_with, utf8
 from penumbra.short_texts import forgettable
 
 CONVERSATIONS = 32
+"""The greatest number of indexes."""
 CHARACTERS = 10_000_000
-"""The greatest number of characters of all indexed texts."""
+"""The greatest number of characters of all indexed texts. Each index counts as at least its share."""
 
 
 class TextLines(NamedTuple):
@@ -267,7 +269,7 @@ class LineIndex:
     def shown_before(self) -> ShownBefore:
         """Return the facts and lines that the texts so far show."""
         for lines in self._unread:
-            self._facts.update(facts.facts_of(encode("\n".join(filter(None, lines)))))
+            self._facts.update(facts.facts_of(utf8("\n".join(filter(None, lines)))))
         self._unread = []
         return ShownBefore(self._facts, self._is_shown)
 
@@ -284,7 +286,9 @@ class LineIndexes:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._indexes: OrderedDict[bytes, tuple[LineIndex, int]] = OrderedDict()
+        self._indexes: LRUCache[bytes, tuple[LineIndex, int]] = LRUCache(
+            CHARACTERS, lambda kept: max(kept[1], CHARACTERS // CONVERSATIONS)
+        )
 
     def take(self, hashes: Sequence[bytes]) -> tuple[LineIndex, int]:
         """Remove and return the index that has the longest beginning of a request's texts, and the number of
@@ -297,13 +301,7 @@ class LineIndexes:
         return LineIndex(), 0
 
     def keep(self, text_hash: bytes, index: LineIndex, characters: int) -> None:
-        """Keep an index by the hash of its texts, unless their `characters` alone exceed the limit. Above a
-        limit, the least recently used indexes are dropped."""
-        if characters > CHARACTERS:
-            return
-        with self._lock:
-            self._indexes[text_hash] = (index, characters)
-            total = sum(size for _, size in self._indexes.values())
-            while len(self._indexes) > CONVERSATIONS or total > CHARACTERS:
-                _, (_, size) = self._indexes.popitem(last=False)
-                total -= size
+        """Keep an index by the hash of its texts, unless their `characters` alone exceed the limit."""
+        if characters <= CHARACTERS:
+            with self._lock:
+                self._indexes[text_hash] = (index, characters)
