@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -234,18 +234,32 @@ def test_failures_that_do_not_fit_are_counted_and_the_most_severe_come_first() -
     assert levels == sorted(levels)
 
 
-def test_code_and_prose_are_no_failures() -> None:
+def _without_failures() -> Iterator[tuple[str, dict[str, object], str]]:
+    """Yield calls with outputs that have words for failures, but report none."""
     chance = random.Random(3)
-    rest = [{"id": n, "body": _words(chance, 12)} for n in range(300)]
-    comment = 'We return an error here.\n\n```go\nreturn fmt.Errorf("failed: %w", err)\n```\n' + _words(
-        chance, 60
-    )
-    rest.insert(150, {"id": 7, "body": comment})
-    assert HEADING not in shown(json.dumps({"nodes": rest}), "mcp__forge__comments", {"q": 1}, Mode.STANDARD)
-    subjects = [f"{n * 7919:07x} fix({n % 9}): error {_words(chance, 6)} failed" for n in range(900)]
-    assert HEADING not in shown("\n".join(subjects), "Bash", {"command": "git log --oneline"}, Mode.STANDARD)
-    code = [f"{n:4} | \traise ValueError('error {_words(chance, 6)}')" for n in range(900)]
-    assert HEADING not in shown("\n".join(code), "Bash", {"command": "./frames"}, Mode.STANDARD)
+    bodies = [_words(chance, 12) for _ in range(300)]
+    bodies[150] = f'We return an error.\n\n```go\nreturn fmt.Errorf("failed: %w", err)\n```\n{bodies[0] * 5}'
+    yield "mcp__forge__comments", {"q": 1}, json.dumps([{"id": 7, "body": body} for body in bodies])
+    names = ("es-errors", "http-errors", "assert", "express", "exception-formatter", "qs")
+    for command, line in (
+        ("git log --oneline", "{7:07x} fix({0}): error {words} failed"),
+        ("./frames", "{0:4} | \traise ValueError('error {words}')"),
+        ("npm ls --all", "├── {name}@{1}.{2}.{0}"),
+        ("npm test", "    {0} {0} │   failed(error, {7}, 'rejected')"),
+    ):
+        lines = [
+            line.format(*(n * k for k in range(8)), words=_words(chance, 6), name=names[n % 6])
+            for n in range(900)
+        ]
+        yield "Bash", {"command": command}, "\n".join(["checked", *lines, "done"])
+    source = "\n".join(f"    raise ValueError('error: {n} failed')  # FAILED {n}" for n in range(2_000))
+    yield "Read", {"file_path": "/a/b.py"}, source
+
+
+@pytest.mark.parametrize("call", [*_without_failures()], ids=lambda call: str(call[1]))
+def test_code_prose_and_names_are_no_failures(call: tuple[str, dict[str, object], str]) -> None:
+    tool, arguments, text = call
+    assert HEADING not in shown(text, tool, arguments, Mode.STANDARD)
 
 
 def test_names_of_failed_tests_come_before_tests_that_passed() -> None:
@@ -307,25 +321,11 @@ def test_a_failure_is_not_cut_for_less_than_the_marker() -> None:
         assert found == line or size(found) < size(line)
 
 
-def test_a_failure_in_the_middle_of_a_long_line_stays() -> None:
-    line = "GET /a " + "x" * 1_900 + ' error: "the disk is full" ' + "y " * 900
-    text = shown(
-        "\n".join([line, *(f"line {n}" for n in range(60))]), "Bash", {"command": "./x"}, Mode.STANDARD
-    )
-    assert 'error: "the disk is full"' in text
-
-
 @pytest.mark.parametrize("example", rules.load("logs.yaml")["examples"], ids=str)
 def test_logs_are_recognised_by_path_and_text(example: dict[str, Any]) -> None:
     assert is_log(example["path"], example.get("text", "")) is example["log"]
     if "data" in example:
         assert is_unedited(example["path"]) is example["data"]
-
-
-def test_code_that_someone_edits_has_no_failures() -> None:
-    source = "\n".join(f"    raise ValueError('error: {n} failed')  # FAILED {n}" for n in range(2_000))
-    text = shown(source, "Read", {"file_path": "/a/b.py"}, Mode.STANDARD)
-    assert HEADING not in text
 
 
 @pytest.mark.parametrize(
@@ -353,13 +353,6 @@ def test_lines_of_several_files_and_codes_are_not_merged(shape: str) -> None:
     assert [line[-30:] for line in written(9, 1)[1:]] == [" [59 more like it, files vary]"]
     assert [re.findall(r"TS\d+", line) for line in written(9, 2)[1:]] == [["TS2300"], ["TS2301"]]
     assert all(line.endswith(" [29 more like it, files vary]") for line in written(9, 2)[1:])
-
-
-def test_packages_whose_names_sound_like_failures_are_none() -> None:
-    names = ("es-errors", "http-errors", "assert", "express", "exception-formatter", "qs")
-    lines = [f"{'│ ' * (n % 4)}├── {names[n % 6]}@{n % 9}.{n % 7}.{n}" for n in range(700)]
-    text = shown("\n".join(lines), "Bash", {"command": "npm ls --all"}, Mode.STANDARD)
-    assert HEADING not in text
 
 
 def test_lines_that_stand_above_are_only_counted() -> None:
@@ -398,12 +391,6 @@ QUOTED = [
 @pytest.mark.parametrize("quoted", QUOTED)
 def test_code_and_lists_that_a_run_shows_are_no_failures(quoted: str) -> None:
     assert not FailureLines.of(encode(quoted)).without(b"", Severity.COMPLAINT)
-
-
-def test_numbered_code_of_two_versions_has_no_failures() -> None:
-    lines = [f"    {n} {n + 3} │   failed(error, {n * 7919}, 'rejected')" for n in range(400)]
-    text = shown("\n".join(["checked", *lines, "done"]), "Bash", {"command": "npm test"}, Mode.STANDARD)
-    assert HEADING not in text
 
 
 @pytest.mark.parametrize(
